@@ -196,11 +196,12 @@ site: $(CACHE)/tools-site/.installed  ## the documents as pages, in .cache/site;
 man: setup  ## write the man page and the completions of shells into share/, from the code
 	$(BIN)/python share/make.py
 
-lint: setup  ## formatter, linter, strict types, import contracts
+lint: setup  ## formatter, linter, strict types, import contracts, words of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest --quiet --no-header --durations=0 tests/test_words.py
 	$(if $(CLIPPY_WORKS),$(CARGO) fmt --check --manifest-path native/Cargo.toml)
 	$(if $(CLIPPY_WORKS),$(CARGO) clippy --quiet --all-targets --features python --manifest-path native/Cargo.toml -- -D warnings)
 

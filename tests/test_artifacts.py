@@ -54,6 +54,14 @@ def test_make_setup_has_fetched_what_tests_need(one, monkeypatch):
     assert artifacts.class_path(one).endswith(".jar")
 
 
+def test_whether_it_is_fetched_is_known_before(fetched):
+    assert not artifacts.is_fetched("org.example:one:1.0")
+    artifacts.class_path("org.example:one:1.0")
+    assert artifacts.is_fetched("org.example:one:1.0")
+    fetched.unlink()
+    assert not artifacts.is_fetched("org.example:one:1.0")
+
+
 def test_what_is_fetched_is_reported(fetched):
     lines = []
     artifacts.class_path("org.example:one:1.0", lines.append)

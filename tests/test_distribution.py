@@ -39,6 +39,9 @@ def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
     version = run(tmp_path, penstock_program, "--version")
     checked = run(tmp_path, penstock_program, "check", "penstock.properties")
 
+    run(tmp_path, penstock_program, "init", "new")
+    started = run(tmp_path / "new", penstock_program, "check", "penstock.properties")
+    assert "orders_policy.Orders" in started
     shared = python.parents[1] / "share"
     assert (shared / "man" / "man1" / "penstock.1").is_file()
     assert (shared / "bash-completion" / "completions" / "penstock").is_file()

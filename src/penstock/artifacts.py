@@ -75,20 +75,42 @@ def class_path(coordinates: str, report: Report | None = None) -> str:
     """
     folder = cache_folder() / "maven"
     folder.mkdir(parents=True, exist_ok=True)
-    listing = folder / (hashlib.sha256(coordinates.encode()).hexdigest()[:16] + ".classpath")
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching the same
-        if listing.exists():
-            jars = listing.read_text().splitlines()
-            if all(Path(jar).is_file() for jar in jars):
-                return os.pathsep.join(jars)
+        if fetched := _fetched(coordinates):
+            return os.pathsep.join(fetched)
         jars = _resolve(coordinates, folder, report or _silent)
         for jar in jars:
             _check(Path(jar), folder)
+        listing = _listing(coordinates)
         fresh = listing.with_suffix(".new")
         fresh.write_text("\n".join(jars))
         fresh.replace(listing)
     return os.pathsep.join(jars)
+
+
+def is_fetched(coordinates: str) -> bool:
+    """Return whether artifacts are here, so that `class_path` fetches nothing.
+
+    Args:
+        coordinates: One of `Artifacts`.
+    """
+    return bool(_fetched(coordinates))
+
+
+def _fetched(coordinates: str) -> list[str]:
+    """Return the jars of artifacts; none while one of them is missing."""
+    listing = _listing(coordinates)
+    if not listing.exists():
+        return []
+    jars = listing.read_text().splitlines()
+    return jars if all(Path(jar).is_file() for jar in jars) else []
+
+
+def _listing(coordinates: str) -> Path:
+    """Return the file that names the jars of artifacts."""
+    name = hashlib.sha256(coordinates.encode()).hexdigest()[:16]
+    return cache_folder() / "maven" / f"{name}.classpath"
 
 
 def archive(coordinates: str, report: Report | None = None) -> Path:

@@ -123,7 +123,7 @@ ALL = (*NOT_DEV, "dev")
 )
 def test_a_wrong_configuration_is_told_without_a_traceback(tmp_path, commands, properties, told):
     file = write_configuration(
-        tmp_path, "127.0.0.1:1", 9192, {**PROPERTIES, **properties}, POLICIES
+        tmp_path, "127.0.0.1:1", free_ports(3)[0], {**PROPERTIES, **properties}, POLICIES
     )
 
     for command in commands:
@@ -169,6 +169,90 @@ def test_native_record_batches_that_are_demanded_and_missing_are_2(tmp_path, mon
     assert done.returncode == 2
     assert "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_native_record_batches_the_start_says_once_what_it_costs(tmp_path, monkeypatch):
+    (tmp_path / "penstock_native.py").write_text("raise ImportError")
+    monkeypatch.setenv("PENSTOCK_NATIVE", "")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", free_ports(3)[0], {})
+
+    lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
+
+    [warning] = [line for line in lines if line["event"] == "no native extension"]
+    assert warning["level"] == "warning"
+    assert "install penstock-native==" in warning["text"]
+
+
+def test_a_start_says_what_it_waits_for(tmp_path):
+    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", free_ports(3)[0], {})
+
+    lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
+
+    [waits] = [line for line in lines if line["event"] == "waiting for the cluster"]
+    assert waits["servers"].startswith("127.0.0.1:")
+    assert waits["gives_up_after_s"] == 10.0
+
+
+SLEEPY = """
+import time
+from penstock.policy import *
+class Slow(BrokerRecordValidator):
+    def __init__(self): open("loaded", "w").close()
+    def validate_record(self, *_): pass
+"""
+
+
+@pytest.mark.parametrize("key", ["listeners", "metrics.listener"])
+@pytest.mark.parametrize("command", ["gateway", "dev"])
+def test_a_taken_port_is_said_before_policies_are_loaded_and_anything_is_started(
+    tmp_path, key, command
+):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = free_ports(3)
+        file = write_configuration(
+            tmp_path,
+            "127.0.0.1:1",
+            port if key == "listeners" else ports[0],
+            {
+                "record.validator.classes": "policies.Slow",
+                "metrics.listener": f"127.0.0.1:{port if key != 'listeners' else ports[2]}",
+            },
+            SLEEPY.replace('"loaded"', f'"{tmp_path}/loaded"'),
+        )
+
+        done = run(command, str(file))
+
+    assert done.returncode == 2
+    assert f"{key}: 127.0.0.1:{port} cannot be listened on" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "loaded").exists()
+    assert "starting Kafka" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["split", "--topic", "t", "--accepted", "a", "--rejected", "d"],
+        ["split", "--streaming", "--topic", "t", "--accepted", "a", "--rejected", "d"],
+        ["redact", "--topic", "t", "--to", "a"],
+        ["redrive", "--from", "d", "--to", "a"],
+        ["audit", "--topic", "t"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_without_spark_its_commands_end_with_a_line_that_says_how_to_get_it(
+    tmp_path, monkeypatch, arguments
+):
+    (tmp_path / "pyspark.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
+
+    done = run(arguments[0], str(file), *arguments[1:])
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "needs Spark: pip install 'penstock[spark]'" in done.stderr
 
 
 def test_debug_shows_a_traceback(tmp_path):
@@ -280,16 +364,18 @@ def test_dev_is_a_new_users_first_five_minutes(tmp_path):
     dev = Dev(folder=tmp_path)
     try:
         dev.wait_for("Ctrl-C ends both")
-        paste = next(line for line in dev.output.splitlines() if "produce.py" in line)
+        paste = next(line for line in dev.output.splitlines() if "local.produce" in line)
         first = subprocess.run(paste, shell=True, capture_output=True, text=True, check=False)
         dev.wait_for("an order's amount must be above zero")
         told = re.search(r"console +http://127.0.0.1:(\d+)/ ", dev.output)
         state = json.loads(get(int(told[1]), "/api/state")[1])
 
         policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
+        top = run("top", str(policy.with_name("penstock.properties")), "--once")
+        checked = run("check", str(policy.with_name("penstock.properties")))
         text = policy.read_text()
         policy.write_text(text.replace("must be above zero", "must not be so low"))
-        dev.wait_for("reloaded")
+        dev.wait_for("\nreloaded\n")
         subprocess.run(paste, shell=True, capture_output=True, check=False)
         dev.wait_for("must not be so low")
 
@@ -301,15 +387,42 @@ def test_dev_is_a_new_users_first_five_minutes(tmp_path):
     finally:
         code = dev.end()
 
-    assert 'stored:   {"id": 1' in first.stdout.replace("stored: ", "stored:  ", 1)
+    assert 'stored:  {"id": 1' in first.stdout
     assert 'refused: {"id": 2' in first.stdout
+    assert "INVALID_RECORD (87): an order's amount must be above zero" in first.stdout
+    assert first.returncode == 1
+    assert (top.returncode, checked.returncode) == (0, 0), top.stderr + checked.stderr
+    assert "an order's amount" in top.stdout
+    assert re.search(r"starting Kafka \.\.\.\n(.*: \d+ s\n)*  done in \d+\.\d s\n", dev.output)
+    assert re.search(
+        r"starting the gateway \.\.\.\n(.*: \d+ s\n)*  done in \d+\.\d s\n", dev.output
+    )
     (refusal,) = state["refusals"]["rows"]
-    assert (refusal["topic"], refusal["client"]) == ("orders", "produce.py")
+    assert (refusal["topic"], refusal["client"]) == ("orders", "penstock-produce")
     assert refusal["message"] == "an order's amount must be above zero"
     assert code == 0
     assert len(children) >= 2
     wait_until(lambda: not any(map(is_running, children)))
     assert "Traceback" not in dev.output
+
+
+def test_dev_serves_what_init_wrote(tmp_path):
+    ports = free_ports(3)
+    assert run("init", str(tmp_path / "mine")).returncode == 0
+    file = tmp_path / "mine" / "penstock.properties"
+    text = file.read_text().replace("127.0.0.1:9192", f"127.0.0.1:{ports[1]}")
+    file.write_text(text.replace("127.0.0.1:9100", f"127.0.0.1:{ports[0]}"))
+    dev = Dev(str(file), folder=tmp_path)
+    try:
+        dev.wait_for("Ctrl-C ends both")
+        paste = next(line for line in dev.output.splitlines() if "local.produce" in line)
+        sent = subprocess.run(paste, shell=True, capture_output=True, text=True, check=False)
+    finally:
+        dev.end()
+    assert "INVALID_RECORD (87): an order must have an id" in sent.stdout
+    assert re.search(
+        r"loading .*penstock.properties and its policies \.\.\.\n(.*: \d+ s\n)*  done", dev.output
+    )
 
 
 def test_dev_ends_its_kafka_even_when_killed(tmp_path):

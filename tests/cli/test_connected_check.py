@@ -100,11 +100,25 @@ def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path
     assert lines_of(done, ids) == [
         f"value: subject {ids}-value, any version, now up to 1 (AVRO, id 5), judged by id"
     ]
-    assert done.stdout.count("checked-is-not-there") == 1  # in the plan, which is of the file
-    assert done.stdout.splitlines()[-2:] == [
+    assert done.stdout.splitlines()[-3:] == [
         "5 of the cluster's topics are judged by a validation policy",
+        "warning: topics.checked-is-not-there: the cluster has no topic of that name",
         "ok",
     ]
+
+
+def test_a_pattern_that_matches_no_topic_is_named(kafka, topic, tmp_path, registry):
+    name, on = topic("checked"), {VALIDATION: "true"}
+    globs = {f"{name[:-1]}?": on, "chekced-*": on, "*": {"schema.validation.level": "id"}}
+    file = written(tmp_path, kafka.bootstrap_servers, registry, globs)
+
+    done = check(file, "--connect")
+
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if line.startswith("warning")] == [
+        "warning: topics.chekced-*: no topic of the cluster has a name that matches"
+    ]
+    assert "warning: topics" not in check(file).stdout
 
 
 def test_what_will_not_be_run_is_told(kafka, topic, tmp_path, registry):

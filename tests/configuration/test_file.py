@@ -54,6 +54,20 @@ def test_values_are_read_as_kafka_reads_them(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a=1\na=2\n", "line 2 and in line 3"),
+        ("a=1\n# text\n\nb=\\\n  2\n a : 1\n", "line 2 and in line 7"),
+        ("a=1\r\nb=1\r\na=1", "line 2 and in line 4"),
+    ],
+)
+def test_a_key_that_stands_twice_is_an_error_with_both_lines(tmp_path, text, lines):
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, LEAST + text)
+    assert str(caught.value).startswith(f"{tmp_path / 'penstock.properties'}: a stands in {lines}")
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "upstream.bootstrap.servers is missing"),

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import __version__
 from penstock.native import INTERFACE, NativeMissingError
-from penstock.records.implementation import SLACK, choose, describe
+from penstock.records.implementation import SLACK, choose, describe, missing_native
 from tests.records.encoding import encode_batch
 from tests.records.test_decoder import RECORDS
 
@@ -51,6 +51,22 @@ def test_a_matching_one_is_used(install, monkeypatch):
     assert chosen.read_stored(memoryview(data), 3, 4, 5) == (
         data[61:], 3, RECORDS[0].timestamp, 4, 5,
     )  # fmt: skip
+
+
+def test_what_a_missing_one_costs_and_how_to_get_it(install, monkeypatch):
+    monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
+    install("raise ImportError")
+    assert "ten times" in missing_native()
+    assert f"install penstock-native=={__version__}" in missing_native()
+
+
+def test_nothing_is_missing_where_it_is_there_or_not_wanted(install, monkeypatch):
+    monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
+    install(MATCHING)
+    assert missing_native() == ""
+    install("raise ImportError")
+    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    assert missing_native() == ""
 
 
 def test_zero_forces_python(install, monkeypatch):

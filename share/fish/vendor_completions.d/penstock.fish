@@ -50,7 +50,7 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands dev gateway check top explain audit split redact redrive
+set -g _shtab_penstock_commands init dev gateway check top explain audit split redact redrive
 set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
@@ -60,6 +60,9 @@ complete -c penstock -n _shtab_penstock_using -s h -l help -d 'show this help me
 complete -c penstock -n _shtab_penstock_using -l version -d 'show versions of Penstock and what it uses'
 complete -c penstock -n _shtab_penstock_using -l debug -d 'show tracebacks'
 complete -c penstock -n _shtab_penstock_using -l log-level -xka "debug info warning error" -d 'of the log on standard error'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a init -d 'Write a configuration, a policy and its unit test to start from.'
+complete -c penstock -n '_shtab_penstock_using init' -s h -l help -d 'show this help message and exit'
+complete -c penstock -n '_shtab_penstock_using init; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_directories)" -d 'where to write; made if it does not exist (default: the current folder)'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a dev -d 'A local single-node Kafka and the gateway in front of it, in one terminal.'
 complete -c penstock -n '_shtab_penstock_using dev' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using dev; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a configuration; its upstream.bootstrap.servers is replaced by the local Kafka'

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS: Final = {
+    "init": "Write a configuration, a policy and its unit test to start from.",
     "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
@@ -66,7 +67,11 @@ class _Version(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
-    options = _parsers()[0].parse_args(arguments)
+    try:
+        options = _parsers()[0].parse_args(arguments)
+    except ConfigurationError as error:  # an argument needs an extra that is not installed
+        print(f"penstock: {error}", file=sys.stderr)
+        return ExitCode.WRONG_USE
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and messages are of any language, and a terminal may write only some.
         sys.stdout.reconfigure(errors="replace")

@@ -7,7 +7,8 @@ that say what the topic's records are judged by.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import fnmatch
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError
 from penstock.cli.jobs import kept_settings
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
     from penstock.engine.validation_policy import ValidationPolicy
+
+_ALL: Final = "*"
+_WILDCARDS: Final = frozenset("*?[")
 
 
 def describe_topics(configuration: Configuration) -> Iterator[str]:
@@ -47,7 +51,8 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
     policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
-        for topic, own in sorted(_topics(configuration).items()):
+        topics = _topics(configuration)
+        for topic, own in sorted(topics.items()):
             found = plan.for_topic(topic, own)
             if found is None or not (found.validation_policy or found.named or found.unusable):
                 continue
@@ -55,8 +60,18 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
             yield f"topic {topic}"
             yield from (f"  {line}" for line in _lines(plan, policies, found))
         yield f"{judged} of the cluster's topics are judged by a validation policy"
+        for glob in plan.globs:
+            if glob != _ALL and not fnmatch.filter(topics, glob):
+                yield f"warning: topics.{glob}: {_nothing(glob)}"
     finally:
         policies.close()
+
+
+def _nothing(glob: str) -> str:
+    """Say that a pattern of the file is for no topic that exists."""
+    if _WILDCARDS.isdisjoint(glob):
+        return "the cluster has no topic of that name"
+    return "no topic of the cluster has a name that matches"
 
 
 def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:

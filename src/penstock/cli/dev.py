@@ -7,6 +7,7 @@ FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 import signal
 import sys
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
-from penstock.artifacts import ArtifactError, Artifacts, class_path, java
+from penstock.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.logs import set_up_logs
 from penstock.cli.printable import printable
 from penstock.cli.refusal_lines import refusal_lines
-from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
+from penstock.cli.sample import CONFIGURATION, POLICY
+from penstock.cli.steps import Steps
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
     Address,
@@ -36,6 +38,7 @@ from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from structlog.typing import EventDict, WrappedLogger
 
@@ -48,6 +51,8 @@ _PORTS_NEEDED: Final = 3
 """The console's, the one for clients, and the only broker's."""
 _CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
+_SAMPLE_ORDERS: Final = ('{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}')
+_WILDCARDS: Final = frozenset("*?[")
 _NO_KAFKA: Final = "127.0.0.1:1"
 """Stands for the local Kafka until that runs; nothing connects to it."""
 
@@ -73,18 +78,26 @@ def run(options: argparse.Namespace) -> int:
     set_up_logs(options.log_level, renderer=_Terminal())
     file = Path(options.file) if options.file else None
     scratch = None
+    steps, topics = Steps(), [_SAMPLE_TOPIC]
     try:
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
-            asyncio.run(dry_run(_read(file, _NO_KAFKA)))
+            with steps.step(f"loading {file} and its policies"):
+                configuration = _read(file, _NO_KAFKA)
+                asyncio.run(dry_run(configuration, is_to_serve=True))
+            topics = _named_topics(configuration)
         java()  # before what it runs is downloaded
-        class_path(Artifacts.KAFKA, report=partial(print, flush=True))
-        print("starting Kafka ...", flush=True)
-        with LocalKafka() as kafka:
+        if not is_fetched(Artifacts.KAFKA):
+            with steps.step("fetching Kafka (only the first time, about 130 MB)"):
+                class_path(Artifacts.KAFKA, report=partial(print, flush=True))
+        with contextlib.ExitStack() as running:
+            kafka = LocalKafka()
+            with steps.step("starting Kafka"):
+                running.enter_context(kafka)
             if file is None:
                 scratch = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
-                file = _write_sample(scratch)
-            uvloop.run(_serve(file, kafka.bootstrap_servers, scratch))
+                file = _write_sample(scratch, kafka.bootstrap_servers)
+            uvloop.run(_serve(file, kafka.bootstrap_servers, scratch, topics, steps))
     except (LocalKafkaError, ArtifactError) as error:
         raise CommandError(str(error)) from error
     except UnreachableError as error:
@@ -94,17 +107,19 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
+async def _serve(
+    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: Steps
+) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     gateway = Gateway(_read(file, kafka), watch=_show)
-    address = await gateway.start()
+    with steps.step("starting the gateway"):
+        address = await gateway.start()
     try:
-        if scratch is not None:
-            await asyncio.to_thread(_create_topic, kafka)
-        _greet(file, kafka, address, gateway.metrics_address, scratch)
+        await asyncio.to_thread(_create_topics, kafka, topics)
+        _greet(file, kafka, address, gateway.metrics_address, scratch, topics)
         watching = loop.create_task(_reload_when_saved(gateway, file, kafka))
         await ended.wait()
         watching.cancel()
@@ -180,12 +195,17 @@ class _Terminal:
             "policy would fail",
             "broker",
             "refusals not logged singly",
+            "record batches",
+            "metrics",
+            "loading policies",
+            "waiting for the cluster",
+            "reading settings of topics",
         }:
             raise structlog.DropEvent  # shown by `_show`, or of no interest here
         return str(self._render(logger, method, event))
 
 
-def _write_sample(folder: Path) -> Path:
+def _write_sample(folder: Path, kafka: str) -> Path:
     from penstock.local import free_ports  # noqa: PLC0415
 
     port = _DEFAULT_PORT
@@ -193,9 +213,8 @@ def _write_sample(folder: Path) -> Path:
         port = free_ports(_PORTS_NEEDED)[0]
     console, address = Address("127.0.0.1", port), Address("127.0.0.1", port + 1)
     (folder / "policy.py").write_text(POLICY)
-    (folder / "produce.py").write_text(PRODUCE.format(address=address))
     file = folder / "penstock.properties"
-    file.write_text(CONFIGURATION.format(address=address, console=console))
+    file.write_text(CONFIGURATION.format(address=address, console=console, kafka=kafka))
     return file
 
 
@@ -210,26 +229,52 @@ def _can_listen(ports: range) -> bool:
     return True
 
 
-def _create_topic(kafka: str) -> None:
+def _named_topics(configuration: Configuration) -> list[str]:
+    """Return the topics that the file names without a wildcard, in its order."""
+    globs = (one.glob for one in configuration.policies.topic_defaults)
+    return [one for one in dict.fromkeys(globs) if not _WILDCARDS.intersection(one)]
+
+
+def _create_topics(kafka: str, names: Sequence[str]) -> None:
+    """Create topics, so that the first record has somewhere to go."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
 
+    if not names:
+        return
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(_SAMPLE_TOPIC, 1)])[_SAMPLE_TOPIC].result()
+    for name, created in admin.create_topics([NewTopic(one, 1) for one in names]).items():
+        try:
+            created.result()
+        except KafkaException as error:
+            print(f"topic {name} is not created: {error.args[0].str()}", flush=True)
 
 
 def _greet(
-    file: Path, kafka: str, address: Address, console: Address | None, scratch: Path | None
+    file: Path,
+    kafka: str,
+    address: Address,
+    console: Address | None,
+    scratch: Path | None,
+    topics: Sequence[str],
 ) -> None:
-    print(f"Kafka    {kafka}")
+    print(f"\nKafka    {kafka}")
     print(f"gateway  {address}")
     print(f"console  http://{console}/  (in a browser: refusals as they happen)")
-    if scratch is None:
-        print(f"policies {file}, loaded anew when it or a .py file beside it is saved")
-    else:
-        print(f"policy   {scratch / 'policy.py'}  (edit and save it: it is loaded anew)")
+    if scratch is not None:
+        print(f"policy   {scratch / 'policy.py'}  (edit and save it: it is reloaded)")
         print("\nPaste this into another terminal; the second order is refused:\n")
-        orders = '{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}'
-        command = [sys.executable, str(scratch / "produce.py"), *orders]
-        print(f"  {shlex.join(command)}\n")
+        print(f"  {_produce(address, _SAMPLE_TOPIC, _SAMPLE_ORDERS)}\n")
+    else:
+        print(f"policies {file}  (reloaded when it or a .py file beside it is saved)")
+        if topics:
+            print("\nSend a record from another terminal; this one is empty:\n")
+            print(f"  {_produce(address, topics[0], ['{}'])}\n")
     print("Ctrl-C ends both.\n", flush=True)
+
+
+def _produce(address: Address, topic: str, values: Sequence[str]) -> str:
+    """Return a command that sends records and shows the reason of a refusal."""
+    program = [sys.executable, "-m", "penstock.local.produce"]
+    return shlex.join([*program, str(address), topic, *values])

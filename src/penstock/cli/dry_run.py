@@ -10,6 +10,7 @@ from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.endpoints import endpoints_of
+from penstock.gateway.listening import check_free
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +31,20 @@ class DryRun(NamedTuple):
     unrepeatable: Sequence[str] = ()
 
 
-async def dry_run(configuration: Configuration) -> DryRun:
+async def dry_run(configuration: Configuration, *, is_to_serve: bool = False) -> DryRun:
     """Load the policies in workers that end again, and try the interceptors on a sample.
+
+    Args:
+        configuration: Names them.
+        is_to_serve: Whether a gateway starts here afterwards, so that its ports have to be free.
 
     Raises:
         ConfigurationError: Keys do not fit together, a file they name is not usable, or a policy
             cannot be loaded or configured.
     """
     endpoints_of(configuration)
+    if is_to_serve:
+        check_free(configuration)
     check_audit_keys(configuration)
     topics = TopicPolicies(configuration, tries_classes=False)
     await topics.start()

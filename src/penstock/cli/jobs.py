@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.topic_configs.index import TopicConfigIndex
 
 
+_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'"
 _SETTINGS_TIMEOUT_S: Final = 30.0
 _NAMED_MAX: Final = 5
 _LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -339,9 +340,7 @@ def job(options: argparse.Namespace) -> Iterator[SparkJob]:
     try:
         import pyspark  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        raise ConfigurationError(
-            f"penstock {options.command} needs Spark: pip install 'penstock[spark]'"
-        ) from None
+        raise ConfigurationError(f"penstock {options.command} {_NEEDS_SPARK}") from None
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     from penstock.artifacts import ArtifactError  # noqa: PLC0415
@@ -429,9 +428,16 @@ def target_names(written: Iterable[Location]) -> frozenset[str]:
 
 
 def location(text: str) -> Location:
-    """Read a place for argparse."""
-    from penstock.spark.locations import Location  # noqa: PLC0415
+    """Read a place for argparse.
 
+    Raises:
+        ArgumentTypeError: It is none.
+        ConfigurationError: Spark is not installed, which every command with places needs.
+    """
+    try:
+        from penstock.spark.locations import Location  # noqa: PLC0415
+    except ImportError:
+        raise ConfigurationError(f"this command {_NEEDS_SPARK}") from None
     try:
         return Location.parse(text)
     except ValueError as error:

@@ -3,8 +3,9 @@
 from typing import Final
 
 CONFIGURATION: Final = """\
-# What `penstock dev` serves. For your own cluster: set upstream.bootstrap.servers to it and
-# start `penstock gateway` with this file.
+# What `penstock dev` serves. For your own cluster: change upstream.bootstrap.servers and start
+# `penstock gateway` with this file.
+upstream.bootstrap.servers={kafka}
 listeners=PLAINTEXT://{address}
 
 # Metrics, and the console: http://{console}/ in a browser, or `penstock top` with this file.
@@ -32,24 +33,6 @@ class Orders(RecordValidationPolicy):
         if not isinstance(order, dict) or "id" not in order:
             raise InvalidRecordException("an order must have an id")
         amount = order.get("amount")
-        if not isinstance(amount, (int, float)) or amount <= 0:
+        if not isinstance(amount, (int, float)) or not amount > 0:
             raise InvalidRecordException("an order's amount must be above zero")
-'''
-
-PRODUCE: Final = '''\
-"""Sends each argument as a record of its own to the topic orders, through the gateway."""
-
-import sys
-
-from confluent_kafka import Producer
-
-
-def report(error, message):
-    print("refused:" if error else "stored: ", message.value().decode(), error or "")
-
-
-producer = Producer({{"bootstrap.servers": "{address}", "client.id": "produce.py"}})
-for argument in sys.argv[1:]:
-    producer.produce("orders", argument.encode(), on_delivery=report)
-    producer.flush()
 '''

@@ -13,11 +13,13 @@ import select
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.top_reading import StateReader
 from penstock.configuration import Address, ConfigurationError, load_configuration
+from penstock.configuration.properties import load_properties
 
 if TYPE_CHECKING:
     import argparse
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
 
 _KEY: Final = "metrics.listener"
+_UPSTREAM: Final = "upstream.bootstrap.servers"
+_NO_KAFKA: Final = "127.0.0.1:1"
+"""Stands for the cluster, which is not contacted."""
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound to it
 _EVERY_MIN_S: Final = 0.5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     if not options.every >= _EVERY_MIN_S:
         raise ConfigurationError(f"--every must be {_EVERY_MIN_S} or more")
-    configuration = load_configuration(options.file)
+    configuration = _read(options.file)
     reader = StateReader(_address(configuration), configuration.metrics_listener_token)
     first = reader.read()  # an error ends the command; later ones are shown
     if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -53,6 +58,13 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt), _signals() as signals:
             _watch(reader, first, options.every, signals)
     return ExitCode.DONE
+
+
+def _read(path: str) -> Configuration:
+    """Read the file. A file for `penstock dev` need not name a cluster."""
+    file = Path(path).resolve()
+    without = _UPSTREAM not in load_properties(path, file)
+    return load_configuration(file, replaced={_UPSTREAM: _NO_KAFKA} if without else {})
 
 
 def _address(configuration: Configuration) -> Address:

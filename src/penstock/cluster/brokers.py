@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import Address, ConfigurationError
-from penstock.configuration.clients import client_properties
+from penstock.configuration.clients import check_login, client_properties
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def check(properties: Mapping[str, str], file: Path) -> None:
     Raises:
         ConfigurationError: It could not.
     """
+    check_login(properties, file)
     try:
         AdminClient({**client_properties(properties, file.parent), "log_level": 0})
     except KafkaException as error:

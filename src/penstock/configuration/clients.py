@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.stores import CHAIN, KEY, TRUSTED, location_of
 
 if TYPE_CHECKING:
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _JAAS: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+_LOGIN_MODULE: Final = re.compile(
+    r"[\w.$]+\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE
+)
+_WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_LOGIN: Final = {"username": "sasl.username", "password": "sasl.password"}
+"""The options of a login module, and the keys of librdkafka that may stand in their place."""
 _DROPPED: Final = {
     "ssl.truststore.type",
     "ssl.keystore.type",
@@ -52,6 +59,38 @@ def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, 
         result.setdefault("sasl.username", options.get("username", ""))
         result.setdefault("sasl.password", options.get("password", ""))
     return result
+
+
+def check_login(properties: Mapping[str, str], file: Path) -> None:
+    """Check that a login can be read from `sasl.jaas.config`. No error shows its value.
+
+    Args:
+        properties: The keys after `upstream.`, as a Java client takes them.
+        file: The configuration file, for the error.
+
+    Raises:
+        ConfigurationError: It is no entry of JAAS, or has no user name or password.
+    """
+    jaas = properties.get("sasl.jaas.config", "").strip()
+    where = f"{file}: upstream.sasl.jaas.config"
+    if jaas and not _LOGIN_MODULE.match(jaas):
+        raise ConfigurationError(
+            f"{where} must be a login module and its options, such as "
+            'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." '
+            'password="..."; its value is not shown, because it is a secret'
+        )
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).strip()
+    protocol = properties.get("security.protocol", "").strip().upper()
+    if not protocol.startswith("SASL_") or mechanism not in _WITH_PASSWORD:
+        return
+    options = jaas_options(properties)
+    missing = [one for one, key in _LOGIN.items() if not options.get(one) and key not in properties]
+    if missing:
+        wanted = " and ".join(f'{one}="..."' for one in missing)
+        raise ConfigurationError(
+            f"{where} needs {wanted} for upstream.sasl.mechanism={mechanism}; its value is not "
+            "shown, because it is a secret"
+        )
 
 
 def _store(properties: Mapping[str, str], folder: Path, store: str) -> str:

@@ -26,17 +26,33 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
         file: Where it is.
 
     Raises:
-        ConfigurationError: It cannot be read.
+        ConfigurationError: It cannot be read, or has a key twice.
     """
     try:
-        with file.open(encoding="utf-8") as lines:
-            properties: dict[str, str] = javaproperties.load(lines)
+        return _keys_once(path, file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path}: is not a text in UTF-8") from None
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _keys_once(path: str | Path, text: str) -> dict[str, str]:
+    """Return properties; of a key that stands twice, Java would take the last value silently."""
+    properties: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    line = 1
+    for element in javaproperties.parse(text):
+        if isinstance(element, javaproperties.KeyValue):
+            first = lines.setdefault(element.key, line)
+            if first != line:
+                raise ConfigurationError(
+                    f"{path}: {element.key} stands in line {first} and in line {line}, and only "
+                    "one of its values can count: remove one"
+                )
+            properties[element.key] = element.value
+        line += element.source.count("\n")
     return properties
 
 

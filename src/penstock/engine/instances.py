@@ -34,6 +34,7 @@ from penstock.engine.configured_policy import ConfiguredPolicy
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.objections import BatchPolicy, RecordPolicy
+from penstock.engine.overriding import check_overriding, hint_of
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
 from penstock.engine.validation_policy import PREPARE_TEXT, ValidationPolicy, objection_to
 from penstock.policy import (
@@ -429,7 +430,8 @@ class PolicyInstances:
             if callable(getattr(cls, other, None)):
                 return cls
             names = f"{method}()" + (f" or {other}()" if other else "")
-            raise ConfigurationError(f"{of.where} has no method {names}")
+            hint = hint_of(cls, _judging(of.interface))
+            raise ConfigurationError(f"{of.where} has no method {names}{hint}")
         if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
                 f"{of.where}: {method}() is not run when it is called, and would let "
@@ -469,6 +471,10 @@ class PolicyInstances:
         configure(instance, of)
         if has_life_cycle(of) and callable(getattr(instance, "close", None)):
             self._open.append(instance)
+        try:
+            check_overriding(instance, _judging(of.interface))
+        except TypeError as error:
+            raise ConfigurationError(f"{of.where}: {error}") from None
         return instance
 
     def _validator(self, of: ConfiguredPolicy) -> RecordPolicy:
@@ -603,6 +609,12 @@ def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
     if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
         raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
     return hints
+
+
+def _judging(key: str) -> tuple[str, ...]:
+    """Return the methods that judge, of the interface of a key."""
+    methods = _METHODS.get(key)
+    return (methods.by_record, methods.by_batch) if methods is not None else ("validate",)
 
 
 def _ignore(_begins: bool) -> None:

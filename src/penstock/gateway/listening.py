@@ -193,5 +193,21 @@ class Listening:
         )
 
 
+def check_free(configuration: Configuration) -> None:
+    """Check that the ports that are known before the brokers are can be listened on.
+
+    Policies take long to load, and a cluster may take long to respond: neither is waited for
+    where another program has the port.
+
+    Raises:
+        ConfigurationError: One is taken, or its address is not one of this machine.
+    """
+    wanted = {"listeners": configuration.listener.address}
+    if configuration.metrics_listener is not None:
+        wanted["metrics.listener"] = configuration.metrics_listener
+    for key, address in wanted.items():
+        bind(address, key, configuration.path).close()
+
+
 def _any_node(_: asyncio.BaseTransport) -> None:
     """Return None: the bootstrap address stands for any broker."""

@@ -29,7 +29,7 @@ from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
 from penstock.gateway.listener import ConnectionLimits
-from penstock.gateway.listening import Listening
+from penstock.gateway.listening import Listening, check_free
 from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.metrics.broker_checks import BrokerChecks
 from penstock.gateway.metrics.counts import GatewayCounts
@@ -47,7 +47,7 @@ from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
 from penstock.gateway.turns import Turns
 from penstock.native import NativeMissingError
-from penstock.records.implementation import describe
+from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
@@ -148,17 +148,31 @@ class Gateway:
         of = self.configuration
         try:
             log.info("record batches", implementation=describe())
+            if without_native := missing_native():
+                log.warning("no native extension", text=without_native)
         except NativeMissingError as error:
             raise ConfigurationError(str(error)) from None
+        check_free(of)
         try:
             if self._metrics is not None and of.metrics_listener is not None:
                 await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
+            log.info("loading policies")
             self._activate(await self._load(self.configuration))
+            log.info(
+                "waiting for the cluster",
+                servers=of.upstream_properties["bootstrap.servers"],
+                gives_up_after_s=DISCOVERY_TIMEOUT_S,
+            )
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self.audit_trail = await open_audit_trail(of, self._name)
             self._cluster_id = found.cluster_id
             await self._open_producers(of, loses_records=self._loses_records)
             if allows_topic_settings(self.configuration):
+                log.info(
+                    "reading settings of topics",
+                    topic=of.topic_settings_topic,
+                    gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
+                )
                 await self._open_topic_configs(self.configuration)
             address = await self._listen(found.brokers)
         except BaseException:

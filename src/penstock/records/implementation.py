@@ -5,10 +5,11 @@ Both accept the same bytes, refuse others with the same messages, and return the
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import __version__
-from penstock.native import find_native
+from penstock.native import VARIABLE, find_native
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,23 @@ def choose() -> Implementation:
     from penstock.records import decoder  # noqa: PLC0415
 
     return Implementation(decoder.read, decoder.read_stored, SLACK)
+
+
+def missing_native() -> str:
+    """Return what it costs that there is no native implementation, and how to get it.
+
+    Empty where there is one, and where `PENSTOCK_NATIVE=0` does without on purpose.
+
+    Raises:
+        NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used; or it is another value.
+    """
+    module, _ = find_native()
+    if module is not None or os.environ.get(VARIABLE) == "0":
+        return ""
+    return (
+        "records are read in Python, which takes ten times as long or longer; install "
+        f"penstock-native=={__version__} (in a clone: make setup, with Rust)"
+    )
 
 
 def describe() -> str:

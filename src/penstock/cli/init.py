@@ -1,0 +1,72 @@
+"""Write a configuration, a policy and its unit test to start from.
+
+A pyproject.toml makes a package of them. `penstock check` and pytest pass at once. No file is
+overwritten, and there is no question to answer.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.failures import ExitCode
+from penstock.cli.starter import CONFIGURATION_FILE, FILES
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        default=".",
+        help="where to write; made if it does not exist (default: the current folder)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    folder = Path(options.folder)
+    _write(folder, FILES)
+    for name in FILES:
+        print(f"wrote {folder / name}")
+    print("\nNext:")
+    if folder.resolve() != Path.cwd():
+        print(f"  cd {shlex.quote(str(folder))}")
+    print(f"  penstock check {CONFIGURATION_FILE}    loads the policy and prints the plan")
+    print("  pytest                                runs its unit test")
+    print(f"  penstock dev {CONFIGURATION_FILE}      starts Kafka and the gateway on this machine")
+    return ExitCode.DONE
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files, all of them or none.
+
+    Raises:
+        ConfigurationError: One of them exists, or cannot be written.
+    """
+    there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
+    if there:
+        raise ConfigurationError(
+            f"{folder}: nothing is written, because it has {', '.join(there)} already; name "
+            "another folder: penstock init DIR"
+        )
+    written: list[Path] = []
+    path = folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            path = folder / name
+            with path.open("x", encoding="utf-8") as file:  # another process may have made it
+                written.append(path)
+                file.write(text)
+    except OSError as error:
+        for one in written:
+            one.unlink(missing_ok=True)
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None

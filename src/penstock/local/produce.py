@@ -1,0 +1,103 @@
+"""Send records one by one, and print what the response says of each: `penstock dev` prints how.
+
+`python -m penstock.local.produce HOST:PORT TOPIC VALUE...`. The reason of a refusal is in the
+response (KIP-467). Not every client shows it; this program does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResponse
+
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError, describe
+from penstock.client.produce import write_head, write_request
+from penstock.client.requests import read_entity
+from penstock.configuration import ConfigurationError
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLIENT_ID: Final = "penstock-produce"
+_PARTITION: Final = 0
+_TIMEOUT_S: Final = 30.0
+_BATCH_BYTES: Final = 64 * 2**20
+_REFUSED, _UNREACHABLE = 1, 3
+_OTHERS: Final = """\
+Other clients get the same response. Java clients and kafka-python show its text; librdkafka does
+in C, and its Python binding shows the error code's name only. The gateway's terminal and its
+console have the text for every client."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Send what the command line names.
+
+    Returns:
+        The exit code: 0 if every record is stored, 1 if one was refused, 3 if the gateway cannot
+        be reached.
+    """
+    parser = argparse.ArgumentParser(prog="python -m penstock.local.produce", description=__doc__)
+    parser.add_argument("address", metavar="HOST:PORT")
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("values", metavar="VALUE", nargs="+", help="a record each")
+    options = parser.parse_args(arguments)
+    try:
+        refused = sum(map(bool, _send(options.address, options.topic, options.values)))
+    except (ClientError, ConfigurationError, WireError) as error:
+        print(f"{options.address}: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
+        return _UNREACHABLE
+    if refused:
+        print(f"\n{_OTHERS}")  # noqa: T201
+    return _REFUSED if refused else 0
+
+
+def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
+    """Send and print; return the error codes."""
+    codes = []
+    properties = {"bootstrap.servers": address, "client.id": CLIENT_ID}
+    with Connection(properties, Path("command line")) as connection:
+        node = connection.leader(topic, _PARTITION).node
+        head = write_head(None, _TIMEOUT_S, topic, _PARTITION)
+        for value in values:
+            request = write_request(head, [_batch(value.encode(errors="surrogateescape"))])
+            response = read_entity(connection.begin(node, request).wait(), ProduceResponse)
+            answer = response.responses[0].partition_responses[0]
+            print("\n".join(lines_of(value, answer)), flush=True)  # noqa: T201
+            codes.append(int(answer.error_code))
+    return codes
+
+
+def _batch(value: bytes) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, _BATCH_BYTES)
+    builder.append(0, int(time.time() * 1000), None, value, [])
+    return bytes(builder.build())
+
+
+def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
+    """Return what a response says of a record, with nothing in it that a terminal obeys.
+
+    Args:
+        value: The record's value, as it stood on the command line.
+        answer: The part of the response about its partition.
+    """
+    if not answer.error_code:
+        return [f"stored:  {_printable(value)}  at offset {answer.base_offset}"]
+    texts = [one.batch_index_error_message or "" for one in answer.record_errors]
+    texts = list(filter(None, texts)) or [answer.error_message or "the response has no text"]
+    lines = [f"refused: {_printable(value)}"]
+    return lines + [f"         {describe(answer.error_code)}: {_printable(text)}" for text in texts]
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The program that `penstock dev` prints: what it says of a response, and how it ends."""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9.response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+)
+from kio.static.primitive import i32, i64
+
+from penstock.local.ports import free_ports
+from penstock.local.produce import lines_of, main
+
+POLICY = """
+from penstock.policy import *
+class Positive(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if int(record.value) <= 0:
+            raise InvalidRecordException("must be above zero")
+"""
+PROPERTIES = {
+    "record.validation.policy.class.name": "policies.Positive",
+    "topics.*.record.validation.policy": "any",
+}
+
+
+def answer(code, *texts, message=None):
+    errors = tuple(
+        BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=one)
+        for one in texts
+    )
+    return PartitionProduceResponse(
+        index=i32(0), error_code=code, base_offset=i64(7), log_start_offset=i64(0),
+        record_errors=errors, error_message=message,
+    )  # fmt: skip
+
+
+def test_a_stored_record_has_an_offset():
+    assert lines_of("a", answer(ErrorCode.none)) == ["stored:  a  at offset 7"]
+
+
+def test_the_errors_of_records_come_before_the_message_that_sums_them_up():
+    assert lines_of("a", answer(ErrorCode.invalid_record, "one", "two", message="sum")) == [
+        "refused: a",
+        "         INVALID_RECORD (87): one",
+        "         INVALID_RECORD (87): two",
+    ]
+    assert lines_of("a", answer(ErrorCode.invalid_record, None, message="sum"))[1:] == [
+        "         INVALID_RECORD (87): sum"
+    ]
+
+
+def test_a_response_without_a_text_says_so():
+    [_, line] = lines_of("a", answer(ErrorCode.policy_violation))
+    assert line.endswith("POLICY_VIOLATION (44): the response has no text")
+
+
+def test_nothing_that_a_terminal_obeys_is_printed():
+    lines = lines_of("a\x1b[2J", answer(ErrorCode.invalid_record, "b\x1b]0;x\x07"))
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_refusal_shows_its_reason_and_is_1(gateway, topic, capsys):
+    running = gateway(PROPERTIES, POLICY)
+    name = topic()
+
+    assert main([running.address, name, "5", "0"]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "stored:  5  at offset 0",
+        "refused: 0",
+        "         INVALID_RECORD (87): must be above zero",
+    ]
+    assert main([running.address, name, "6"]) == 0
+    assert capsys.readouterr().out == "stored:  6  at offset 1\n"
+
+
+def test_a_topic_that_does_not_exist_is_one_line(kafka, capsys):
+    assert main([kafka.bootstrap_servers, "there-is-none", "5"]) == 3
+    message = capsys.readouterr().err
+    assert "topic there-is-none: UNKNOWN_TOPIC_OR_PARTITION" in message
+    assert message.count("\n") == 1
+
+
+def test_nothing_that_listens_is_3_in_one_line(capsys):
+    address = f"127.0.0.1:{free_ports()[0]}"
+    assert main([address, "t", "5"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
