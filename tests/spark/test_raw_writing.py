@@ -90,6 +90,26 @@ def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
     assert written == Counter(one["value"] for one in records(500))
 
 
+def test_with_log_append_time_the_times_are_those_that_readers_of_the_source_see(
+    split, produce, topic, kafka
+):
+    good, _, run = split
+    source = topic("in", 1, **{"message.timestamp.type": "LogAppendTime"})
+    of_2001 = [{**one, "timestamp": 1_000_000_000_000} for one in records(100, 1)]
+    produce(source, of_2001[:50])
+    produce(source, of_2001[50:])
+    assert run(source)[0] == (90, 10)
+
+    def times(name):
+        found = read_topic(
+            kafka.bootstrap_servers, name, isolation="read_committed", full=True
+        )
+        return {one.value(): one.timestamp()[1] for one in found if b"good" in one.value()}
+
+    assert times(good) == times(source)
+    assert min(times(good).values()) > 1_700_000_000_000
+
+
 def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, admin):
     _, _, run = split
     source = topic("in", 1)
