@@ -31,7 +31,6 @@ from penstock.batch_jobs.targets import Target
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
-from penstock.spark.access import ClusterAccess
 from penstock.spark.audit import audit
 from penstock.spark.locations import Location
 from penstock.spark.raw_audit import audit_raw
@@ -42,6 +41,7 @@ from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
 from penstock.spark.stored_sizes import measured
 from penstock.spark.writing_task import WritingTask
+from penstock.stored.access import ClusterAccess
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -5,8 +5,8 @@ from confluent_kafka import Producer, TopicPartition
 
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.access import ClusterAccess
 from penstock.spark.raw_audit import add_payloads, audit_raw
+from penstock.stored.access import ClusterAccess
 
 RECORDS = 900
 

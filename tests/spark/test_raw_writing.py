@@ -101,9 +101,7 @@ def test_with_log_append_time_the_times_are_those_that_readers_of_the_source_see
     assert run(source)[0] == (90, 10)
 
     def times(name):
-        found = read_topic(
-            kafka.bootstrap_servers, name, isolation="read_committed", full=True
-        )
+        found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed", full=True)
         return {one.value(): one.timestamp()[1] for one in found if b"good" in one.value()}
 
     assert times(good) == times(source)

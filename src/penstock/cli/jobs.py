@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.configuration import Configuration
-    from penstock.spark.access import ClusterAccess
     from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
     from penstock.spark.tasks import Sizes
+    from penstock.stored.access import ClusterAccess
     from penstock.topic_configs.index import TopicConfigIndex
 
 
@@ -196,7 +196,7 @@ class SparkJob:
     @property
     def access(self) -> ClusterAccess:
         """How tasks over raw batches reach the cluster."""
-        from penstock.spark.access import ClusterAccess  # noqa: PLC0415
+        from penstock.stored.access import ClusterAccess  # noqa: PLC0415
 
         return ClusterAccess.of(self.properties, self.file)
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
-    from penstock.spark.access import ClusterAccess
     from penstock.spark.evaluation import Evaluator
     from penstock.spark.plan import RecordPlan
     from penstock.spark.tasks import Task
+    from penstock.stored.access import ClusterAccess
 
     Read = Callable[[WantedRange, Callable[[LostOffsets], None]], Iterable[FetchedBatch]]
 

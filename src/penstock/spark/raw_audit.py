@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from penstock.client.reader import Cluster
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.access import ClusterAccess
     from penstock.spark.plan import RecordPlan
     from penstock.spark.tasks import Sizes
+    from penstock.stored.access import ClusterAccess
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.access import ClusterAccess
     from penstock.spark.plan import RecordPlan
     from penstock.spark.tasks import Sizes, Task
+    from penstock.stored.access import ClusterAccess
 
 
 class SourceError(SparkError):

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.access import ClusterAccess
     from penstock.spark.plan import RecordPlan
     from penstock.spark.tasks import Task
+    from penstock.stored.access import ClusterAccess
 
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0
