@@ -22,8 +22,8 @@ from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
 from penstock.engine.verdict import failed
-from penstock.spark.asking_again import decided
 from penstock.spark.rows import Rows, runs, verdict_array
+from penstock.stored.asking_again import decided
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:

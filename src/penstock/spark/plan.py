@@ -13,7 +13,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.declared import declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
-from penstock.spark import asking_again
+from penstock.stored import asking_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
