@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
-    from penstock.spark.tasks import Sizes
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.tasks import Sizes
     from penstock.topic_configs.index import TopicConfigIndex
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.spark.stream import Settings
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_work import StreamWork
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.tasks import Sizes
 
 BATCH_RECORDS: Final = 1_000_000
 _EVERY_S: Final = 1.0
@@ -205,7 +205,7 @@ def _work(
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.stream import Settings  # noqa: PLC0415
     from penstock.spark.stream_work import StreamWork  # noqa: PLC0415
-    from penstock.spark.tasks import Limit, Sizes  # noqa: PLC0415
+    from penstock.stored.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
     task = writing_task(options, running, topics, (), plan, targets, job)

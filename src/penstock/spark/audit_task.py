@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from penstock.client.reader import LostOffsets
     from penstock.spark.evaluation import Evaluator
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Task
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.tasks import Task
 
     Read = Callable[[WantedRange, Callable[[LostOffsets], None]], Iterable[FetchedBatch]]
 

@@ -14,7 +14,7 @@ from penstock.spark.audit_task import AuditResult, AuditTask, merged
 from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
 from penstock.spark.retention import Coverage
 from penstock.spark.task_runner import run_tasks
-from penstock.spark.tasks import plan_tasks
+from penstock.stored.tasks import plan_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.client.reader import Cluster
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Sizes
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.tasks import Sizes
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
 

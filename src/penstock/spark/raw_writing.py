@@ -15,8 +15,8 @@ from penstock.cluster.ranges import numbers_by_topic
 from penstock.configuration import ConfigurationError
 from penstock.spark.retention import log_was_cut
 from penstock.spark.task_runner import run_tasks
-from penstock.spark.tasks import Task, plan_tasks
 from penstock.spark.writing_task import WritingResult, WritingTask, merged
+from penstock.stored.tasks import Task, plan_tasks
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.tasks import Sizes
 
 _ASKED_EVERY_S: Final = 1.0
 _MARK: Final = "."

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.spark.plan import RecordPlan
     from penstock.spark.source_options import SourceOptions
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.tasks import Sizes
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
 _NO_FILE: Final = "the options of penstock"

@@ -18,7 +18,7 @@ from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.failures import SparkError
 from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
 from penstock.spark.source_rows import RowBatches
-from penstock.spark.tasks import Limit, plan_tasks
+from penstock.stored.tasks import Limit, plan_tasks
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Sizes, Task
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.tasks import Sizes, Task
 
 
 class SourceError(SparkError):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.spark.plan import RecordPlan
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.tasks import Sizes
     from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.tasks import Sizes
 
 BUDGET_S: Final = 5.0
 """How long a task works on its ranges: whoever ends a stream waits for the tasks at work."""

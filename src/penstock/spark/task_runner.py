@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from penstock.spark.tasks import PackedTasks
+from penstock.stored.tasks import PackedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.tasks import Task
+    from penstock.stored.tasks import Task
 
     Work = Callable[[Task], Iterator[bytes | None]]
     Merge = Callable[[Iterable[bytes]], bytes]

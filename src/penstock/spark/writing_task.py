@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Task
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.tasks import Task
 
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0
