@@ -39,9 +39,9 @@ from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
-from penstock.spark.stored_sizes import measured
 from penstock.spark.writing_task import WritingTask
 from penstock.stored.access import ClusterAccess
+from penstock.stored.sizes import measured
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -202,7 +202,7 @@ class SparkJob:
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers tell."""
-        from penstock.spark.stored_sizes import measured  # noqa: PLC0415
+        from penstock.stored.sizes import measured  # noqa: PLC0415
 
         whole = self.cluster.ranges(topics, "earliest", "latest")
         return measured(self.access.connect(), whole)

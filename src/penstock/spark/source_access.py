@@ -13,8 +13,8 @@ from penstock.configuration.properties import resolve_variables
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import allows_topic_settings
 from penstock.spark.plan import load_plan
-from penstock.spark.stored_sizes import measured
 from penstock.stored.access import ClusterAccess
+from penstock.stored.sizes import measured
 from penstock.topic_configs.index import index_of
 from penstock.topic_configs.storage import topic_configs_topic
 
