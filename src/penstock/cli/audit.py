@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from penstock.report.counts import AuditCounts
     from penstock.report.document import About, BaselineEntry, Report
     from penstock.report.history import Run
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.raw_audit import RawAudit
     from penstock.spark.retention import Coverage
+    from penstock.stored.plan import RecordPlan
 
     _Plans = tuple[RecordPlan, RecordPlan | None]
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.configuration import Configuration
     from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
     from penstock.topic_configs.index import TopicConfigIndex
 
@@ -219,7 +219,7 @@ class SparkJob:
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.spark.plan import load_plan  # noqa: PLC0415
+        from penstock.stored.plan import load_plan  # noqa: PLC0415
 
         plan = load_plan(
             file or self._options.file,

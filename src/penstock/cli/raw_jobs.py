@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.plan import RecordPlan
 
 
 def add_writing_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.client.positions import Position
     from penstock.cluster.offsets import Topic
     from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
+    from penstock.stored.plan import RecordPlan
 
 _GROUP = "penstock-redrive"
 

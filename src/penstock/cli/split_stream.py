@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.configuration.values import Address
     from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.stream import Settings
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_work import StreamWork
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
 
 BATCH_RECORDS: Final = 1_000_000

@@ -16,9 +16,9 @@ from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.spark.evaluation import evaluator_of, task_ended
-from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
 from penstock.spark.retention import RangeResult
 from penstock.spark.stored_counts import StoredCounts
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
     from penstock.spark.evaluation import Evaluator
-    from penstock.spark.plan import RecordPlan
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Task
 
     Read = Callable[[WantedRange, Callable[[LostOffsets], None]], Iterable[FetchedBatch]]

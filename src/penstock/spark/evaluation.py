@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.chain import KeysAndValues
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
-    from penstock.spark.plan import RecordPlan
+    from penstock.stored.plan import RecordPlan
 
 Arrays = tuple[pa.Array, ...]
 

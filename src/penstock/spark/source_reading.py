@@ -16,8 +16,8 @@ from penstock.engine.stored_columns import StoredColumns
 from penstock.records.errors import UnreadableRecords
 from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.failures import SparkError
-from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
 from penstock.spark.source_rows import RowBatches
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.tasks import Limit, plan_tasks
 from penstock.wire.names import NO_ID
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.plan import RecordPlan
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes, Task
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.cluster.offsets import Topic
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.stream_offsets import MicroBatch
     from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
 
 BUDGET_S: Final = 5.0

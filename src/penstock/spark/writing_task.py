@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.plan import RecordPlan
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Task
 
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
