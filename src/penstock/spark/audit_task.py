@@ -17,7 +17,7 @@ from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.retention import RangeResult
-from penstock.spark.stored_counts import StoredCounts
+from penstock.stored.batch_counts import StoredCounts
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.wire.names import NO_ID
 
