@@ -32,7 +32,6 @@ from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit
-from penstock.spark.locations import Location
 from penstock.spark.raw_audit import audit_raw
 from penstock.spark.raw_writing import claims, write_raw
 from penstock.spark.session import start_session, stop_session
@@ -41,6 +40,7 @@ from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
 from penstock.spark.writing_task import WritingTask
 from penstock.stored.access import ClusterAccess
+from penstock.stored.locations import Location
 from penstock.stored.sizes import measured
 
 HERE = Path(__file__).resolve().parent

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.configuration import Configuration
-    from penstock.spark.locations import Location
     from penstock.spark.sinks import Sinks
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
     from penstock.topic_configs.index import TopicConfigIndex
@@ -430,7 +430,7 @@ def target_names(written: Iterable[Location]) -> frozenset[str]:
 
 def location(text: str) -> Location:
     """Read a place for argparse."""
-    from penstock.spark.locations import Location  # noqa: PLC0415
+    from penstock.stored.locations import Location  # noqa: PLC0415
 
     try:
         return Location.parse(text)

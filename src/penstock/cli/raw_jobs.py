@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from penstock.cli.jobs import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.locations import Location
     from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
 
 

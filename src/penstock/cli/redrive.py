@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.client.places import Places
     from penstock.client.positions import Position
     from penstock.cluster.offsets import Topic
-    from penstock.spark.locations import Location
+    from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
 
 _GROUP = "penstock-redrive"
@@ -59,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
         from penstock.batch_jobs.dead_letters import PARKED_SUFFIX, Attempts  # noqa: PLC0415
-        from penstock.spark.locations import Location  # noqa: PLC0415
         from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+        from penstock.stored.locations import Location  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
         parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)

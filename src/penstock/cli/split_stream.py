@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from penstock.cli.jobs import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.configuration.values import Address
-    from penstock.spark.locations import Location
     from penstock.spark.stream import Settings
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_work import StreamWork
+    from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
 
