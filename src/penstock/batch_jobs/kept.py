@@ -73,8 +73,6 @@ def kept_records(
         target,
         source.partition,
         len(positions),
-        lambda start, end: batch.cut(
-            positions[start:end], replaced=replaced, timestamp=timestamp
-        ),
+        lambda start, end: batch.cut(positions[start:end], replaced=replaced, timestamp=timestamp),
         source.of(batch, positions),
     )

@@ -15,9 +15,9 @@ from penstock.engine.verdict import Outcome
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
-from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.retention import RangeResult
 from penstock.stored.batch_counts import StoredCounts
+from penstock.stored.evaluation import evaluator_of, task_ended
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.wire.names import NO_ID
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
-    from penstock.spark.evaluation import Evaluator
     from penstock.stored.access import ClusterAccess
+    from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Task
 

@@ -14,9 +14,9 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.engine.stored_columns import StoredColumns
 from penstock.records.errors import UnreadableRecords
-from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.failures import SparkError
 from penstock.spark.source_rows import RowBatches
+from penstock.stored.evaluation import evaluator_of, task_ended
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.tasks import Limit, plan_tasks
 from penstock.wire.names import NO_ID

@@ -30,9 +30,9 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
-from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.stored.asking_again import decided
 from penstock.stored.background import Background
+from penstock.stored.evaluation import evaluator_of, task_ended
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
