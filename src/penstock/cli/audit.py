@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from penstock.report.document import About, BaselineEntry, Report
     from penstock.report.history import Run
     from penstock.spark.raw_audit import RawAudit
-    from penstock.spark.retention import Coverage
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.retention import Coverage
 
     _Plans = tuple[RecordPlan, RecordPlan | None]
 

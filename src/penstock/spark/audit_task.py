@@ -15,10 +15,10 @@ from penstock.engine.verdict import Outcome
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
-from penstock.spark.retention import RangeResult
 from penstock.stored.batch_counts import StoredCounts
 from penstock.stored.evaluation import evaluator_of, task_ended
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
+from penstock.stored.retention import RangeResult
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cluster.ranges import OffsetRange, Partition
-from penstock.spark.retention import log_was_cut
+from penstock.stored.retention import log_was_cut
 from penstock.stored.tasks import next_batch
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark.failures import SparkError
-from penstock.spark.retention import Coverage, RangeResult, RecordsLostError
+from penstock.stored.retention import Coverage, RangeResult, RecordsLostError
 
 pytestmark = pytest.mark.unit
 PLANNED = (
