@@ -10,8 +10,8 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Sample
-from penstock.spark.audit_task import AuditResult, AuditTask, merged
 from penstock.spark.task_runner import run_tasks
+from penstock.stored.audit_task import AuditResult, AuditTask, merged
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.retention import Coverage
 from penstock.stored.tasks import plan_tasks
