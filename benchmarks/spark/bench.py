@@ -38,10 +38,10 @@ from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
-from penstock.spark.writing_task import WritingTask
 from penstock.stored.access import ClusterAccess
 from penstock.stored.locations import Location
 from penstock.stored.sizes import measured
+from penstock.stored.writing_task import WritingTask
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

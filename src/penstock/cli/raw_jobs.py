@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from penstock.cli.jobs import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.writing_task import WritingResult, WritingTask
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.writing_task import WritingResult, WritingTask
 
 
 def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def write_topics(
         topics: What is read.
         ranges: What of it.
         plan: The policies.
-        targets: By the names of `penstock.spark.writing_task`.
+        targets: By the names of `penstock.stored.writing_task`.
         what: What is being done, such as `splitting orders`.
 
     Raises:
@@ -137,7 +137,7 @@ def writing_task(
     """Return what tasks do; the arguments are those of `write_topics`, and the id of the job."""
     from penstock.batch_jobs.targets import Target  # noqa: PLC0415
     from penstock.spark.raw_writing import claims, run_id  # noqa: PLC0415
-    from penstock.spark.writing_task import WritingTask  # noqa: PLC0415
+    from penstock.stored.writing_task import WritingTask  # noqa: PLC0415
 
     cluster, access = running.cluster, running.access
     run = run_id(options.command, [one.name for one in targets.values()])

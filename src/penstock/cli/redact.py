@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     with job(options) as running:
         from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
-        from penstock.spark.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.stored.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
         topics = running.sources((target,))

@@ -117,7 +117,7 @@ def _between_topics(
     from penstock.client.positions import redrive_job  # noqa: PLC0415
     from penstock.spark.redrive import redrive  # noqa: PLC0415
     from penstock.spark.sources import read_range  # noqa: PLC0415
-    from penstock.spark.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
+    from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
 
     cluster = running.cluster
     letters, target = cluster.topic(options.dead_letters.name), cluster.topic(options.target.name)

@@ -152,7 +152,7 @@ def run_stream(
     Args:
         options: Of the command.
         running: Its session.
-        targets: By the names of `penstock.spark.writing_task`.
+        targets: By the names of `penstock.stored.writing_task`.
     """
     from penstock.spark.stream_figures import StreamFigures  # noqa: PLC0415
 

@@ -14,9 +14,9 @@ from penstock.client.positions import Task as PositionTask
 from penstock.cluster.ranges import numbers_by_topic
 from penstock.configuration import ConfigurationError
 from penstock.spark.task_runner import run_tasks
-from penstock.spark.writing_task import WritingResult, WritingTask, merged
 from penstock.stored.retention import log_was_cut
 from penstock.stored.tasks import Task, plan_tasks
+from penstock.stored.writing_task import WritingResult, WritingTask, merged
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
 

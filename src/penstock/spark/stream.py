@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.writing_task import WritingResult
     from penstock.stored.tasks import Limit
+    from penstock.stored.writing_task import WritingResult
 
 TOPICS_EVERY_S: Final = 30.0
 _PAUSE_MAX_S: Final = 30.0

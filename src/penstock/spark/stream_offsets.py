@@ -16,8 +16,8 @@ from penstock.stored.tasks import next_batch
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from penstock.spark.writing_task import WritingResult
     from penstock.stored.tasks import Limit
+    from penstock.stored.writing_task import WritingResult
 
 KEPT_FOR_S: Final = 43_200.0
 """How long a position is left alone: much shorter than brokers keep it (7 days)."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.writing_task import WritingResult, WritingTask
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
+    from penstock.stored.writing_task import WritingResult, WritingTask
 
 BUDGET_S: Final = 5.0
 """How long a task works on its ranges: whoever ends a stream waits for the tasks at work."""
