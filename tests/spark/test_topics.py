@@ -14,7 +14,7 @@ from penstock.stored.sizes import measured
 from penstock.stored.tasks import PackedTasks, Sizes, plan_tasks
 from tests.conftest import create_topic
 from tests.spark.conftest import NO_BAD
-from tests.spark.test_raw_writing import values
+from tests.stored.test_writing import values
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The results of tasks that write: as bytes, and merged. The tasks are in test_raw_writing.py."""
+"""The results of tasks that write: as bytes, and merged. The tasks are in test_writing.py."""
 
 from collections import Counter
 from dataclasses import replace

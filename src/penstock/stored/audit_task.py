@@ -16,7 +16,7 @@ from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.stored.batch_counts import StoredCounts
-from penstock.stored.evaluation import evaluator_of, task_ended
+from penstock.stored.evaluation import evaluator_of
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.retention import RangeResult
 from penstock.wire.names import NO_ID
@@ -106,7 +106,6 @@ class AuditTask:
             for _ in counting.add(WantedRange(*one, topic_id)):
                 yield None
         yield counting.result().encode()
-        task_ended()
 
 
 class RangeCounting:

@@ -1,19 +1,25 @@
-"""Audits on raw batches of a real Kafka, in Spark's Python workers."""
+"""Audits on raw batches of a real Kafka: in Spark's Python workers, and in this process."""
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.raw_audit import add_payloads, audit_raw
+from penstock.spark.task_runner import SparkRunner
 from penstock.stored.access import ClusterAccess
+from penstock.stored.audit import add_payloads, audit_raw
+from penstock.stored.evaluation import close_all
+from penstock.stored.runner import LocalRunner
+from tests.spark.conftest import BOTH
 
+pytestmark = BOTH
 RECORDS = 900
 
 
 @pytest.fixture
-def audited(spark, kafka, plan):
+def audited(request, runner, kafka, plan):
     """Audits topics; each task has at most `records` records."""
+    runs = SparkRunner(request.getfixturevalue("spark")) if runner == "spark" else LocalRunner()
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def audit(*topics, start="earliest", **options):
@@ -21,9 +27,10 @@ def audited(spark, kafka, plan):
         cluster = Cluster(properties, one.path.parent)
         access = ClusterAccess.of(properties, one.path)
         ranges = cluster.ranges(cluster.topics(",".join(topics)), start)
-        return access, audit_raw(spark, access, ranges, one, cores=2, **options)
+        return access, audit_raw(runs, access, ranges, one, **options)
 
-    return audit
+    yield audit
+    close_all()
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
