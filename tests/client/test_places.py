@@ -156,11 +156,12 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
             ) as writer:
                 writer.commit(Position(offset, "counts"))
                 writer.write(dead, 0, RECORDS.batch(tasks[0], Position(1)), RECORDS.source)
-        expected = {1: Position(9, "counts")}
+        expected = {1: Position(9)}
         deadline = time.monotonic() + 60
         while read().find(tasks[1]) != expected[1]:  # until the broker has written its markers
             assert time.monotonic() < deadline
-        assert find_starts(connection, tasks, read(), sign=SIGN) == expected
+        counted = {1: Position(9, "counts")}
+        assert find_starts(connection, tasks, read(), sign=SIGN) == counted
         admin.delete_consumer_groups([tasks[1].group])[tasks[1].group].result(60)
         assert read_positions(connection, tasks[1].group, {dead: [0, 1]}) == {}
         assert find_starts(connection, tasks, read(), sign=SIGN) == expected

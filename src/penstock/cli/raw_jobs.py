@@ -240,14 +240,16 @@ def known_job(
 
 
 def _filled(running: Job, targets: Mapping[str, Location]) -> list[str]:
-    """Return the names of the targets that have records."""
-    cluster = running.cluster
-    names = [one.name for one in targets.values()]
-    return [
-        name
-        for name in names
-        if any(end > start for start, end in cluster.bounds(cluster.topic(name)).values())
-    ]
+    """Return the name of the topic of accepted records if it has some.
+
+    Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+    """
+    from penstock.stored.writing_task import ACCEPTED  # noqa: PLC0415
+
+    name, cluster = targets[ACCEPTED].name, running.cluster
+    bounds = cluster.bounds(cluster.topic(name)).values()
+    return [name] if any(end > start for start, end in bounds) else []
+
 
 
 def _check_removed(counts: TaskCounts, *, strict: bool) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _PARTITION: Final = 0
 _MAGIC: Final = 2
 _TIMEOUT_S: Final = 30.0
+_WAIT_MS: Final = 10
 
 
 class LostPlaceError(UnavailableError):
@@ -146,7 +147,13 @@ def read_places(
         CompactedTopicError: The cluster does not respond.
     """
     log = CompactedTopic(
-        properties, file.parent, topic, file, key=key, otherwise="name another topic there"
+        properties,
+        file.parent,
+        topic,
+        file,
+        key=key,
+        otherwise="name another topic there",
+        wait_ms=_WAIT_MS,
     )
     if not create:
         return Places(topic, log.read(_TIMEOUT_S))
