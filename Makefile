@@ -110,7 +110,7 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
 spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
-	$(BIN)/python -m pytest tests/spark -m spark_processes
+	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes
 
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
 	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))

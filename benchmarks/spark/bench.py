@@ -31,17 +31,17 @@ from penstock.batch_jobs.targets import Target
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
-from penstock.spark.access import ClusterAccess
 from penstock.spark.audit import audit
-from penstock.spark.locations import Location
 from penstock.spark.raw_audit import audit_raw
 from penstock.spark.raw_writing import claims, write_raw
 from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
-from penstock.spark.stored_sizes import measured
-from penstock.spark.writing_task import WritingTask
+from penstock.stored.access import ClusterAccess
+from penstock.stored.locations import Location
+from penstock.stored.sizes import measured
+from penstock.stored.writing_task import WritingTask
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

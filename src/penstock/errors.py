@@ -40,8 +40,8 @@
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
+    │       ├── RecordsLostError         stored: retention took what was to be read
     │       ├── SparkError               spark: a session or a job
-    │       │   ├── RecordsLostError     spark: retention took what was to be read
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names

@@ -78,8 +78,9 @@ def test_each_record_is_where_it_belongs_and_as_it_was(stored):
         if is_dead:
             offsets = [bytes.fromhex(record[-added + 5][1:]) for record in after]
             assert offsets == [record[0].encode() for record in expected]
-        elif not batch.is_log_append_time:
+        else:
             assert [record[1] for record in own] == [record[1] for record in expected]
         kinds.add((one.topic, one.batch is batch.data, batch.codec, batch.is_log_append_time))
-    assert {codec for _, whole, codec, _ in kinds if whole} == set(CODECS)
-    assert len(kinds) == 2 * 3 * len(CODECS)
+    whole = {(codec, is_log_append_time) for _, whole, codec, is_log_append_time in kinds if whole}
+    assert whole == {(codec, False) for codec in CODECS}
+    assert len(kinds) == 5 * len(CODECS)

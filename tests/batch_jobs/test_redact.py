@@ -48,6 +48,15 @@ def test_only_what_interceptors_changed_differs(codec):
     assert counts.outcomes == {"accepted": 4}
 
 
+def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see():
+    records = [Record(NOW, b"k", one, HEADERS) for one in (b"a secret", b"b")]
+    (written,) = redact(encode_stored(records, attributes=8, max_timestamp=NOW + 9), TaskCounts())
+    assert [(row.timestamp, row.value) for row in rows_of(written.batch)] == [
+        (NOW + 9, b"a ******"),
+        (NOW + 9, b"b"),
+    ]
+
+
 def test_a_batch_without_changes_keeps_its_bytes():
     before = stored(b"a", b"b", codec="zstd")
     (written,) = redact(before, TaskCounts())

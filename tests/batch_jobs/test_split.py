@@ -129,12 +129,27 @@ def test_a_part_of_a_batch():
     assert written["clean"][0][2] == 12
 
 
-def test_with_log_append_time_letters_have_the_time_of_the_log_and_records_that_of_producers():
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("values", [(b"one", b"two"), (b"one", b"bad", b"two")])
+def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see(values, codec):
+    attributes = LOG_APPEND_TIME | CODECS[codec]
+    stored = encode_stored(records(*values), attributes=attributes, max_timestamp=NOW + 500)
+    written = split(stored)
+    clean = rows(written["clean"])
+    assert [(row.timestamp, row.value) for row in clean] == [
+        (NOW + 500, b"one"),
+        (NOW + 500, b"two"),
+    ]
+    assert {row.codec for row in clean} == {codec}
+    ((_, data, _),) = written["clean"]
+    assert not read_stored_batch(data, max_decompressed_bytes=LIMIT).is_log_append_time
+
+
+def test_with_log_append_time_letters_have_the_time_of_the_log():
     stored = encode_stored(
         records(b"one", b"bad"), attributes=LOG_APPEND_TIME, max_timestamp=NOW + 500
     )
     written = split(stored)
-    assert [row.timestamp for row in rows(written["clean"])] == [NOW]
     assert dict(rows(written["dead"])[0].headers)["__penstock.timestamp"] == b"%d" % (NOW + 500)
 
 

@@ -10,7 +10,7 @@ from penstock.cluster.ranges import Partition
 from penstock.report.counts import Reason
 from penstock.spark.stream_figures import StreamFigures
 from penstock.spark.stream_offsets import MicroBatch
-from penstock.spark.writing_task import WritingResult
+from penstock.stored.writing_task import WritingResult
 
 
 class Clock:

@@ -18,7 +18,7 @@ from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
 from penstock.policy import RecordValidationPolicy, TopicConfig, TopicMetadata
-from penstock.spark.plan import load_plan
+from penstock.stored.plan import load_plan
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import (
     TopicConfigIndex,

@@ -21,8 +21,8 @@ from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
 from penstock.records import stored_batch
 from penstock.spark import apply, load_plan
-from penstock.spark.evaluation import Evaluator
 from penstock.spark.sources import client_options, read_range
+from penstock.stored.evaluation import Evaluator
 from tests.integration.reading import read_topic
 from tests.parity.test_json_schema import LINE, SCHEMA, TEXTS
 from tests.parity.test_parity import HEADERS, KEYS, POLICIES, READINGS, VALUES

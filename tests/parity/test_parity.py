@@ -24,8 +24,8 @@ from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
 from penstock.records import stored_batch
 from penstock.spark import judge, load_plan, register
-from penstock.spark.evaluation import Evaluator
 from penstock.spark.sources import client_options, read_range
+from penstock.stored.evaluation import Evaluator
 from tests.conftest import NATIVE, RECORD_BATCHES
 from tests.raw import RawClient, produce_request, produced
 from tests.records.conftest import chosen

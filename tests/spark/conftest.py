@@ -70,13 +70,28 @@ class Done(NamedTuple):
     err: str
 
 
+BOTH = pytest.mark.parametrize("runner", ["spark", "local"])
+"""Of tests of commands that run on Spark and without it."""
+LOCAL = {"audit", "split", "redact", "redrive"}
+
+
 @pytest.fixture
-def command(spark, monkeypatch) -> Callable[..., Done]:
-    """Runs `penstock` in this process and on this session."""
-    monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: spark)
-    monkeypatch.setattr(penstock.spark.session, "stop_session", lambda _: None)
+def runner() -> str:
+    """What runs the tasks of commands."""
+    return "spark"
+
+
+@pytest.fixture
+def command(request, runner, monkeypatch) -> Callable[..., Done]:
+    """Runs `penstock` in this process: on a session, or with `--local`."""
+    if runner == "spark":
+        spark = request.getfixturevalue("spark")
+        monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: spark)
+        monkeypatch.setattr(penstock.spark.session, "stop_session", lambda _: None)
 
     def run(*arguments: object) -> Done:
+        if runner == "local" and arguments[0] in LOCAL:
+            arguments = (*arguments, "--local")
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.configuration import ConfigurationError
-from penstock.spark import apply, judge
-from penstock.spark.evaluation import Evaluator
+from penstock.spark import apply, evaluation, judge
+from penstock.stored.evaluation import Evaluator
 from tests.spark.test_verdicts import verdicts
 
 # Each class says what it was shown, so a difference in what it sees is one in what it says.
@@ -143,11 +143,11 @@ def evaluators(plan):
 def test_the_same_rows_have_the_same_verdicts(evaluators, some, cut):
     columns = arrays(some, cut)
     before = {name: array.to_pylist() for name, array in columns.items()}
-    expected = without_names(evaluators[0].apply(columns, None))
-    alone = without_names(evaluators[0].judge(columns, None))
+    expected = without_names(evaluation.apply(evaluators[0], columns, None))
+    alone = without_names(evaluation.judge(evaluators[0], columns, None))
     for one in evaluators[1:]:
-        assert without_names(one.apply(columns, None)) == expected
-        assert without_names(one.judge(columns, None)) == alone
+        assert without_names(evaluation.apply(one, columns, None)) == expected
+        assert without_names(evaluation.judge(one, columns, None)) == alone
     assert {name: array.to_pylist() for name, array in columns.items()} == before
 
 

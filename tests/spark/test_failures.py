@@ -98,17 +98,17 @@ def test_records_that_are_gone_meanwhile(
 
 
 def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, admin, monkeypatch):
-    from penstock.spark import raw_audit
+    from penstock.spark import task_runner
     from tests.conftest import delete_topic
 
     name = filled(produce, topic, *[b"good"] * 10)
-    run_tasks = raw_audit.run_tasks
+    run_tasks = task_runner.run_tasks
 
     def delete_first(*given, **options):
         delete_topic(admin, name)  # until the broker does not know it: else it would be read
         return run_tasks(*given, **options)
 
-    monkeypatch.setattr(raw_audit, "run_tasks", delete_first)
+    monkeypatch.setattr(task_runner, "run_tasks", delete_first)
     file = configured({**NO_BAD, "upstream.default.api.timeout.ms": "3000"})
     done = command("audit", file, "--topic", name)
     assert (done.code, "UNKNOWN_TOPIC_OR_PARTITION" in done.err) == (3, True), done

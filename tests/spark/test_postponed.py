@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 
 from penstock.spark import asking_again, judge, register
 from penstock.spark.failures import reason_of
-from penstock.spark.plan import load_plan
+from penstock.stored.plan import load_plan
 
 pytestmark = pytest.mark.slow
 

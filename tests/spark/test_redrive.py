@@ -151,21 +151,19 @@ def _end_before(kafka, name, count):
 
 @pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
-    from penstock.spark import raw_writing
+    from penstock.stored import writing
 
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
-    run_tasks = raw_writing.run_tasks
+    write_raw = writing.write_raw
 
-    def crash(spark, tasks, *given):
-        assert len(tasks) == 1
-        half = [tasks[0]._replace(ranges=tasks[0].ranges[:1])]
-        run_tasks(spark, half, *given)
+    def crash(runner, ranges, work, **options):
+        write_raw(runner, ranges[:1], work, **options)
         raise OSError("crashed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(raw_writing, "run_tasks", crash)
+        patch.setattr(writing, "write_raw", crash)
         assert command(*arguments).code == 3
     assert len(read_topic(kafka.bootstrap_servers, good)) == 10
     assert "10 returned" in command(*arguments).out

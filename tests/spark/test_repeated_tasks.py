@@ -28,7 +28,7 @@ SCRIPT = """
 import json, sys
 import penstock.spark.session as sessions
 from penstock import cli
-from penstock.spark import asking_again
+from penstock.stored import asking_again
 
 asking_again.FOR_S = 0.0
 spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})

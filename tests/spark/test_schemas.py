@@ -10,7 +10,7 @@ import threading
 import fastavro
 import pytest
 
-from penstock.spark import asking_again
+from penstock.stored import asking_again
 from tests.integration.reading import read_topic, values_of
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 

@@ -21,7 +21,7 @@ import penstock.spark.session as sessions
 from penstock import cli
 from penstock.configuration import load_configuration
 from penstock.spark import register
-from penstock.spark.access import ClusterAccess
+from penstock.stored.access import ClusterAccess
 from penstock.spark.sink_secrets import environment
 from penstock.spark.sources import client_options
 

@@ -5,6 +5,11 @@ import sys
 
 import pytest
 
+from penstock.spark.session import SETTINGS
+from tests.integration.reading import read_topic
+
+SPARKS_OWN = "avro,csv,json,kafka,orc,parquet,text"
+"""Spark's default of `spark.sql.sources.useV1SourceList`."""
 SCRIPT = """
 from pathlib import Path
 from pyspark import SparkContext
@@ -30,3 +35,16 @@ def test_a_stopped_session_leaves_no_jvm():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"
+
+
+def test_a_session_of_your_own_with_the_settings_writes_to_kafka_as_before(spark, topic, kafka):
+    own, target = spark.newSession(), topic("t", 1)
+    own.conf.set("spark.sql.sources.useV1SourceList", SPARKS_OWN)
+    for key, value in SETTINGS.items():
+        if own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    writing = own.createDataFrame([(b"one",)], "value binary").write.format("kafka")
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    writing.options(**servers, topic=target).save()
+    found = read_topic(kafka.bootstrap_servers, target)
+    assert [value for _, _, value, _ in found] == [b"one"]

@@ -22,7 +22,7 @@ from tests.chaos.leaders import move_leaders
 from tests.conftest import create_topic
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
-from tests.spark.test_raw_writing import SLOW, records, values
+from tests.stored.test_writing import SLOW, records, values
 
 RECORDS = "penstock_records_total"
 

@@ -13,8 +13,8 @@ from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark.failures import SparkError
 from penstock.spark.stream import TOPICS_EVERY_S, Settings, Stream
-from penstock.spark.tasks import Limit
-from penstock.spark.writing_task import Unfinished, WritingResult
+from penstock.stored.tasks import Limit
+from penstock.stored.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,7 @@ from penstock.local import free_ports
 from penstock.report.counts import Reason
 from penstock.spark.stream_figures import StreamFigures
 from penstock.spark.stream_metrics import registry_of, serve_metrics, write_metrics
-from penstock.spark.writing_task import WritingResult
+from penstock.stored.writing_task import WritingResult
 
 
 def result(topic="t", accepted=5, refused=3, left_out=0, removed=0):

@@ -8,8 +8,8 @@ from penstock.batch_jobs.counts import TaskCounts
 from penstock.client.errors import TruncatedError
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.spark.stream_offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffsets
-from penstock.spark.tasks import Limit
-from penstock.spark.writing_task import Unfinished, WritingResult
+from penstock.stored.tasks import Limit
+from penstock.stored.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 A, B, C = (Partition("t", number) for number in range(3))

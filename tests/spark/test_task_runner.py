@@ -7,7 +7,7 @@ import pytest
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark.failures import reason_of
 from penstock.spark.task_runner import run_tasks
-from penstock.spark.tasks import Task
+from penstock.stored.tasks import Task
 
 pytestmark = pytest.mark.slow
 

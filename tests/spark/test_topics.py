@@ -9,12 +9,12 @@ import pytest
 
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import load_configuration
-from penstock.spark.access import ClusterAccess
-from penstock.spark.stored_sizes import measured
-from penstock.spark.tasks import PackedTasks, Sizes, plan_tasks
+from penstock.stored.access import ClusterAccess
+from penstock.stored.sizes import measured
+from penstock.stored.tasks import PackedTasks, Sizes, plan_tasks
 from tests.conftest import create_topic
 from tests.spark.conftest import NO_BAD
-from tests.spark.test_raw_writing import values
+from tests.stored.test_writing import values
 
 
 @pytest.fixture

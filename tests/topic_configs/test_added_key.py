@@ -14,7 +14,7 @@ from penstock.configuration.file import read_configuration
 from penstock.configuration.reference import reference
 from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
 from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
-from penstock.spark.plan import load_plan
+from penstock.stored.plan import load_plan
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import (
     TopicConfigIndex,

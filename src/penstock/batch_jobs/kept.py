@@ -1,8 +1,11 @@
 """Records that are written to where they belong: with the bytes of their batch where all of it is.
 
 A batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what is
-not replaced keeps its bytes, and each record its timestamp. In both cases timestamps are those of
-the producers, for LogAppendTime as well.
+not replaced keeps its bytes, and each record its timestamp.
+
+A batch with LogAppendTime is always written anew, with the broker's timestamp, which all readers of
+the source see. In its bytes are still the producers', which nobody sees: a clock that was wrong
+there would have retention remove the records of the target.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ def kept_records(
         RefusedBatchError: A record is too large for the target.
     """
     is_all = len(positions) == len(batch.records) and replaced is None and batch.is_whole
-    if is_all and len(batch.data) <= target.max_message_bytes:
+    timestamp = batch.max_timestamp if batch.is_log_append_time else None
+    if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
         partition = source.partition % target.partitions
         first = Source(source.topic, source.partition, batch.base_offset)
         return (OutgoingBatch(target.topic, partition, batch.data, first),)
@@ -69,6 +73,6 @@ def kept_records(
         target,
         source.partition,
         len(positions),
-        lambda start, end: batch.cut(positions[start:end], replaced=replaced),
+        lambda start, end: batch.cut(positions[start:end], replaced=replaced, timestamp=timestamp),
         source.of(batch, positions),
     )

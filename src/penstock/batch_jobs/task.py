@@ -201,6 +201,23 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             return TaskResult(Ending.DONE if is_done else Ending.STOPPED, running.progress)
 
 
+def read_batch(fetched: FetchedBatch, offsets: OffsetRange, limits: Limits) -> StoredBatch:
+    """Read a batch of a range.
+
+    Raises:
+        UnreadableBatchError: It is damaged, or larger than allowed.
+    """
+    try:
+        return read_fetched_batch(
+            fetched,
+            max_decompressed_bytes=limits.max_decompressed_bytes,
+            max_records=limits.max_batch_records,
+        )
+    except UnreadableRecords as wrong:
+        place = f"topic {offsets.topic}, partition {offsets.partition}"
+        raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
+
+
 class _Running:
     """One task at work, with one writer after the other."""
 
@@ -232,7 +249,7 @@ class _Running:
             return
         size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
         for fetched in task.read(offsets, on_lost=self._lose):
-            batch = self._read(fetched)
+            batch = read_batch(fetched, offsets, limits)
             if len(batch.records) and not batch.is_control:
                 for outgoing in self._job.process(batch, self._chunk):
                     writer.write(*outgoing)
@@ -262,18 +279,6 @@ class _Running:
             )
             self.progress = Progress(position.offset, since, counts)
         self._is_known = True
-
-    def _read(self, fetched: FetchedBatch) -> StoredBatch:
-        limits, offsets = self._task.limits, self._task.offsets
-        try:
-            return read_fetched_batch(
-                fetched,
-                max_decompressed_bytes=limits.max_decompressed_bytes,
-                max_records=limits.max_batch_records,
-            )
-        except UnreadableRecords as wrong:
-            place = f"topic {offsets.topic}, partition {offsets.partition}"
-            raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
 
     def _lose(self, lost: LostOffsets) -> None:
         self._task.on_lost(lost)

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from penstock.cli.job import Job
     from penstock.cli.jobs import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.report.counts import AuditCounts
     from penstock.report.document import About, BaselineEntry, Report
     from penstock.report.history import Run
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.raw_audit import RawAudit
-    from penstock.spark.retention import Coverage
+    from penstock.stored.audit import RawAudit
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.retention import Coverage
 
     _Plans = tuple[RecordPlan, RecordPlan | None]
 
@@ -129,27 +130,27 @@ def run(options: argparse.Namespace) -> int:
         if topics and options.reader == "raw":
             counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
         else:
-            counts = _read_frame(options, running, topics, ranges, (plan, other))
+            on_spark = running.on_spark("--input")
+            counts = _read_frame(options, on_spark, topics, ranges, (plan, other))
         about = _about(options, running, topics, plan, ranges, coverage)
         return conclude(options, summarize(counts, about), before)
 
 
 def _read_raw(
     options: argparse.Namespace,
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plans: _Plans,
 ) -> RawAudit:
-    from penstock.spark.raw_audit import add_payloads, audit_raw  # noqa: PLC0415
+    from penstock.stored.audit import add_payloads, audit_raw  # noqa: PLC0415
 
     plan, other = plans
     access = running.access
-    cores = running.spark.sparkContext.defaultParallelism
     with running.counting_tasks(f"judging {options.topic}", ranges) as done:
         sizes = running.sizes(topics)
         result = audit_raw(
-            running.spark, access, ranges, plan, cores=cores, other=other, sizes=sizes, done=done
+            running.runner, access, ranges, plan, other=other, sizes=sizes, done=done
         )
     if options.strict:
         result.coverage.check()
@@ -272,7 +273,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
 
 def _about(
     options: argparse.Namespace,
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     plan: RecordPlan,
     ranges: Sequence[OffsetRange],

@@ -12,8 +12,8 @@ from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.gateway_counts import counted_by_gateway
-from penstock.cli.jobs import kept_settings
 from penstock.cli.stream_lines import one_line
+from penstock.cli.topic_settings import kept_settings
 from penstock.client.connection import connect
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.cluster.compacted_topic import CompactedTopicError

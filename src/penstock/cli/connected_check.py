@@ -11,7 +11,7 @@ import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError
-from penstock.cli.jobs import kept_settings
+from penstock.cli.topic_settings import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
-from penstock.cli.jobs import kept_settings
+from penstock.cli.topic_settings import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError

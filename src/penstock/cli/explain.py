@@ -151,7 +151,7 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
 def _from_cluster(
     options: argparse.Namespace, configuration: Configuration
 ) -> tuple[str, LocatedRecord]:
-    from penstock.cli.jobs import settings_of  # noqa: PLC0415
+    from penstock.cli.topic_settings import settings_of  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.cluster.offsets import Cluster  # noqa: PLC0415
 

@@ -5,36 +5,28 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import sys
-import time
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.configuration import ConfigurationError, load_configuration
-from penstock.progress import Progress
+from penstock.cli.job import Job
+from penstock.configuration import ConfigurationError
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.configuration import Configuration
-    from penstock.spark.access import ClusterAccess
-    from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
-    from penstock.spark.tasks import Sizes
-    from penstock.topic_configs.index import TopicConfigIndex
+    from penstock.stored.locations import Location
+    from penstock.stored.runner import Runner
 
 
-_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'"
-_SETTINGS_TIMEOUT_S: Final = 30.0
-_NAMED_MAX: Final = 5
+_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
 _LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, of the texts of errors: a value that cannot be cast is in them."""
 
@@ -56,6 +48,11 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="one of Spark's own settings; may be given again",
+    )
+    parser.add_argument(
+        "--local",
+        action="store_true",
+        help="in this process, without Spark: for topics of some million records",
     )
     parser.add_argument(
         "--records-policy-batch",
@@ -122,32 +119,28 @@ def positive_number(text: str) -> int:
     return number
 
 
-class SparkJob:
-    """A command's plan, its cluster and its Spark session, which starts when it is needed."""
+class SparkJob(Job):
+    """A command's job with its Spark session, which starts when it is needed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        configuration = load_configuration(options.file)
-        self.properties = configuration.upstream_properties
-        if options.bootstrap_server:
-            self.properties["bootstrap.servers"] = options.bootstrap_server
-        self.file = configuration.path
-        for warning in configuration.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+        super().__init__(options)
         self._conf = _settings(options.conf)
         self._session: SparkSession | None = None
-        self._cluster: Cluster | None = None
-        self.began = time.monotonic()
-        self.progress = Progress()
 
     @property
-    def cluster(self) -> Cluster:
-        """The cluster."""
-        from penstock.cluster.offsets import Cluster  # noqa: PLC0415
+    def runner(self) -> Runner:
+        """The session's Python workers."""
+        from penstock.spark.task_runner import SparkRunner  # noqa: PLC0415
 
-        if self._cluster is None:
-            self._cluster = Cluster(self.properties, self.file.parent)
-        return self._cluster
+        return SparkRunner(self.spark)
+
+    def on_spark(self, what: str) -> SparkJob:  # noqa: ARG002 - needs nothing else
+        """Return this."""
+        return self
+
+    def check_input(self) -> None:
+        """Check `--input table:` and `--column`."""
+        self._table()
 
     @property
     def spark(self) -> SparkSession:
@@ -176,99 +169,12 @@ class SparkJob:
         with self.progress.phase(what, RecordsRead(self.spark), total):
             yield
 
-    @contextlib.contextmanager
-    def counting_tasks(
-        self, what: str, ranges: Sequence[OffsetRange]
-    ) -> Iterator[Accumulator[int]]:
-        """Show how many records are read by tasks over raw batches inside a `with` block.
-
-        Args:
-            what: As for `counting`.
-            ranges: What is read.
-
-        Returns:
-            What the tasks add to; for `penstock.spark.task_runner.run_tasks`.
-        """
-        done = self.spark.sparkContext.accumulator(0)
-        total = sum(one.offsets for one in ranges)
-        with self.progress.phase(what, lambda: done.value, total):
-            yield done
-
-    @property
-    def access(self) -> ClusterAccess:
-        """How tasks over raw batches reach the cluster."""
-        from penstock.spark.access import ClusterAccess  # noqa: PLC0415
-
-        return ClusterAccess.of(self.properties, self.file)
-
-    def sizes(self, topics: Sequence[Topic]) -> Sizes:
-        """Return how large the records of topics are, as far as brokers tell."""
-        from penstock.spark.stored_sizes import measured  # noqa: PLC0415
-
-        whole = self.cluster.ranges(topics, "earliest", "latest")
-        return measured(self.access.connect(), whole)
-
     @property
     def kafka_options(self) -> dict[str, str]:
         """The options of Spark's Kafka connector."""
         from penstock.spark.sources import client_options  # noqa: PLC0415
 
         return client_options(self.properties, self.file)
-
-    def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:
-        """Load the plan, with the ids and the own settings of the topics.
-
-        Each topic has its own policies; a warning names those that have none.
-        """
-        from penstock.spark.plan import load_plan  # noqa: PLC0415
-
-        plan = load_plan(
-            file or self._options.file,
-            topic_ids={topic.name: topic.topic_id for topic in topics},
-            records_policy_batch=self._options.records_policy_batch,
-            topic_settings=self._settings_of(topics, file) if topics else {},
-        )
-        without = [topic.name for topic in topics if not plan.judges(topic.name)]
-        if without:
-            print(f"warning: no policy of {plan.path} judges {_named(without)}", file=sys.stderr)
-        return plan
-
-    def _settings_of(
-        self, topics: Sequence[Topic], file: str | None
-    ) -> dict[str, Mapping[str, str]]:
-        configuration = load_configuration(file or self._options.file)
-        return settings_of(topics, configuration, self.properties)
-
-    def sources(self, written: Sequence[Location] = ()) -> tuple[Topic, ...]:
-        """Return the topics that are read; none for files.
-
-        Args:
-            written: What the command writes to: none of it may be read. Globs leave it out, and
-                what is parked of it.
-
-        Raises:
-            ConfigurationError: Not one source is named, or a topic does not exist, or is
-                written to.
-        """
-        given = self._options.topic
-        if bool(given) == bool(self._options.input):
-            raise ConfigurationError("name one of --topic T and --input PATH")
-        self._table()
-        targets = target_names(written)
-        topics = self.cluster.topics(given, without=targets) if given else ()
-        both = {one.name for one in topics} & {p.name for p in written if not p.is_folder}
-        if both:
-            raise ConfigurationError(
-                f"--topic {given}: {_named(sorted(both))} cannot be written to while it is read"
-            )
-        return topics
-
-    def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
-        """Return the offsets from and up to which each partition is read; none for files."""
-        if not topics:
-            return ()
-        options = self._options
-        return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
 
     def read(
         self, ranges: Sequence[OffsetRange], *, records_per_task: int | None = None
@@ -335,17 +241,27 @@ class SparkJob:
 
 
 @contextlib.contextmanager
-def job(options: argparse.Namespace) -> Iterator[SparkJob]:
-    """Run a Spark command's work; whatever goes wrong ends it with a text and an exit code."""
+def job(options: argparse.Namespace) -> Iterator[Job]:
+    """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
+    if options.local:
+        from penstock.cli.local_job import local_job  # noqa: PLC0415
+
+        with local_job(options) as running:
+            yield running
+    else:
+        with _spark_job(options) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
     try:
         import pyspark  # noqa: F401, PLC0415 - an extra
     except ImportError:
         raise ConfigurationError(f"penstock {options.command} {_NEEDS_SPARK}") from None
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
-    from penstock.artifacts import ArtifactError  # noqa: PLC0415
-    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
-    from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
+    from penstock.spark.failures import reason_of  # noqa: PLC0415
 
     silent = [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
     for logger in silent:
@@ -358,7 +274,7 @@ def job(options: argparse.Namespace) -> Iterator[SparkJob]:
         raise
     except Exception as error:
         text, code = running.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
-        if text is None and isinstance(error, (ArtifactError, ClusterError, SparkError, OSError)):
+        if text is None and isinstance(error, (UnavailableError, OSError)):
             text = str(error)
         if text is None:
             text, code = reason_of(error)
@@ -377,67 +293,14 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.module not in {"java_gateway", "clientserver"}
 
 
-def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> TopicConfigIndex:
-    """Read the topic level keys of all topics; none where topics have no settings of their own.
-
-    Raises:
-        ConfigurationError: They may not be read.
-        CompactedTopicError: The cluster does not answer.
-    """
-    from penstock.configuration.topic_keys import put_in_force  # noqa: PLC0415
-    from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
-    from penstock.topic_configs.index import index_of  # noqa: PLC0415
-    from penstock.topic_configs.storage import topic_configs_topic  # noqa: PLC0415
-
-    if not allows_topic_settings(configuration):
-        return index_of(())
-    put_in_force(configuration.policies.topic_keys)
-    return index_of(topic_configs_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
-
-
-def settings_of(
-    topics: Sequence[Topic], configuration: Configuration, properties: Mapping[str, str]
-) -> dict[str, Mapping[str, str]]:
-    """Read the topic level keys that were set on topics, as the gateway does.
-
-    Args:
-        topics: The topics.
-        configuration: Says where they are kept.
-        properties: How the cluster is reached.
-
-    Raises:
-        ConfigurationError: They may not be read.
-        CommandError: The cluster does not answer, or they cannot be understood.
-    """
-    from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
-
-    try:
-        kept = kept_settings(configuration, properties)
-        return {topic.name: kept.of(topic.name, topic.topic_id) for topic in topics}
-    except (CompactedTopicError, UnreadableTopicConfigsError) as error:
-        raise CommandError(str(error)) from None
-
-
-def target_names(written: Iterable[Location]) -> frozenset[str]:
-    """Return the topics among places that are written to, and those where `redrive` parks."""
-    from penstock.batch_jobs.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
-
-    names = [one.name for one in written if not one.is_folder]
-    return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
-
-
 def location(text: str) -> Location:
     """Read a place for argparse.
 
     Raises:
         ArgumentTypeError: It is none.
-        ConfigurationError: Spark is not installed, which every command with places needs.
     """
-    try:
-        from penstock.spark.locations import Location  # noqa: PLC0415
-    except ImportError:
-        raise ConfigurationError(f"this command {_NEEDS_SPARK}") from None
+    from penstock.stored.locations import Location  # noqa: PLC0415
+
     try:
         return Location.parse(text)
     except ValueError as error:
@@ -468,12 +331,6 @@ def ratio(text: str) -> float:
 def show_counts(counts: Mapping[str, Any]) -> str:
     """Write counts as a sentence."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
-
-
-def _named(topics: Sequence[str]) -> str:
-    shown = ", ".join(topics[:_NAMED_MAX])
-    more = len(topics) - _NAMED_MAX
-    return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _settings(given: list[str]) -> dict[str, str]:

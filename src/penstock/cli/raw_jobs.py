@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.cli.jobs import SparkJob
+    from penstock.cli.job import Job
+    from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.positions import Known
+    from penstock.stored.writing_task import WritingResult, WritingTask
 
 
 def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,12 @@ def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="with topics: what the job's place is kept under; the default is made of the topics "
         "and --from, so that the same command goes on where it was interrupted",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="with topics: begin at --from again, and write what earlier runs of the job have "
+        "written once more, such as after policies have changed",
     )
     add_transactions_argument(parser)
 
@@ -52,7 +60,7 @@ def is_raw(
 
 def write_topics(
     options: argparse.Namespace,
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
@@ -67,32 +75,44 @@ def write_topics(
         topics: What is read.
         ranges: What of it.
         plan: The policies.
-        targets: By the names of `penstock.spark.writing_task`.
+        targets: By the names of `penstock.stored.writing_task`.
         what: What is being done, such as `splitting orders`.
 
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
     """
-    from penstock.spark.raw_writing import from_positions  # noqa: PLC0415
+    from penstock.stored.positions import begin_again, done_before  # noqa: PLC0415
 
     job = job_of(options, running, topics, targets)
-    if options.job is None or options.start in {"earliest", "latest"}:
-        to_end = getattr(options, "end", "latest") == "latest"
-        ranges = from_positions(running.access.connect(), job, ranges, to_end=to_end)
-    work = writing_task(options, running, topics, ranges, plan, targets, job)
-    result = write_ranges(running, topics, ranges, work, what)
-    if result.before:
+    known = known_job(options, running, topics, targets, job, running.places())
+    begun = ranges if options.again else _begun(options, ranges, known)
+    work = writing_task(options, running, topics, begun, plan, targets, job, known)
+    if options.again and options.transactions == "no":
+        begin_again(running.access.connect(), job, ranges)
+    result = write_ranges(running, topics, begun, work, what)
+    before = result.before + done_before(ranges, begun)
+    if before:
         print(
-            f"job {job}: an earlier run has done {result.before:,} offsets of the range; they are "
-            "not written again (--job NEW_ID begins a new job)"
+            f"job {job}: an earlier run has done {before:,} offsets of the range; they are neither "
+            "judged nor written again, also where policies have changed since (--again does)"
         )
     _check_removed(result.counts, strict=options.strict)
     return result.counts
 
 
+def _begun(
+    options: argparse.Namespace, ranges: Sequence[OffsetRange], known: Known
+) -> Sequence[OffsetRange]:
+    from penstock.stored.positions import from_positions  # noqa: PLC0415
+
+    goes_back = options.job is None or options.start in {"earliest", "latest"}
+    to_end = goes_back and getattr(options, "end", "latest") == "latest"
+    return from_positions(ranges, known, goes_back=goes_back, to_end=to_end)
+
+
 def job_of(
     options: argparse.Namespace,
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     targets: Mapping[str, Location],
 ) -> str:
@@ -113,7 +133,7 @@ def job_of(
     from penstock.client.positions import check_job  # noqa: PLC0415
     from penstock.cluster import topic_names  # noqa: PLC0415
     from penstock.cluster.offsets import Topic  # noqa: PLC0415
-    from penstock.spark.raw_writing import job_id  # noqa: PLC0415
+    from penstock.stored.positions import job_id  # noqa: PLC0415
     from penstock.wire.names import NO_ID  # noqa: PLC0415
 
     if options.job is not None:
@@ -127,17 +147,29 @@ def job_of(
 
 def writing_task(
     options: argparse.Namespace,
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
     targets: Mapping[str, Location],
     job: str,
+    known: Known,
 ) -> WritingTask:
-    """Return what tasks do; the arguments are those of `write_topics`, and the id of the job."""
+    """Return what tasks do.
+
+    Args:
+        options: See `write_topics`, as for all that is not said here.
+        running: See there.
+        topics: See there.
+        ranges: See there.
+        plan: See there.
+        targets: See there.
+        job: The id of the job.
+        known: How far it has come.
+    """
     from penstock.batch_jobs.targets import Target  # noqa: PLC0415
-    from penstock.spark.raw_writing import claims, run_id  # noqa: PLC0415
-    from penstock.spark.writing_task import WritingTask  # noqa: PLC0415
+    from penstock.stored.positions import claims, run_id  # noqa: PLC0415
+    from penstock.stored.writing_task import WritingTask  # noqa: PLC0415
 
     cluster, access = running.cluster, running.access
     run = run_id(options.command, [one.name for one in targets.values()])
@@ -152,25 +184,72 @@ def writing_task(
         to,
         job,
         run,
-        claims(access.connect(), job, run, ranges),
+        claims(job, run, ranges, known, again=getattr(options, "again", False)),
         transactions=options.transactions == "yes",
+        places=running.places_topic,
     )
 
 
 def write_ranges(
-    running: SparkJob,
+    running: Job,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     work: WritingTask,
     what: str,
 ) -> WritingResult:
     """Run the tasks, and show how far they have come; the arguments are those of `write_topics`."""
-    from penstock.spark.raw_writing import OffsetsDone, write_raw  # noqa: PLC0415
+    from penstock.stored.positions import OffsetsDone  # noqa: PLC0415
+    from penstock.stored.writing import write_raw  # noqa: PLC0415
 
-    cores = running.spark.sparkContext.defaultParallelism
-    done = OffsetsDone(work.access.connect(), work.job, ranges)
+    runner = running.runner
+    done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
     with running.progress.phase(what, done, sum(one.offsets for one in ranges)):
-        return write_raw(running.spark, ranges, work, cores=cores, sizes=running.sizes(topics))
+        return write_raw(runner, ranges, work, sizes=running.sizes(topics))
+
+
+def known_job(
+    options: argparse.Namespace,
+    running: Job,
+    topics: Sequence[Topic],
+    targets: Mapping[str, Location],
+    job: str,
+    places: Places,
+) -> Known:
+    """Return how far a job has come, and check that its place was not lost.
+
+    Args:
+        options: Of the command.
+        running: The command's job.
+        topics: What is read.
+        targets: What is written to.
+        job: The id of the job.
+        places: What is kept in the topic of places.
+
+    Raises:
+        LostPlaceError: A target has records, and nothing says how far the job has come.
+    """
+    from penstock.cluster.ranges import Partition  # noqa: PLC0415
+    from penstock.stored.positions import check_not_lost, known_positions  # noqa: PLC0415
+
+    ids = {one.name: one.topic_id for one in topics}
+    partitions = [Partition(one.name, number) for one in topics for number in one.partitions]
+    known = known_positions(running.access.connect(), job, ids, partitions, places)
+    if not known and not options.again and options.start != "latest":
+        check_not_lost(job, ids, _filled(running, targets), places, known)
+    return known
+
+
+def _filled(running: Job, targets: Mapping[str, Location]) -> list[str]:
+    """Return the name of the topic of accepted records if it has some.
+
+    Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+    """
+    from penstock.stored.writing_task import ACCEPTED  # noqa: PLC0415
+
+    name, cluster = targets[ACCEPTED].name, running.cluster
+    bounds = cluster.bounds(cluster.topic(name)).values()
+    return [name] if any(end > start for start, end in bounds) else []
+
 
 
 def _check_removed(counts: TaskCounts, *, strict: bool) -> None:

@@ -23,7 +23,12 @@ from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from penstock.cli.jobs import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.plan import RecordPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     with job(options) as running:
-        from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
-        from penstock.spark.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.stored.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
         topics = running.sources((target,))
@@ -54,10 +58,24 @@ def run(options: argparse.Namespace) -> int:
             done = write_topics(options, running, topics, ranges, plan, written, what)
             counts: Mapping[str, int] = {one: done.outcomes[one] for one in OF_RECORDS}
         else:
-            sinks = running.sinks({REWRITTEN: target})
-            sinks.check_new()
-            df = running.read(ranges)
-            with running.counting(f"rewriting {options.topic or options.input}", ranges):
-                counts = redact(df, plan, sinks, to_topic=not target.is_folder, topic=only(topics))
+            on_spark = running.on_spark("a folder")
+            counts = _through_frames(options, on_spark, topics, ranges, plan)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE
+
+
+def _through_frames(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+) -> Mapping[str, int]:
+    from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
+
+    target = options.target
+    sinks = running.sinks({REWRITTEN: target})
+    sinks.check_new()
+    df = running.read(ranges)
+    with running.counting(f"rewriting {options.topic or options.input}", ranges):
+        return redact(df, plan, sinks, to_topic=not target.is_folder, topic=only(topics))

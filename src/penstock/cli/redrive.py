@@ -14,18 +14,19 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs import add_job_arguments, job, location, show_counts
 from penstock.cli.raw_jobs import add_transactions_argument, write_ranges, writing_task
 from penstock.cluster.ranges import OffsetRange
-from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from penstock.cli.job import Job
     from penstock.cli.jobs import SparkJob
     from penstock.client.places import Places
     from penstock.client.positions import Position
     from penstock.cluster.offsets import Topic
-    from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
 
 _GROUP = "penstock-redrive"
 
@@ -58,10 +59,8 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
-        from penstock.batch_jobs.dead_letters import PARKED_SUFFIX, Attempts  # noqa: PLC0415
-        from penstock.spark.locations import Location  # noqa: PLC0415
-        from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
-        from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+        from penstock.batch_jobs.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
+        from penstock.stored.locations import Location  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
         parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)
@@ -70,35 +69,11 @@ def run(options: argparse.Namespace) -> int:
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         if options.repair:
             plan = plan.with_interceptor(options.repair)
-        if not (dead_letters.is_folder or target.is_folder):
-            counts = _between_topics(options, running, plan, parked)
-            print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
-            return ExitCode.DONE
-        work = None
-        if dead_letters.is_folder:
-            locations = {RETURNED: target, PARKED: parked, AGAIN: dead_letters}
-            sinks = running.sinks(locations, appended=(RETURNED, PARKED))
-            sinks.recover()
-            df = read_files(running.spark, dead_letters.name)
+        if dead_letters.is_folder or target.is_folder:
+            folder = dead_letters if dead_letters.is_folder else target
+            counts = _through_frames(options, running.on_spark(str(folder)), plan, parked)
         else:
-            work = _Work(running, dead_letters, target)
-            if not options.dry_run:
-                running.cluster.create_like(parked.name, work.topic)
-            locations = {RETURNED: target, AGAIN: dead_letters} | (
-                {} if options.dry_run else {PARKED: parked}
-            )
-            sinks = running.sinks(locations, appended=(RETURNED,))
-            df = read_range(running.spark, running.kafka_options, work.ranges)
-        with running.counting(f"judging {dead_letters}", work.ranges if work else ()):
-            counts = redrive(
-                df,
-                plan,
-                None if options.dry_run else sinks,
-                target=None if target.is_folder else target.name,
-                attempts=Attempts.of(dead_letters.name, options.max_replays),
-            )
-        if work is not None and not options.dry_run:
-            work.done()
+            counts = _between_topics(options, running, plan, parked)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
 
@@ -107,49 +82,81 @@ def _dry(options: argparse.Namespace) -> str:
     return " (dry run)" if options.dry_run else ""
 
 
-def _between_topics(
+def _through_frames(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
 ) -> Mapping[str, int]:
-    """Return dead letters of a topic to a topic; return the counts."""
+    """Return dead letters where one side is a folder; return the counts."""
     from penstock.batch_jobs.dead_letters import Attempts  # noqa: PLC0415
-    from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED  # noqa: PLC0415
-    from penstock.client.places import read_places  # noqa: PLC0415
+    from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
+    from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+
+    dead_letters, target = options.dead_letters, options.target
+    work = None
+    if dead_letters.is_folder:
+        locations = {RETURNED: target, PARKED: parked, AGAIN: dead_letters}
+        sinks = running.sinks(locations, appended=(RETURNED, PARKED))
+        sinks.recover()
+        df = read_files(running.spark, dead_letters.name)
+    else:
+        work = _Work(running, dead_letters, target)
+        if not options.dry_run:
+            running.cluster.create_like(parked.name, work.topic)
+        locations = {RETURNED: target, AGAIN: dead_letters} | (
+            {} if options.dry_run else {PARKED: parked}
+        )
+        sinks = running.sinks(locations, appended=(RETURNED,))
+        df = read_range(running.spark, running.kafka_options, work.ranges)
+    with running.counting(f"judging {dead_letters}", work.ranges if work else ()):
+        counts = redrive(
+            df,
+            plan,
+            None if options.dry_run else sinks,
+            target=None if target.is_folder else target.name,
+            attempts=Attempts.of(dead_letters.name, options.max_replays),
+        )
+    if work is not None and not options.dry_run:
+        work.done()
+    return counts
+
+
+def _between_topics(
+    options: argparse.Namespace, running: Job, plan: RecordPlan, parked: Location
+) -> Mapping[str, int]:
+    """Return dead letters of a topic to a topic; return the counts."""
+    from penstock.batch_jobs import redrive as outcomes  # noqa: PLC0415
+    from penstock.batch_jobs.targets import Target  # noqa: PLC0415
     from penstock.client.positions import redrive_job  # noqa: PLC0415
-    from penstock.spark.redrive import redrive  # noqa: PLC0415
-    from penstock.spark.sources import read_range  # noqa: PLC0415
-    from penstock.spark.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
+    from penstock.stored.positions import known_positions  # noqa: PLC0415
+    from penstock.stored.writing import count_raw  # noqa: PLC0415
+    from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
 
     cluster = running.cluster
     letters, target = cluster.topic(options.dead_letters.name), cluster.topic(options.target.name)
     job = redrive_job(target.name, target.topic_id)
-    places_topic = load_configuration(options.file).redrive_places_topic
-    places = read_places(
-        running.properties,
-        running.file,
-        places_topic,
-        key="redrive.places.topic",
-        create=not options.dry_run,
-    )
+    places = running.places(create=not options.dry_run)
     ranges = _not_done(running, letters, job, places, f"{_GROUP}-{target.name}", parked)
     what = f"judging {letters.name}"
+    if not options.dry_run:
+        cluster.create_like(parked.name, letters)
+    ids = {letters.name: letters.topic_id}
+    partitions = [one.of for one in ranges]
+    known = known_positions(running.access.connect(), job, ids, partitions, places)
+    targets = {ACCEPTED: options.target, REJECTED: options.dead_letters}
+    work = writing_task(options, running, (letters,), ranges, plan, targets, job, known)
+    # Created like the dead letters, and for a dry run not at all.
+    to = {**work.targets, PARKED: Target(parked.name, *work.targets[REJECTED][1:])}
+    work = dataclasses.replace(work, targets=to, replays_max=options.max_replays)
     if options.dry_run:
-        df = read_range(running.spark, running.kafka_options, ranges)
-        with running.counting(what, ranges):
-            attempts = Attempts.of(letters.name, options.max_replays)
-            return redrive(df, plan, None, target=target.name, attempts=attempts)
-    cluster.create_like(parked.name, letters)
-    targets = {ACCEPTED: options.target, REJECTED: options.dead_letters, PARKED: parked}
-    work = dataclasses.replace(
-        writing_task(options, running, (letters,), ranges, plan, targets, job),
-        replays_max=options.max_replays,
-        places=places_topic,
-    )
-    done = write_ranges(running, (letters,), ranges, work, what).counts.outcomes
-    return {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+        with running.counting_tasks(what, ranges) as counted:
+            counts = count_raw(running.runner, ranges, work, done=counted)
+    else:
+        counts = write_ranges(running, (letters,), ranges, work, what).counts
+    names = (outcomes.RETURNED, outcomes.AGAIN, outcomes.PARKED, outcomes.DROPPED)
+    return {name: counts.outcomes[name] for name in names}
 
 
 def _not_done(
-    running: SparkJob, letters: Topic, job: str, places: Places, former: str, parked: Location
+    running: Job, letters: Topic, job: str, places: Places, former: str, parked: Location
 ) -> tuple[OffsetRange, ...]:
     """Return what of a dead letter topic has not been worked through."""
     from penstock.client.places import find_starts  # noqa: PLC0415

@@ -36,9 +36,13 @@ from penstock.engine.verdict import OF_RECORDS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from penstock.cli.job import Job
     from penstock.cli.jobs import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.plan import RecordPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +63,14 @@ def run(options: argparse.Namespace) -> int:
     with job(options) as running:
         if not options.streaming:
             return _batch(options, running)
+        on_spark = running.on_spark("--streaming")
         if is_between_topics(options):
-            from penstock.spark.split import ACCEPTED, REJECTED  # noqa: PLC0415
+            from penstock.stored.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
             return run_stream(
-                options, running, {ACCEPTED: options.accepted, REJECTED: options.rejected}
+                options, on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
             )
-        return _stream(options, running)
+        return _stream(options, on_spark)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -74,8 +79,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigurationError("--accepted and --rejected must differ")
 
 
-def _batch(options: argparse.Namespace, running: SparkJob) -> int:
-    from penstock.spark.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
+def _batch(options: argparse.Namespace, running: Job) -> int:
+    from penstock.stored.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
     plan = running.plan(topics)
@@ -87,7 +92,19 @@ def _batch(options: argparse.Namespace, running: SparkJob) -> int:
         print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in OF_RECORDS})}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
-    sinks = running.sinks(locations)
+    return _through_frames(options, running.on_spark("a folder"), topics, ranges, plan)
+
+
+def _through_frames(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+) -> int:
+    from penstock.spark.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
+
+    sinks = running.sinks({ACCEPTED: options.accepted, REJECTED: options.rejected})
     sinks.check_new()
     df = running.read(ranges)
     with running.counting(f"splitting {options.topic or options.input}", ranges):

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.ending import Ending
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import kept_settings, positive_number, show_counts, target_names
-from penstock.cli.raw_jobs import job_of, writing_task
+from penstock.cli.job import target_names
+from penstock.cli.jobs import positive_number, show_counts
+from penstock.cli.raw_jobs import job_of, known_job, writing_task
 from penstock.cli.stream_lines import StreamLines, one_line
+from penstock.cli.topic_settings import kept_settings
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
     from penstock.cli.jobs import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.configuration.values import Address
-    from penstock.spark.locations import Location
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.stream import Settings
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_work import StreamWork
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Sizes
 
 BATCH_RECORDS: Final = 1_000_000
 _EVERY_S: Final = 1.0
@@ -152,7 +154,7 @@ def run_stream(
     Args:
         options: Of the command.
         running: Its session.
-        targets: By the names of `penstock.spark.writing_task`.
+        targets: By the names of `penstock.stored.writing_task`.
     """
     from penstock.spark.stream_figures import StreamFigures  # noqa: PLC0415
 
@@ -175,19 +177,33 @@ def _run(
 ) -> None:
     from penstock.spark.stream import Stream  # noqa: PLC0415
     from penstock.spark.stream_source import StreamSource  # noqa: PLC0415
+    from penstock.stored.positions import begin_again  # noqa: PLC0415
 
     topics = running.sources(tuple(targets.values()))
     job = job_of(options, running, topics, targets)
+    places = running.places()
+    known_job(options, running, topics, targets, job, places)
     work, settings = _work(options, running, topics, targets, job)
     ending.listen()  # Spark has set a handler of its own
     connection, written = running.access.connect(), target_names(targets.values())
-    source = StreamSource(running.cluster, connection, options.topic, job, settings.run, written)
+    source = StreamSource(
+        running.cluster,
+        connection,
+        options.topic,
+        job,
+        settings.run,
+        written,
+        topic_ids={one.name: one.topic_id for one in topics},
+        places=places,
+    )
     stream = Stream(source, work, lines, settings, is_ended=ending.is_set, wait=ending.wait)
     starts = None
-    if options.start != "earliest":
+    if options.again or options.start != "earliest":
         starts = lambda: {  # noqa: E731
             one.of: one.start for one in running.cluster.ranges(topics, options.start)
         }
+    if options.again and options.transactions == "no":
+        begin_again(connection, job, running.cluster.ranges(topics, options.start))
     found = stream.begin(topics, starts)
     where = f"goes on in {found:,} partitions" if found else f"begins at {options.start}"
     lines.note(f"job {job}: {where}")
@@ -205,10 +221,11 @@ def _work(
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.stream import Settings  # noqa: PLC0415
     from penstock.spark.stream_work import StreamWork  # noqa: PLC0415
-    from penstock.spark.tasks import Limit, Sizes  # noqa: PLC0415
+    from penstock.stored.positions import Known  # noqa: PLC0415
+    from penstock.stored.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
-    task = writing_task(options, running, topics, (), plan, targets, job)
+    task = writing_task(options, running, topics, (), plan, targets, job, Known({}, {}))
 
     def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, running, plan, found)
@@ -225,8 +242,10 @@ def _work(
         every_s=options.every or _EVERY_S,
         strict=options.strict,
         available_now=options.available_now,
+        again=options.again,
     )
-    return StreamWork(running.spark, task, plan_of=plan_of, sizes_of=sizes_of), settings
+    work = StreamWork(running.spark, task, plan_of=plan_of, sizes_of=sizes_of, again=options.again)
+    return work, settings
 
 
 def _plan_of(

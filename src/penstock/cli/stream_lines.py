@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.progress import Progress
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.writing_task import WritingResult
+    from penstock.stored.writing_task import WritingResult
 
 SAME_EVERY_S: Final = 60.0
 """How often the same warning is repeated."""

@@ -2,9 +2,10 @@
 
 The committed offset of a group without members is removed 7 days after the last commit
 (`offsets.retention.minutes`), and is then as if it had never been. So a job that may go on at any
-time, such as `redrive`, also writes each position to a compacted topic, in the same transaction.
+time also writes each position to a compacted topic, in the same transaction.
 
-`find_starts` decides where a job goes on. For each partition, the first that there is:
+`find_starts` decides where `redrive` goes on, and `penstock.stored.positions` likewise where other
+jobs do. For each partition, the first that there is:
 
 1. The committed offset. It is exact, and each task reads it once more after it has fenced all
    others (`Writer.position`). Operators change it with `kafka-consumer-groups --reset-offsets`.
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _PARTITION: Final = 0
 _MAGIC: Final = 2
 _TIMEOUT_S: Final = 30.0
+_WAIT_MS: Final = 10
 
 
 class LostPlaceError(UnavailableError):
@@ -66,7 +68,8 @@ class PlaceRecords:
             "topic_id": short_id(task.topic_id),
             "partition": task.partition,
             "offset": position.offset,
-            "metadata": position.metadata,
+            # Counts go on within a run, as long as committed offsets last.
+            "metadata": "",
             "run": position.run,
         }
         key, data = task.transactional_id.encode(), json.dumps(value).encode()
@@ -109,10 +112,22 @@ class Places:
                 "has written it, or something else"
             ) from None
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether any job has a place on a topic of this name."""
+        return any(_topic_of(value) == topic for value in self._values.values())
+
     def has_any(self, topic_id: UUID) -> bool:
         """Return whether any job has a place on a topic."""
         mark = f":{short_id(topic_id)}:"
         return any(mark in name for name in self._values)
+
+
+def _topic_of(value: bytes) -> object:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    return found.get("topic") if isinstance(found, dict) else None
 
 
 def read_places(
@@ -132,7 +147,13 @@ def read_places(
         CompactedTopicError: The cluster does not respond.
     """
     log = CompactedTopic(
-        properties, file.parent, topic, file, key=key, otherwise="name another topic there"
+        properties,
+        file.parent,
+        topic,
+        file,
+        key=key,
+        otherwise="name another topic there",
+        wait_ms=_WAIT_MS,
     )
     if not create:
         return Places(topic, log.read(_TIMEOUT_S))

@@ -88,15 +88,26 @@ class Claim(NamedTuple):
         seen: The runs that had tasks of the job when this one began: a run that is at work may
             claim others of its tasks only later.
         start: Where the task begins if nothing has been committed.
+        again: It begins there, too, where others have committed a position.
     """
 
     run: str
     seen: frozenset[str]
     start: int
+    again: bool = False
 
     def allows(self, position: Position | None) -> bool:
         """Return whether the run that has come to a position may be followed by this one."""
         return position is None or position.run in {"", self.run, *self.seen}
+
+    def first(self, position: Position | None) -> Position | None:
+        """Return what is committed before anything else, so that the task is seen to be this run's.
+
+        None where it has been.
+        """
+        if position is not None and position.run == self.run:
+            return None
+        return Position(self.start if position is None or self.again else position.offset)
 
 
 class Task(NamedTuple):

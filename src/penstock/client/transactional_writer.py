@@ -77,8 +77,9 @@ class TransactionalWriter(Writer):
         self._restart()
         # Not before: until then an older writer might have committed.
         self.position = self._read_position()
-        if claim is not None and (self.position is None or self.position.run != claim.run):
-            self.commit(Position(self.position.offset if self.position else claim.start))
+        first = None if claim is None else claim.first(self.position)
+        if first is not None:
+            self.commit(first)
 
     def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
         try:

@@ -83,6 +83,7 @@ class CompactedTopic:
         key: str,
         otherwise: str,
         configs: Mapping[str, str] = MappingProxyType({}),
+        wait_ms: int = 500,
     ) -> None:
         """Make the client; `open` and `read` connect.
 
@@ -94,7 +95,10 @@ class CompactedTopic:
             key: The key of the file that names the topic.
             otherwise: How to do without the topic, for errors.
             configs: Additional configs for the creation of the topic.
+            wait_ms: How long a broker waits for more records at the end before it says that there
+                are none; little where the topic is read once, and not followed.
         """
+        self._wait_ms = wait_ms
         self._settings: dict[str, Any] = {
             **client_properties(properties, folder),
             "client.id": "penstock",
@@ -282,6 +286,7 @@ class CompactedTopic:
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
                 "fetch.error.backoff.ms": 100,
+                "fetch.wait.max.ms": self._wait_ms,
             }
         )
         self._consumer.assign([TopicPartition(self.topic, 0, 0)])

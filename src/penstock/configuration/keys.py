@@ -482,8 +482,8 @@ class Keys(BaseModel):
         TOPICS,
         default="__penstock_places",
         meaning=(
-            "The compacted topic that keeps how far `penstock redrive` has come in each partition "
-            "of dead letters, for longer than committed offsets last "
+            "The compacted topic that keeps how far `split`, `redact` and `redrive` have come in "
+            "each partition that they read, for longer than committed offsets last "
             "(`offsets.retention.minutes`); it is created if it is not there, by the principal of "
             "`upstream.*`, which needs Describe, Read, Write and Create on it."
         ),

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.spark.plan import RecordPlan, load_plan
 from penstock.spark.split import split
 from penstock.spark.verdicts import apply, close_policies, judge
+from penstock.stored.plan import RecordPlan, load_plan
 
 if TYPE_CHECKING:
     from penstock.spark.data_source import PenstockDataSource, register

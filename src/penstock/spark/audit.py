@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from penstock.spark.plan import RecordPlan
+    from penstock.stored.plan import RecordPlan
 
 __all__ = ["OUTCOMES", "audit", "with_payloads"]
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
+    from penstock.stored.plan import RecordPlan
 
 REWRITTEN = "rewritten"
 

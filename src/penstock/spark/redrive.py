@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
+    from penstock.stored.plan import RecordPlan
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
 _ORIGINALS = ("original_key", "original_value")

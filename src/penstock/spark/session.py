@@ -37,8 +37,6 @@ SETTINGS: Final = {
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-    # Kafka's sink of the newer kind: only its jobs report what is observed while they run.
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     # Where Spark shows pairs, it hides the values of those whose name or value matches. This is
@@ -54,6 +52,12 @@ SETTINGS: Final = {
     ),
 }
 """Defaults that Penstock sets; worth setting in your own sessions, too."""
+_OF_COMMANDS: Final = {
+    **SETTINGS,
+    # Kafka's sink of the newer kind: only its jobs report what is observed while they run. It has
+    # no default mode: `frame.write.format("kafka").save()` of users would fail.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+}
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -149,7 +153,7 @@ def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]
     """Return the settings of a session whose JVM this process starts."""
     artifacts.java()
     master = master or "local[*]"
-    settings = {**SETTINGS, "spark.master": master, "spark.pyspark.python": sys.executable}
+    settings = {**_OF_COMMANDS, "spark.master": master, "spark.pyspark.python": sys.executable}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = cores_of(master, os.cpu_count() or 1)
@@ -168,7 +172,7 @@ def _submitted_settings() -> dict[str, str]:
     """Return the settings of a session in a process that `spark-submit` started."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - what it was given is known to its JVM
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    return {**SETTINGS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
+    return {**_OF_COMMANDS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.spark.locations import Location
+    from penstock.stored.locations import Location
 
 _BEFORE: Final = ".replaced"
 """The suffix of a folder while it is being replaced."""

@@ -12,9 +12,9 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import allows_topic_settings
-from penstock.spark.access import ClusterAccess
-from penstock.spark.plan import load_plan
-from penstock.spark.stored_sizes import measured
+from penstock.stored.access import ClusterAccess
+from penstock.stored.plan import load_plan
+from penstock.stored.sizes import measured
 from penstock.topic_configs.index import index_of
 from penstock.topic_configs.storage import topic_configs_topic
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.source_options import SourceOptions
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Sizes
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
 _NO_FILE: Final = "the options of penstock"

@@ -14,11 +14,11 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.engine.stored_columns import StoredColumns
 from penstock.records.errors import UnreadableRecords
-from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.failures import SparkError
-from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
 from penstock.spark.source_rows import RowBatches
-from penstock.spark.tasks import Limit, plan_tasks
+from penstock.stored.evaluation import evaluator_of, task_ended
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
+from penstock.stored.tasks import Limit, plan_tasks
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.access import ClusterAccess
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Sizes, Task
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Sizes, Task
 
 
 class SourceError(SparkError):

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.spark.source_places import LATEST, find_offsets
 from penstock.spark.source_reading import SourceError, SourceTask, source_tasks
-from penstock.spark.tasks import Limit, Sizes, next_batch
+from penstock.stored.tasks import Limit, Sizes, next_batch
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
+    from penstock.stored.plan import RecordPlan
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")

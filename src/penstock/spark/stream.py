@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.tasks import Limit
-    from penstock.spark.writing_task import WritingResult
+    from penstock.stored.tasks import Limit
+    from penstock.stored.writing_task import WritingResult
 
 TOPICS_EVERY_S: Final = 30.0
 _PAUSE_MAX_S: Final = 30.0
@@ -96,6 +96,7 @@ class Settings(NamedTuple):
             micro-batch, the next one begins at once.
         strict: End with an error where records were removed before they were read.
         available_now: End where the logs end at the beginning.
+        again: Begin anew, wherever earlier runs of the job have come to.
     """
 
     run: str
@@ -103,6 +104,7 @@ class Settings(NamedTuple):
     every_s: float = 1.0
     strict: bool = False
     available_now: bool = False
+    again: bool = False
 
 
 class _Round(Enum):
@@ -179,7 +181,7 @@ class Stream:
         self._source.check(self._seen)
         self._topics = {one.name: one for one in topics}
         self._ids = {one.name: one.topic_id for one in topics}
-        if positions or first is None:
+        if (positions and not self._settings.again) or first is None:
             self._add(partitions, positions)
             if self._settings.available_now and len(self._offsets.partitions) < len(partitions):
                 raise ClusterError(f"not all partitions of {_names(topics)} can be read now")

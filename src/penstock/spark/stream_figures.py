@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from penstock.cluster.ranges import Partition
-    from penstock.spark.writing_task import WritingResult
+    from penstock.stored.writing_task import WritingResult
 
 
 class PolicyOutcome(NamedTuple):

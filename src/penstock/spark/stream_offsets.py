@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cluster.ranges import OffsetRange, Partition
-from penstock.spark.retention import log_was_cut
-from penstock.spark.tasks import next_batch
+from penstock.stored.retention import log_was_cut
+from penstock.stored.tasks import next_batch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from penstock.spark.tasks import Limit
-    from penstock.spark.writing_task import WritingResult
+    from penstock.stored.tasks import Limit
+    from penstock.stored.writing_task import WritingResult
 
 KEPT_FOR_S: Final = 43_200.0
 """How long a position is left alone: much shorter than brokers keep it (7 days)."""

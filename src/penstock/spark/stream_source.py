@@ -8,13 +8,15 @@ from penstock.client.errors import response_error
 from penstock.client.positions import Position, commit_positions, read_positions
 from penstock.cluster.offset_requests import CHUNK
 from penstock.cluster.ranges import Partition, numbers_by_topic
-from penstock.spark.raw_writing import check_runs, group_of
+from penstock.stored.positions import check_runs, group_of, placed
 from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from uuid import UUID
 
     from penstock.client.connection import Connection
+    from penstock.client.places import Places
     from penstock.cluster.offset_requests import Answers
     from penstock.cluster.offsets import Cluster, Topic
 
@@ -30,6 +32,9 @@ class StreamSource:
         job: str,
         run: str,
         written: Collection[str],
+        *,
+        topic_ids: Mapping[str, UUID],
+        places: Places,
     ) -> None:
         """Prepare; nothing is contacted.
 
@@ -40,7 +45,11 @@ class StreamSource:
             job: The id of the job.
             run: The id of this run.
             written: Topics that are written to, which no glob means.
+            topic_ids: The ids of the topics that there are, by name.
+            places: What was kept of the job when it began.
         """
+        self._ids = dict(topic_ids)
+        self._places = places
         self._cluster = cluster
         self._connection = connection
         self._given = given
@@ -55,19 +64,27 @@ class StreamSource:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        return self._cluster.existing_topics(self._given, without=self._written)
+        found = self._cluster.existing_topics(self._given, without=self._written)
+        self._ids |= {one.name: one.topic_id for one in found}
+        return found
 
     def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]:
-        """Return the committed positions of partitions; without those that have none.
+        """Return the positions of partitions; without those that have none.
+
+        They are the committed offsets, and the places of partitions that have none any more.
 
         Raises:
+            LostPlaceError: A place cannot be read.
             ClientError: They cannot be read.
         """
+        partitions = tuple(partitions)
         wanted = numbers_by_topic(partitions)
         if not wanted:
             return {}
         found = read_positions(self._connection, self._group, wanted)
-        return {Partition(*one): position for one, position in found.items()}
+        committed = {Partition(*one): position for one, position in found.items()}
+        rest = set(partitions) - committed.keys()
+        return placed(self._job, self._ids, rest, self._places) | committed
 
     def check(self, runs: Iterable[str]) -> None:
         """Check that earlier runs of the job did the same; see `check_runs`."""

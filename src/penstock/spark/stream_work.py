@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.client.positions import Claim
-from penstock.spark.raw_writing import write_raw
+from penstock.spark.task_runner import SparkRunner
 from penstock.spark.verdicts import close_policies
+from penstock.stored.writing import write_raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.cluster.offsets import Topic
-    from penstock.spark.plan import RecordPlan
     from penstock.spark.stream_offsets import MicroBatch
-    from penstock.spark.tasks import Sizes
-    from penstock.spark.writing_task import WritingResult, WritingTask
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Sizes
+    from penstock.stored.writing_task import WritingResult, WritingTask
 
 BUDGET_S: Final = 5.0
 """How long a task works on its ranges: whoever ends a stream waits for the tasks at work."""
@@ -35,6 +36,7 @@ class StreamWork:
         *,
         plan_of: Callable[[Mapping[str, Topic]], RecordPlan],
         sizes_of: Callable[[Mapping[str, Topic]], Sizes],
+        again: bool = False,
     ) -> None:
         """Prepare.
 
@@ -43,9 +45,11 @@ class StreamWork:
             task: What tasks do; its `run` is the id of the run.
             plan_of: Returns the plan for topics that were not there before.
             sizes_of: Returns how large the records of topics are.
+            again: What earlier runs of the job have committed does not count.
         """
         self._spark = spark
-        self._cores = spark.sparkContext.defaultParallelism
+        self._runner = SparkRunner(spark)
+        self._again = again
         self._task = replace(task, budget_s=BUDGET_S)
         self._plan_of = plan_of
         self._sizes_of = sizes_of
@@ -60,7 +64,7 @@ class StreamWork:
         if not ids.items() <= self._ids.items():
             plan = self._plan_of(topics)
             # The policies of the plan before would stay in the workers.
-            close_policies(self._spark, workers=self._cores)
+            close_policies(self._spark, workers=self._runner.cores)
             self._task = replace(self._task, plan=plan, topic_ids=ids)
             self._ids, self._sizes = ids, None
         if self._sizes is None:
@@ -70,14 +74,16 @@ class StreamWork:
             self._task,
             run=counted_as,
             turn=batch.number,
-            claims={one.of: Claim(run, seen, one.start) for one in (*batch.ranges, *batch.kept)},
+            claims={
+                one.of: Claim(run, seen, one.start, self._again)
+                for one in (*batch.ranges, *batch.kept)
+            },
             counted_as={(one.topic, one.number): as_ for one, as_ in batch.counted_as.items()},
         )
         return write_raw(
-            self._spark,
+            self._runner,
             batch.ranges,
             task,
-            cores=self._cores,
             sizes=self._sizes,
             kept=batch.kept,
             at_once=True,

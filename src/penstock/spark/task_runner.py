@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from penstock.spark.tasks import PackedTasks
+from penstock.stored.evaluation import task_ended
+from penstock.stored.tasks import PackedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.tasks import Task
-
-    Work = Callable[[Task], Iterator[bytes | None]]
-    Merge = Callable[[Iterable[bytes]], bytes]
+    from penstock.stored.runner import Counter, Merge, Work
+    from penstock.stored.tasks import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"
 _IDLE_TIMEOUT: Final = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
@@ -33,13 +31,34 @@ _SIGN: Final = bytes(2**17)
 """More than the buffer of a worker's output: it reaches Spark at once."""
 
 
+class SparkRunner:
+    """Runs tasks in the Python workers of a classic session."""
+
+    limit: Limit | None = None
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Take the session."""
+        self._spark = spark
+        self.cores = spark.sparkContext.defaultParallelism
+
+    def counter(self) -> Counter:
+        """Return an accumulator."""
+        return self._spark.sparkContext.accumulator(0)
+
+    def run(
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+    ) -> bytes | None:
+        """Run tasks; see `run_tasks`."""
+        return run_tasks(self._spark, tasks, work, merge, done=done)
+
+
 def run_tasks(
     spark: SparkSession,
     tasks: Sequence[Task],
     work: Work,
     merge: Merge,
     *,
-    done: Accumulator[int] | None = None,
+    done: Counter | None = None,
 ) -> bytes | None:
     """Run tasks, merge their results on one of the executors, and return that.
 
@@ -63,7 +82,7 @@ def run_tasks(
 
 
 def results(
-    spark: SparkSession, tasks: Sequence[Task], work: Work, done: Accumulator[int] | None = None
+    spark: SparkSession, tasks: Sequence[Task], work: Work, done: Counter | None = None
 ) -> DataFrame:
     """Return the results of tasks as a frame with one column, `result`; see `run_tasks`."""
     idle_s = float(spark.conf.get(_IDLE_TIMEOUT, "0") or 0)
@@ -74,12 +93,13 @@ def results(
 
 
 def _working(
-    tasks: PackedTasks, work: Work, done: Accumulator[int] | None, every_s: float
+    tasks: PackedTasks, work: Work, done: Counter | None, every_s: float
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from _rows(work(tasks[number]), every_s)
+                task_ended()
                 if done is not None:
                     done.add(sum(one.offsets for one in tasks[number].ranges))
 

@@ -14,7 +14,7 @@ from penstock.spark.rows import VERDICT_TYPE
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.spark.plan import RecordPlan
+    from penstock.stored.plan import RecordPlan
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _UNLIMITED: Final = 2**31 - 1

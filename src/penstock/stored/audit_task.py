@@ -15,10 +15,10 @@ from penstock.engine.verdict import Outcome
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
-from penstock.spark.evaluation import evaluator_of, task_ended
-from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
-from penstock.spark.retention import RangeResult
-from penstock.spark.stored_counts import StoredCounts
+from penstock.stored.batch_counts import StoredCounts
+from penstock.stored.evaluation import evaluator_of
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
+from penstock.stored.retention import RangeResult
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
-    from penstock.spark.access import ClusterAccess
-    from penstock.spark.evaluation import Evaluator
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Task
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.evaluation import Evaluator
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Task
 
     Read = Callable[[WantedRange, Callable[[LostOffsets], None]], Iterable[FetchedBatch]]
 
@@ -106,7 +106,6 @@ class AuditTask:
             for _ in counting.add(WantedRange(*one, topic_id)):
                 yield None
         yield counting.result().encode()
-        task_ended()
 
 
 class RangeCounting:

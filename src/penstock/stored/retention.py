@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.client.errors import TruncatedError
 from penstock.cluster.ranges import OffsetRange, without
-from penstock.spark.failures import SparkError
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class RangeResult(NamedTuple):
     lost: tuple[OffsetRange, ...] = ()
 
 
-class RecordsLostError(SparkError):
+class RecordsLostError(UnavailableError):
     """Records of the range were removed before they were read, and `--strict` was given."""
 
 

@@ -21,18 +21,19 @@ from penstock.batch_jobs.judge import Judge
 from penstock.batch_jobs.redact import Redact
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
-from penstock.batch_jobs.task import Ending, Limits, Progress, never, run
+from penstock.batch_jobs.task import Ending, Limits, Progress, ignore, never, read_batch, run
 from penstock.client.errors import ClientError, TopicRecreatedError
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import Task as PositionTask
 from penstock.client.positions import read_positions
 from penstock.client.reader import OffsetRange as WantedRange
+from penstock.client.reader import RangeReader
 from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
-from penstock.spark.asking_again import decided
-from penstock.spark.background import Background
-from penstock.spark.evaluation import evaluator_of, task_ended
+from penstock.stored.asking_again import decided
+from penstock.stored.background import Background
+from penstock.stored.evaluation import evaluator_of
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.spark.access import ClusterAccess
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Task
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks import Task
 
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0
@@ -205,7 +206,6 @@ class WritingTask:
                 found = yield from self._keep(connection, one)
             total = total.plus(found)
         yield total.encode()
-        task_ended()
 
     def _timer(self) -> Callable[[], bool]:
         budget_s = self.budget_s
@@ -260,7 +260,9 @@ class WritingTask:
             return self._failed(one, error)
         return WritingResult(TaskCounts(), 0)
 
-    def _limits(self) -> Limits:
+    @property
+    def limits(self) -> Limits:
+        """When a chunk ends, and what is read of a batch."""
         limits = Limits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
@@ -270,7 +272,7 @@ class WritingTask:
         topic_id = self.topic_ids[one.topic]
         position = PositionTask(self.job, one.topic, topic_id, one.partition)
         background: Background[TaskResult] = Background()
-        job = _Shown(self._job(one, background.beat), background)
+        job = _Shown(self.job_of(one, background.beat), background)
         counted_as = self.counted_as.get(one.of, self.run)
         task = range_task(
             connection,
@@ -280,7 +282,7 @@ class WritingTask:
             transactions=self.transactions,
             claim=self.claims[one.of],
             places=None if self.places is None else PlaceRecords(self.places),
-            limits=self._limits(),
+            limits=self.limits,
             is_over=is_over,
         )
         result = yield from background.run(lambda: run(task, job))
@@ -289,7 +291,8 @@ class WritingTask:
         claimed_by = self.claims[one.of].run
         return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
 
-    def _job(self, one: OffsetRange, beat: Callable[[], None]) -> Job:
+    def job_of(self, one: OffsetRange, beat: Callable[[], None]) -> Job:
+        """Return what is done with the batches of a range; `beat` is called now and then."""
         accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
         if rejected is None:
             judge = self._judge(one.topic, beat)
@@ -317,6 +320,43 @@ class WritingTask:
             for_s=ask_again_s,
             beat=beat,
         )
+
+
+def _no_beat() -> None:
+    """Show nobody that the work goes on: the task yields after each batch."""
+
+
+@dataclass(frozen=True)
+class CountingTask:
+    """Counts what a writing task would write.
+
+    Attributes:
+        of: That task.
+    """
+
+    of: WritingTask
+
+    def __call__(self, task: Task) -> Iterator[bytes | None]:
+        """Do a task; yields None while it is at work, and its result.
+
+        Raises:
+            ConfigurationError: The policies cannot be loaded here, or no connection be made.
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: A batch is damaged.
+            PostponedError: A policy cannot decide, even after a while.
+        """
+        connection, counts = self.of.access.connect(), TaskCounts()
+        limits = self.of.limits
+        for one in task.ranges:
+            job = self.of.job_of(one, _no_beat)
+            wanted = WantedRange(*one, self.of.topic_ids[one.topic])
+            for fetched in RangeReader(connection, wanted, on_lost=ignore):
+                batch = read_batch(fetched, wanted, limits)
+                if len(batch.records) and not batch.is_control:
+                    for _ in job.process(batch, counts):
+                        continue
+                yield None
+        yield WritingResult(counts, 0).encode()
 
 
 class _AskingAgain(Judge):

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.cloudpickle import dumps, loads
 
-from penstock.spark.access import ClusterAccess
+from penstock.stored.access import ClusterAccess
 from tests.integration.test_security import Files
 
 pytestmark = pytest.mark.unit

@@ -1,19 +1,24 @@
-"""Audits on raw batches of a real Kafka, in Spark's Python workers."""
+"""Audits on raw batches of a real Kafka: in Spark's Python workers, and in this process."""
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.access import ClusterAccess
-from penstock.spark.raw_audit import add_payloads, audit_raw
+from penstock.spark.task_runner import SparkRunner
+from penstock.stored.access import ClusterAccess
+from penstock.stored.audit import add_payloads, audit_raw
+from penstock.stored.evaluation import close_all
+from penstock.stored.runner import LocalRunner
+from tests.spark.conftest import BOTH
 
 RECORDS = 900
 
 
 @pytest.fixture
-def audited(spark, kafka, plan):
+def audited(request, runner, kafka, plan):
     """Audits topics; each task has at most `records` records."""
+    runs = SparkRunner(request.getfixturevalue("spark")) if runner == "spark" else LocalRunner()
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def audit(*topics, start="earliest", **options):
@@ -21,11 +26,13 @@ def audited(spark, kafka, plan):
         cluster = Cluster(properties, one.path.parent)
         access = ClusterAccess.of(properties, one.path)
         ranges = cluster.ranges(cluster.topics(",".join(topics)), start)
-        return access, audit_raw(spark, access, ranges, one, cores=2, **options)
+        return access, audit_raw(runs, access, ranges, one, **options)
 
-    return audit
+    yield audit
+    close_all()
 
 
+@BOTH
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec(audited, produce, topic, codec):
     name = topic("raw", 3)
@@ -38,6 +45,7 @@ def test_every_codec(audited, produce, topic, codec):
     assert not found.coverage.lost
 
 
+@BOTH
 def test_aborted_transactions_are_left_out(audited, kafka, topic):
     name = topic("raw")
     producer = Producer(
@@ -56,6 +64,7 @@ def test_aborted_transactions_are_left_out(audited, kafka, topic):
     assert not found.coverage.lost
 
 
+@BOTH
 def test_several_topics_have_counts_of_their_own(audited, produce, topic):
     names = [topic("raw", 2), topic("raw", 1), topic("raw")]
     for name, count in zip(names, (20, 30, 0), strict=True):
@@ -67,11 +76,13 @@ def test_several_topics_have_counts_of_their_own(audited, produce, topic):
     }
 
 
+@BOTH
 def test_an_empty_range_needs_no_task(audited, topic):
     _, found = audited(topic("raw"))
     assert (found.counts.judged, found.coverage.lost) == (0, ())
 
 
+@BOTH
 def test_a_sample_that_is_gone_has_no_contents(audited, produce, topic, admin):
     name = topic("raw")
     produce(name, [{"value": b"bad"}, {"value": b"bad", "key": b"k"}])
@@ -86,6 +97,7 @@ def test_a_sample_that_is_gone_has_no_contents(audited, produce, topic, admin):
     ]
 
 
+@BOTH
 def test_long_contents_are_cut(audited, produce, topic):
     name = topic("raw")
     produce(name, [{"value": b"bad" + b"x" * 1000}])
@@ -95,13 +107,14 @@ def test_long_contents_are_cut(audited, produce, topic):
     assert (sample.key, sample.value) == (None, b"badxx")
 
 
-def test_what_a_range_lost_is_told(spark, kafka, plan, produce, topic, admin):
+def test_what_a_range_lost_is_told(kafka, plan, produce, topic, admin):
     name = topic("raw")
     produce(name, [{"value": b"good"} for _ in range(10)])
     for future in admin.delete_records([TopicPartition(name, 0, 4)]).values():
         future.result(60)
     one = plan()
     access = ClusterAccess.of({"bootstrap.servers": kafka.bootstrap_servers}, one.path)
-    found = audit_raw(spark, access, [OffsetRange(name, 0, 0, 10)], one, cores=2)
+    found = audit_raw(LocalRunner(), access, [OffsetRange(name, 0, 0, 10)], one)
+    close_all()
     assert found.coverage.lost == (OffsetRange(name, 0, 0, 4),)
     assert found.counts.judged == 6

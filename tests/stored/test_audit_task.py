@@ -7,9 +7,9 @@ from penstock.client.reader import LostOffsets
 from penstock.client.reader import OffsetRange as WantedRange
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark import load_plan
-from penstock.spark.audit_task import AuditResult, RangeCounting, merged
-from penstock.spark.evaluation import Evaluator
-from penstock.spark.retention import RangeResult
+from penstock.stored.audit_task import AuditResult, RangeCounting, merged
+from penstock.stored.evaluation import Evaluator
+from penstock.stored.retention import RangeResult
 from tests.client import stored
 from tests.records.encoding import encode_batch, values
 

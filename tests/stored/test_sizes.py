@@ -6,8 +6,8 @@ from pathlib import Path
 from penstock.client.connection import Connection
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import Partition
-from penstock.spark.stored_sizes import measured
-from penstock.spark.tasks import Sizes
+from penstock.stored.sizes import measured
+from penstock.stored.tasks import Sizes
 
 
 def logs_of(kafka, *topics):

@@ -1,4 +1,4 @@
-"""The results of tasks that write: as bytes, and merged. The tasks are in test_raw_writing.py."""
+"""The results of tasks that write: as bytes, and merged. The tasks are in test_writing.py."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,7 +10,7 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.engine.verdict import PostponedError, postponed
 from penstock.policy import RetriableException
 from penstock.report.counts import Reason
-from penstock.spark.writing_task import Unfinished, WritingResult, WritingTask, merged
+from penstock.stored.writing_task import Unfinished, WritingResult, WritingTask, merged
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from penstock.engine.declared import classes_here, declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plan import NO_SETTINGS, Plan
-from penstock.spark import asking_again
+from penstock.stored import asking_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from penstock.spark.background import Background
+from penstock.stored.background import Background
 
 pytestmark = pytest.mark.unit
 

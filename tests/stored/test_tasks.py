@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cluster.ranges import OffsetRange, Partition, without
-from penstock.spark.tasks import (
+from penstock.stored.tasks import (
     TASKS_MAX,
     WORK_MAX,
     WORK_MIN,

@@ -15,11 +15,11 @@ from confluent_kafka import TopicPartition
 from penstock.client.connection import Connection
 from penstock.client.positions import Position, Task, commit_positions, read_positions
 from penstock.cluster.offsets import Cluster
-from penstock.spark.raw_writing import OffsetsDone, job_id
+from penstock.stored.positions import OffsetsDone, job_id
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic
 from tests.integration.reading import read_topic
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import BOTH, NO_BAD
 
 COUNT, PARTITIONS = 4000, 8
 SLOW = """
@@ -75,6 +75,7 @@ def split(command, configured, topic):
     return good, dead, run
 
 
+@BOTH
 @pytest.mark.slow
 def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
     good, dead, run = split
@@ -90,6 +91,96 @@ def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
     assert written == Counter(one["value"] for one in records(500))
 
 
+@BOTH
+def test_with_log_append_time_the_times_are_those_that_readers_of_the_source_see(
+    split, produce, topic, kafka
+):
+    good, _, run = split
+    source = topic("in", 1, **{"message.timestamp.type": "LogAppendTime"})
+    of_2001 = [{**one, "timestamp": 1_000_000_000_000} for one in records(100, 1)]
+    produce(source, of_2001[:50])
+    produce(source, of_2001[50:])
+    assert run(source)[0] == (90, 10)
+
+    def times(name):
+        found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed", full=True)
+        return {one.value(): one.timestamp()[1] for one in found if b"good" in one.value()}
+
+    assert times(good) == times(source)
+    assert min(times(good).values()) > 1_700_000_000_000
+
+
+def expire(admin, done):
+    """Remove the committed offsets of the job of a command, as brokers do after some days."""
+    [job] = re.findall(r"^job ([\w.-]+):", done.out, re.MULTILINE)
+    admin.delete_consumer_groups([f"penstock-{job}"])[f"penstock-{job}"].result(60)
+    return job
+
+
+@BOTH
+def test_the_place_outlasts_committed_offsets(split, produce, topic, kafka, admin):
+    good, dead, run = split
+    source = topic("in", 2)
+    produce(source, records(100, 2))
+    assert run(source)[0] == (90, 10)
+    expire(admin, run(source)[1])
+    produce(source, records(50, 2, first=100))
+    counts, done = run(source)
+    assert counts == (45, 5)
+    assert "an earlier run has done 100 offsets" in done.out
+    assert run(source)[0] == (0, 0)
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records(150, 2))
+
+
+@BOTH
+def test_a_lost_place_is_an_error_that_says_what_to_do(
+    command, configured, produce, topic, kafka, admin
+):
+    file, source, good, dead = configured(), topic("in", 2), topic("good", 1), topic("dead", 1)
+    arguments = ("split", file, "--topic", source, "--accepted", good, "--rejected", dead)
+    produce(source, records(100, 2))
+    assert command(*arguments).code == 0
+    expire(admin, command(*arguments))
+    file.write_text(file.read_text() + f"redrive.places.topic={source}-places\n")
+    done = command(*arguments)
+    assert done.code == 3, done
+    assert f"{good}: there are records already" in done.err
+    assert "--again" in done.err
+    assert "--reset-offsets" in done.err
+    assert sum(values(kafka, good, dead).values()) == 100
+    assert command(*arguments, "--again").code == 0
+    assert sum(values(kafka, good, dead).values()) == 200
+    assert "an earlier run has done 100" in command(*arguments).out
+
+
+@BOTH
+def test_again_judges_and_writes_everything_once_more(split, produce, topic, kafka):
+    good, dead, run = split
+    source = topic("in", 2)
+    produce(source, records(100, 2))
+    assert run(source)[0] == (90, 10)
+    counts, done = run(source)
+    assert counts == (0, 0)
+    assert "neither judged nor written again, also where policies have changed" in done.out
+    assert "--again" in done.out
+    assert run(source, "--again")[0] == (90, 10)
+    counts, done = run(source)
+    assert counts == (0, 0)
+    expected = Counter(one["value"] for one in records(100, 2))
+    assert values(kafka, good, dead) == expected + expected
+
+
+@BOTH
+def test_again_without_transactions(split, produce, topic, kafka):
+    good, dead, run = split
+    source = topic("in", 2)
+    produce(source, records(100, 2))
+    for options, counts in ((), (90, 10)), ((), (0, 0)), (("--again",), (90, 10)), ((), (0, 0)):
+        assert run(source, "--transactions", "no", *options)[0] == counts
+    assert sum(values(kafka, good, dead).values()) == 200
+
+
+@BOTH
 def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, admin):
     _, _, run = split
     source = topic("in", 1)
@@ -103,6 +194,7 @@ def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, 
     assert "warning: 50 offsets were removed before they were read" in done.err
 
 
+@BOTH
 def test_strict_fails_for_what_was_removed_between_two_runs(
     command, configured, produce, topic, admin
 ):
@@ -118,6 +210,7 @@ def test_strict_fails_for_what_was_removed_between_two_runs(
     assert (done.code, "50 offsets were removed" in done.err) == (3, True), done
 
 
+@BOTH
 def test_a_log_that_ends_before_the_place_of_its_job_is_no_success(
     command, configured, produce, topic, kafka
 ):
@@ -166,6 +259,7 @@ def test_another_command_or_target_is_not_taken_for_the_same_job(
     assert command("split", *common, "--accepted", good, "--rejected", dead).code == 0
 
 
+@BOTH
 def test_another_job_begins_again(split, produce, topic, kafka):
     good, dead, run = split
     source = topic("in", 2)
@@ -174,6 +268,7 @@ def test_another_job_begins_again(split, produce, topic, kafka):
     assert set(values(kafka, good, dead).values()) == {2}
 
 
+@BOTH
 def test_without_transactions(split, produce, topic, kafka):
     good, dead, run = split
     source = topic("in", 2)
@@ -183,6 +278,7 @@ def test_without_transactions(split, produce, topic, kafka):
     assert len(values(kafka, good, dead)) == 100
 
 
+@BOTH
 def test_several_topics(split, produce, topic, kafka):
     good, dead, run = split
     sources = topic("in", 2), topic("in", 3)
@@ -192,6 +288,7 @@ def test_several_topics(split, produce, topic, kafka):
     assert len(values(kafka, good, dead)) == 200
 
 
+@BOTH
 def test_batches_and_timestamps_stay(split, produce, topic, kafka, admin):
     """A batch that is accepted as a whole is written as it was, compressed as it was."""
     from confluent_kafka import Consumer
@@ -219,14 +316,17 @@ def positions(kafka, source, job):
         return read_positions(connection, group, {source: range(PARTITIONS)})
 
 
-@pytest.mark.spark_processes
+HOW = {"spark": ["--master", "local[2]"], "local": ["--local"]}
+
+
+@pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
 @pytest.mark.timeout(300)
-def test_a_run_that_is_killed_goes_on(configured, produce, topic, kafka):
+def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
     arguments = [
         sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, SLOW)), "--topic", source,
-        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", "--master", "local[2]",
+        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", *HOW[how],
     ]  # fmt: skip
     process = subprocess.Popen(
         arguments, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -249,14 +349,14 @@ def test_a_run_that_is_killed_goes_on(configured, produce, topic, kafka):
     assert values(kafka, good, dead) == Counter(one["value"] for one in records())
 
 
-@pytest.mark.spark_processes
+@pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
 @pytest.mark.timeout(300)
-def test_of_two_runs_at_once_the_older_one_ends(configured, produce, topic, kafka, tmp_path):
+def test_of_two_runs_at_once_the_older_one_ends(how, configured, produce, topic, kafka, tmp_path):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
     arguments = [
         sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, HELD)), "--topic", source,
-        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", "--master", "local[2]",
+        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", *HOW[how],
     ]  # fmt: skip
 
     def start(**environment):
@@ -291,9 +391,9 @@ def test_offsets_that_are_done_are_counted(split, produce, topic, kafka):
     cluster = Cluster(properties, None)
     ranges = cluster.ranges(cluster.topics(source), "earliest")
     with Connection(properties, "f") as connection:
-        assert OffsetsDone(connection, f"j-{source}", ranges)() == 0
+        assert OffsetsDone(connection, f"j-{source}", ranges, {})() == 0
         run(source, "--job", f"j-{source}")
-        assert OffsetsDone(connection, f"j-{source}", ranges)() == 100
+        assert OffsetsDone(connection, f"j-{source}", ranges, {})() == 100
 
 
 def test_a_job_is_of_its_topics_and_its_start(kafka, topic):

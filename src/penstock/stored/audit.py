@@ -1,4 +1,4 @@
-"""Audits topics on raw batches: Spark distributes offset ranges, Python reads and judges."""
+"""Audits topics on raw batches: tasks read ranges of offsets, judge and count."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Sample
-from penstock.spark.audit_task import AuditResult, AuditTask, merged
-from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
-from penstock.spark.retention import Coverage
-from penstock.spark.task_runner import run_tasks
-from penstock.spark.tasks import plan_tasks
+from penstock.stored.audit_task import AuditResult, AuditTask, merged
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
+from penstock.stored.retention import Coverage
+from penstock.stored.tasks import plan_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.accumulators import Accumulator
-    from pyspark.sql import SparkSession
-
     from penstock.client.reader import Cluster
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.access import ClusterAccess
-    from penstock.spark.plan import RecordPlan
-    from penstock.spark.tasks import Sizes
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.tasks import Sizes
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
 
@@ -44,24 +41,22 @@ class RawAudit(NamedTuple):
 
 
 def audit_raw(
-    spark: SparkSession,
+    runner: Runner,
     access: ClusterAccess,
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
     *,
-    cores: int,
     other: RecordPlan | None = None,
     sizes: Sizes | None = None,
-    done: Accumulator[int] | None = None,
+    done: Counter | None = None,
 ) -> RawAudit:
     """Judge the records of topics and count the verdicts.
 
     Args:
-        spark: The session.
-        access: The cluster, for the executors.
+        runner: Runs tasks.
+        access: The cluster, for the tasks.
         ranges: What is read.
         plan: The plan whose verdicts are counted.
-        cores: How many tasks run at a time.
         other: A plan to compare it with.
         sizes: How large the records are, as far as that is known.
         done: Counts the offsets of the tasks that have ended.
@@ -69,8 +64,8 @@ def audit_raw(
     Returns:
         The counts, bounded as `AuditCounts` says.
     """
-    tasks = plan_tasks(ranges, cores=cores, sizes=sizes)
-    found = run_tasks(spark, tasks, AuditTask(access, plan, other), merged, done=done)
+    tasks = plan_tasks(ranges, cores=runner.cores, sizes=sizes, limit=runner.limit)
+    found = runner.run(tasks, AuditTask(access, plan, other), merged, done=done)
     result = AuditResult(AuditCounts(), []) if found is None else AuditResult.decode(found)
     coverage = Coverage(tuple(ranges))
     coverage.add(result.ranges)

@@ -16,7 +16,7 @@ from kio.static.primitive import i32
 
 from penstock.client.errors import ClientError
 from penstock.cluster.ranges import Partition
-from penstock.spark.tasks import Sizes
+from penstock.stored.tasks import Sizes
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:

@@ -1,0 +1,117 @@
+"""The policies of a plan in one process, which serves one task after another.
+
+Policies are loaded and configured when the first task comes, and closed by `close_all`, or when a
+task ends in a process that is not used again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.chain import Chain, RecordVerdicts, unusable
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
+from penstock.engine.verdict import failed
+from penstock.stored.asking_again import decided
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from penstock.engine.columns import RecordColumns
+    from penstock.engine.verdict import Verdict
+    from penstock.stored.plan import RecordPlan
+
+_CHAINS_CACHED: Final = 10_000
+
+
+class Evaluator:
+    """The policies of one plan in one process."""
+
+    def __init__(self, plan: RecordPlan) -> None:
+        self._plan = plan
+        self._topics = Plan(plan.policies)
+        self._policies = PolicyInstances(plan.policies, self._topics.names)
+        self._chains: dict[str, Chain | Verdict] = {}
+
+    def judge_records(
+        self, topic: str | None, partition: int, records: RecordColumns
+    ) -> RecordVerdicts:
+        """Return what becomes of records of one partition, each as if it had been sent alone.
+
+        Args:
+            topic: Their topic; where it is not known, all of them fail.
+            partition: Their partition.
+            records: In the order of their offsets.
+
+        Raises:
+            PostponedError: A policy cannot decide, even after a while: the task fails, and Spark
+                tries it again.
+        """
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return RecordVerdicts([(index, chain) for index in range(records.count)], None)
+        if chain.is_empty:
+            return RecordVerdicts((), None)
+        return decided(
+            lambda: chain.judge_each(
+                partition,
+                self._plan.topic_ids.get(topic or "", NO_ID),
+                records,
+                records_policy_batch=self._plan.records_policy_batch,
+            ),
+            self._plan.ask_again_s,
+        )
+
+    def close(self) -> None:
+        """Close the policies."""
+        for complaint in self._policies.close():
+            sys.stderr.write(f"close() failed: {complaint}\n")
+
+    def chain(self, topic: str | None) -> Chain | Verdict:
+        """Return a topic's chain, or the verdict about all its records where there is none."""
+        if topic is None:
+            return failed("of this topic", "cannot be known: the record has no topic")
+        found = self._chains.get(topic)
+        if found is None:
+            if len(self._chains) >= _CHAINS_CACHED:
+                self._chains.clear()
+            own = self._plan.topic_settings.get(topic, NO_SETTINGS)
+            plan = self._topics.for_topic(topic, own) or TopicPlan(topic=topic)
+            try:
+                found = Chain(plan, self._policies)
+            except ConfigurationError as error:
+                found = unusable(plan, error)
+            self._chains[topic] = found
+        return found
+
+
+def task_ended() -> None:
+    """Close this process's policies if it is not used for another task."""
+    if not os.environ.get("SPARK_REUSE_WORKER"):
+        close_all()
+
+
+_evaluators: Final[dict[str, Evaluator]] = {}
+
+
+def evaluator_of(plan: RecordPlan) -> Evaluator:
+    """Return this process's policies of a plan, which are loaded the first time.
+
+    Raises:
+        ConfigurationError: A policy cannot be loaded or configured here.
+    """
+    found = _evaluators.get(plan.fingerprint)
+    if found is None:
+        if not _evaluators:
+            atexit.register(close_all)
+        found = _evaluators[plan.fingerprint] = Evaluator(plan)
+    return found
+
+
+def close_all() -> None:
+    """Close this process's policies."""
+    while _evaluators:
+        _evaluators.popitem()[1].close()

@@ -1,0 +1,318 @@
+"""Jobs that write topics: their ids, how far they have come, and whose tasks are whose.
+
+How far a job has come is kept as the committed offsets of its group, in the transactions of what it
+writes, and in a compacted topic beside it (`penstock.client.places`), in the same transactions:
+brokers remove the committed offsets of a group without members after some days.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.client.errors import ClientError
+from penstock.client.places import LostPlaceError
+from penstock.client.positions import (
+    Claim,
+    Position,
+    commit_positions,
+    read_last_positions,
+    read_positions,
+    short_id,
+)
+from penstock.client.positions import Task as PositionTask
+from penstock.cluster.ranges import Partition, numbers_by_topic
+from penstock.configuration import ConfigurationError
+from penstock.stored.retention import log_was_cut
+from penstock.wire.errors import WireError
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.client.connection import Connection
+    from penstock.client.places import Places
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+
+_ASKED_EVERY_S: Final = 1.0
+_MARK: Final = "."
+"""In the id of a run, before what tells the runs of other commands apart."""
+
+
+class Known(NamedTuple):
+    """How far a job has come in partitions, by what is left of it.
+
+    Attributes:
+        committed: The committed offsets.
+        placed: The places of partitions whose committed offsets have been removed.
+    """
+
+    committed: Mapping[Partition, Position]
+    placed: Mapping[Partition, Position]
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The ids of the runs that came so far."""
+        return frozenset(one.run for one in (*self.committed.values(), *self.placed.values()))
+
+    def __bool__(self) -> bool:
+        """Return whether anything is known."""
+        return bool(self.committed or self.placed)
+
+
+def job_id(command: str, sources: Iterable[Topic], targets: Iterable[Topic], start: str) -> str:
+    """Return the id of a job: the same for the same topics, of the same ids, and the same start.
+
+    Args:
+        command: Such as `split`.
+        sources: What is read.
+        targets: What is written to.
+        start: The value of `--from`.
+    """
+    sides = (sorted(map(_identity, sources)), list(map(_identity, targets)), [start])
+    return f"{command}-{_digest(','.join(side) for side in sides)[:16]}"
+
+
+def run_id(command: str, targets: Iterable[str]) -> str:
+    """Return a new id of a run; it tells runs apart that do not belong to one job.
+
+    Args:
+        command: Such as `split`.
+        targets: The names of the topics that are written to.
+    """
+    return f"{uuid.uuid4().hex}{_MARK}{_digest([command, *targets])[:8]}"
+
+
+def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
+    """Check that earlier runs of a job did the same as one that begins.
+
+    Args:
+        job: The id of the job.
+        run: The id of the run, from `run_id`.
+        earlier: The ids of the runs that have positions of the job.
+
+    Raises:
+        ConfigurationError: One was of another command, or wrote to other topics.
+    """
+    mark = run.partition(_MARK)[2]
+    if any(_MARK in one and one.partition(_MARK)[2] != mark for one in earlier):
+        raise ConfigurationError(
+            f"--job {job}: another command, or one with other targets, has used this id, and what "
+            "it has done would be left out; name another"
+        )
+
+
+def known_positions(
+    connection: Connection,
+    job: str,
+    topic_ids: Mapping[str, UUID],
+    partitions: Iterable[Partition],
+    places: Places,
+) -> Known:
+    """Return how far a job has come.
+
+    Args:
+        connection: To the cluster.
+        job: The id of the job.
+        topic_ids: The ids of the topics, by name.
+        partitions: The partitions of the topics.
+        places: From `penstock.client.places.read_places`.
+
+    Raises:
+        LostPlaceError: A place cannot be read.
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    partitions = tuple(partitions)
+    wanted = numbers_by_topic(partitions)
+    found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
+    committed = {Partition(*one): position for one, position in found.items()}
+    return Known(committed, placed(job, topic_ids, set(partitions) - committed.keys(), places))
+
+
+def placed(
+    job: str, topic_ids: Mapping[str, UUID], partitions: Iterable[Partition], places: Places
+) -> dict[Partition, Position]:
+    """Return the places of a job in partitions; without those that have none.
+
+    Args:
+        job: The id of the job.
+        topic_ids: The ids of the topics, by name.
+        partitions: The partitions of the topics.
+        places: What is there.
+
+    Raises:
+        LostPlaceError: One cannot be read.
+    """
+    found = {
+        one: places.find(PositionTask(job, one.topic, topic_ids[one.topic], one.number))
+        for one in partitions
+    }
+    return {one: position for one, position in found.items() if position is not None}
+
+
+def check_not_lost(
+    job: str, topics: Iterable[str], filled: Sequence[str], places: Places, known: Known
+) -> None:
+    """Check that the place of a job was not lost: that it has one, or cannot have written before.
+
+    Args:
+        job: The id of the job.
+        topics: The names of the topics that are read.
+        filled: The names of targets that have records.
+        places: What is there. Where another job has a place on one of the topics, places were
+            kept when they were read, so that this job has not begun.
+        known: From `known_positions`.
+
+    Raises:
+        LostPlaceError: A target has records, and nothing says how far the job has come.
+    """
+    names = list(topics)
+    if known or not filled or any(map(places.has_topic, names)):
+        return
+    group = group_of(job)
+    raise LostPlaceError(
+        f"{', '.join(filled)}: there are records already, and nothing says how far job {job} has "
+        f"come: neither committed offsets of the group {group}, nor a place in {places.topic}. If "
+        "it has not run before, or if it is to write everything again, add --again; else say "
+        f"where to go on, for each partition: kafka-consumer-groups --group {group} --topic "
+        f"{names[0]}:PARTITION --reset-offsets --to-offset OFFSET --execute"
+    )
+
+
+def claims(
+    job: str, run: str, ranges: Iterable[OffsetRange], known: Known, *, again: bool = False
+) -> dict[tuple[str, int], Claim]:
+    """Return the claims of a run that begins, by topic and partition.
+
+    Args:
+        job: The id of the job.
+        run: The id of the run.
+        ranges: What it reads.
+        known: How far the job has come.
+        again: Begin where the ranges do, wherever the job has come to.
+
+    Raises:
+        ConfigurationError: Another command has used the id of the job.
+    """
+    check_runs(job, run, known.runs)
+    return {one.of: Claim(run, known.runs, one.start, again) for one in ranges}
+
+
+def from_positions(
+    ranges: Sequence[OffsetRange], known: Known, *, goes_back: bool, to_end: bool
+) -> tuple[OffsetRange, ...]:
+    """Return ranges that begin where the job has come to.
+
+    Before their start, too, if `goes_back`: so what was removed after an earlier run is found
+    missing, and what comes after one that began at the end is read. Where offsets are committed,
+    each task finds out itself what is done behind the start of its range.
+
+    Args:
+        ranges: One of each partition, as `--from` says.
+        known: How far the job has come.
+        goes_back: Whether offsets before a range are read that the job has not come to.
+        to_end: Whether they end where the logs do.
+
+    Raises:
+        TruncatedError: A log ends before the job's position: what was written there since would
+            be left out.
+    """
+    begun = []
+    for one in ranges:
+        committed, place = known.committed.get(one.of), known.placed.get(one.of)
+        position = committed or place
+        if position is None:
+            begun.append(one)
+            continue
+        if to_end and position.offset > one.end:
+            raise log_was_cut(one.of, one.end, position.offset)
+        first = min(one.start, position.offset) if goes_back else one.start
+        if committed is None:
+            first = min(max(first, position.offset), max(one.start, one.end))
+        begun.append(one._replace(start=first))
+    return tuple(begun)
+
+
+def done_before(ranges: Iterable[OffsetRange], begun: Iterable[OffsetRange]) -> int:
+    """Return how many offsets of ranges are left out, as places say that they are done.
+
+    Args:
+        ranges: As `--from` says.
+        begun: From `from_positions`.
+    """
+    starts = {one.of: one.start for one in begun}
+    return sum(max(min(starts[one.of], one.end) - one.start, 0) for one in ranges)
+
+
+def begin_again(connection: Connection, job: str, ranges: Iterable[OffsetRange]) -> None:
+    """Commit the starts of ranges, for `--again` on a cluster without transactions.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    starts = {(one.topic, one.partition): Position(one.start) for one in ranges}
+    if starts:
+        commit_positions(connection, group_of(job), starts)
+
+
+class OffsetsDone:
+    """Counts the offsets that a job has done, by its committed positions, while it runs."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        job: str,
+        ranges: Sequence[OffsetRange],
+        claims: Mapping[tuple[str, int], Claim],
+    ) -> None:
+        """Start.
+
+        Args:
+            connection: To the cluster.
+            job: The id of the job.
+            ranges: What it reads.
+            claims: Of the run: where it does all again, others' positions do not count.
+        """
+        self._connection = connection
+        self._claims = claims
+        self._ranges = ranges
+        self._group = group_of(job)
+        self._partitions = numbers_by_topic(one.of for one in ranges)
+        self._next = time.monotonic()
+        self._done = 0
+
+    def __call__(self) -> int:
+        """Return how many they are; as many as before where the cluster does not say."""
+        now = time.monotonic()
+        if now < self._next or not self._partitions:
+            return self._done
+        self._next = now + _ASKED_EVERY_S
+        try:
+            found = read_positions(self._connection, self._group, self._partitions)
+        except (ClientError, WireError):
+            return self._done
+        done = 0
+        for one in self._ranges:
+            position, claim = found.get((one.topic, one.partition)), self._claims.get(one.of)
+            if position is None or (claim and claim.again and position.run != claim.run):
+                continue
+            done += min(max(position.offset - one.start, 0), one.offsets)
+        self._done = done
+        return done
+
+
+def group_of(job: str) -> str:
+    """Return the group that has the positions of a job."""
+    return PositionTask(job, "", NO_ID, 0).group
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _identity(topic: Topic) -> str:
+    return f"{topic.name}:{short_id(topic.topic_id)}"
