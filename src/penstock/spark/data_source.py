@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.cluster.offsets import Topic
+    from penstock.spark.data_sink import BatchSink, StreamSink
     from penstock.spark.source_access import Source
 
 _HEADERS: Final = "headers"
@@ -89,6 +90,20 @@ class PenstockDataSource(DataSource):
             raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
         return StreamReader(source, _reading(source, source.topics(), schema))
 
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        """Return what writes a frame; see `penstock.spark.data_sink`."""
+        _send_no_profile()
+        from penstock.spark.data_sink import batch_sink  # noqa: PLC0415 - readers do without
+
+        return batch_sink(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, N802
+        """Return what writes the micro-batches of a query; see `penstock.spark.data_sink`."""
+        _send_no_profile()
+        from penstock.spark.data_sink import stream_sink  # noqa: PLC0415
+
+        return stream_sink(self.options, schema)
+
 
 class BatchReader(DataSourceReader):
     """Reads a fixed range of topics."""
@@ -135,6 +150,10 @@ def register(spark: SparkSession) -> None:
         spark: The session.
     """
     spark.dataSource.register(PenstockDataSource)
+    classic = getattr(spark, "_jsparkSession", None)
+    if classic is not None:
+        # `writeStream.start()` looks for a sink in Python in the session that is active.
+        classic.setActiveSession(classic)
 
 
 def _source(options: Mapping[str, str]) -> Source:
