@@ -2,25 +2,32 @@
 
 import datetime as dt
 
-from pyspark.sql.types import Row, _parse_datatype_string
+from pyspark.sql import types as T
+from pyspark.sql.types import Row
 
 from penstock.spark.sink_frames import record_batches
 
-COLUMNS = (
-    "key string, value binary, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key:string,value:binary>>, verdict struct<outcome:string>"
-)
+HEADER = T.StructType().add("key", T.StringType()).add("value", T.BinaryType())
+COLUMNS = {
+    "key": T.StringType(), "value": T.BinaryType(), "partition": T.IntegerType(),
+    "offset": T.LongType(), "timestamp": T.TimestampType(), "headers": T.ArrayType(HEADER),
+    "verdict": T.StructType().add("outcome", T.StringType()),
+}  # fmt: skip
+
+
+def schema(*names):
+    return T.StructType([T.StructField(name, COLUMNS[name]) for name in names])
 
 
 def test_columns_of_kafka_are_made_and_others_left_out():
-    naive = dt.datetime.fromtimestamp(1_700_000_000.123456)
+    naive = dt.datetime.fromtimestamp(1_700_000_000.123456)  # noqa: DTZ006 - as PySpark gives it
     rows = [
         Row(
             "k", bytearray(b"v"), 3, 2**40, naive, [Row("h", bytearray(b"1")), Row("h", None)], None
         ),
         Row(None, None, None, None, None, None, None),
     ]
-    (batch,) = record_batches(iter(rows), _parse_datatype_string(COLUMNS))
+    (batch,) = record_batches(iter(rows), schema(*COLUMNS))
     one, two = batch.to_pylist()
     assert one["timestamp"] == dt.datetime.fromtimestamp(1_700_000_000.123456, dt.UTC)
     assert (one["key"], one["value"], one["partition"], one["offset"]) == ("k", b"v", 3, 2**40)
@@ -31,5 +38,5 @@ def test_columns_of_kafka_are_made_and_others_left_out():
 
 def test_batches_are_of_a_bounded_number_of_rows():
     rows = (Row(b"") for _ in range(4001))
-    found = record_batches(rows, _parse_datatype_string("value binary"))
+    found = record_batches(rows, schema("value"))
     assert [len(one) for one in found] == [2000, 2000, 1]
