@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.accumulators import SpecialAccumulatorIds, _accumulatorRegistry
+from pyspark import accumulators
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from penstock.cluster.ranges import OffsetRange
@@ -170,11 +170,10 @@ def _send_no_profile() -> None:
     It sends an empty one to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
     an error, after a run that was complete (`UNKNOWN_RESPONSE`).
     """
-    for profile in (
-        SpecialAccumulatorIds.SQL_UDF_PROFIER,
-        SpecialAccumulatorIds.SQL_UDF_PROFIER_V2,
-    ):
-        _accumulatorRegistry.pop(profile, None)
+    ids: Any = getattr(accumulators, "SpecialAccumulatorIds", None)
+    for profile in ("SQL_UDF_PROFIER", "SQL_UDF_PROFIER_V2"):
+        if hasattr(ids, profile):
+            accumulators._accumulatorRegistry.pop(getattr(ids, profile), None)  # noqa: SLF001
 
 
 def _reading(source: Source, topics: Sequence[Topic], schema: StructType) -> SourceReading:
