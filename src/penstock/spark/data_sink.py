@@ -28,6 +28,7 @@ from penstock.spark.sink_frames import record_batches
 from penstock.spark.sink_options import SinkOptions
 from penstock.spark.sink_rows import check_columns
 from penstock.spark.sink_task import Attempt, SinkTask
+from penstock.spark.worker_errors import in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,11 +73,13 @@ class BatchSink(DataSourceArrowWriter):
         attempt = Attempt(
             self._job, self._run, _ONE_BATCH, context.partitionId(), context.attemptNumber()
         )
-        return SinkMessage(self._task.write(attempt, iterator))
+        with in_one_line():
+            return SinkMessage(self._task.write(attempt, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the tasks wrote."""
-        sink_commit.commit(self._task, _written(messages))
+        with in_one_line():
+            sink_commit.commit(self._task, _written(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the tasks wrote."""
@@ -114,11 +117,13 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
             context.attemptNumber(),
         )
         rows = iterator if self._schema is None else record_batches(iterator, self._schema)
-        return SinkMessage(self._task.write(attempt, rows))
+        with in_one_line():
+            return SinkMessage(self._task.write(attempt, rows))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
         """Commit what the tasks wrote; each knows the batch."""
-        sink_commit.commit(self._task, _written(messages))
+        with in_one_line():
+            sink_commit.commit(self._task, _written(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Abort what the tasks wrote."""

@@ -14,6 +14,7 @@ from penstock.configuration import ConfigurationError
 from penstock.spark.source_places import LATEST, find_offsets
 from penstock.spark.source_reading import SourceError, SourceTask, source_tasks
 from penstock.spark.tasks import Limit, Sizes, next_batch
+from penstock.spark.worker_errors import in_one_line
 from penstock.wire.names import NO_ID
 
 try:
@@ -66,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = reading
         self._target: Offsets | None = None
 
+    @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts: the end of the topics, unless it was said."""
         topics = self._driver.topics()
@@ -79,10 +81,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._driver.options.batch_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @in_one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Keep where the query ends: at what there is now."""
         self._target = self._driver.cluster.end_offsets(self._driver.topics())
 
+    @in_one_line()
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -111,11 +115,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = {one.name: one.topic_id for one in topics}
         return _json(reached, {**_ids(start), **known})
 
+    @in_one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the ends of the topics, for the progress of the query."""
         topics = self._driver.topics()
         return to_json(self._driver.cluster.end_offsets(topics), topics)
 
+    @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
         if not _TELLS_START:
@@ -129,7 +135,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a task."""
-        return self._reading.read(partition) if isinstance(partition, SourceTask) else iter(())
+        if isinstance(partition, SourceTask):
+            with in_one_line():
+                yield from self._reading.read(partition)
 
     @property
     def _driver(self) -> Source:
