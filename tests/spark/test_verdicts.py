@@ -4,6 +4,7 @@ import os
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, close_policies, judge, load_plan
@@ -233,3 +234,19 @@ def test_on_a_stream(spark, rows, plan, tmp_path):
     query.awaitTermination()
     found = spark.table("judged").groupBy("verdict.outcome").count().collect()
     assert {row[0]: row[1] for row in found} == {"accepted": 2, "refused": 1}
+
+
+@pytest.mark.parametrize(
+    "properties", [NO_BAD, {**NO_BAD, "produce.request.interceptors": "policies.Repair"}]
+)
+def test_without_udfs_over_arrow_the_verdicts_are_the_same(rows, plan, properties):
+    from penstock.spark.verdicts import by_rows
+
+    frame = rows(b"good", b"bad1", b"bad7", None, b"drop", b"fail", b"odd", partitions=2)
+    frame = frame.withColumn("more", F.lit(1))
+    loaded = plan(properties)
+    assertDataFrameEqual(by_rows(frame, loaded, None, replacing=False), judge(frame, loaded))
+    assertDataFrameEqual(
+        by_rows(frame, loaded, "t", replacing=True).select(*apply(frame, loaded).columns),
+        apply(frame, loaded),
+    )

@@ -206,6 +206,17 @@ class Connection:
         """
         return self._start(self._brokers.versions(node, api_key, channel)).result()
 
+    def nodes(self) -> tuple[int, ...]:
+        """Return the node ids of the brokers.
+
+        Raises:
+            ClientError: No broker responds.
+            WireError: The response cannot be read.
+        """
+        found = read_brokers(self.send_to_any(metadata_request(()), MetadataResponse))
+        self._brokers.learn(found)
+        return tuple(found)
+
     def describe(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         """Request the metadata of topics, by name; each has an error code, or the rest.
 

@@ -216,6 +216,22 @@ def read_last_positions(
         return _read(connection, group, partitions, stable=False)
 
 
+def peek_positions(
+    connection: Connection, group: str, partitions: Mapping[str, Collection[int]]
+) -> dict[tuple[str, int], Position]:
+    """Return what `read_positions` does, as it stands now: a writer may be about to commit one.
+
+    Args:
+        connection: To the cluster.
+        group: From `Task.group`.
+        partitions: By topic.
+
+    Raises:
+        ClientError: They cannot be read: denied, or no response in time.
+    """
+    return _read(connection, group, partitions, stable=False)
+
+
 def _read(
     connection: Connection, group: str, partitions: Mapping[str, Collection[int]], *, stable: bool
 ) -> dict[tuple[str, int], Position]:

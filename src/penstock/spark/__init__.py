@@ -2,7 +2,10 @@
 
 ::
 
-    from penstock.spark import register
+    from penstock.spark import audit, load_plan, register, split
+
+    plan = load_plan("/etc/penstock/penstock.properties")
+    report = audit("orders", plan)
 
     register(spark)
     records = (
@@ -15,9 +18,7 @@
 
 or, over any frame with the columns of Spark's Kafka source::
 
-    from penstock.spark import load_plan, split
-
-    accepted, rejected = split(frame, load_plan("/etc/penstock/penstock.properties"))
+    accepted, rejected = split(frame, plan)
 
 Needs `penstock[spark]`, also where Spark's executors run.
 """
@@ -26,7 +27,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.spark.split import split
+# Before the functions of the same names: an import later would put the modules in their place.
+import penstock.spark.audit
+import penstock.spark.redact
+import penstock.spark.redrive  # noqa: F401
+from penstock.spark.functions import audit, redact, redrive, split
 from penstock.spark.verdicts import apply, close_policies, judge
 from penstock.stored.plan import RecordPlan, load_plan
 
@@ -37,9 +42,12 @@ __all__ = [
     "PenstockDataSource",
     "RecordPlan",
     "apply",
+    "audit",
     "close_policies",
     "judge",
     "load_plan",
+    "redact",
+    "redrive",
     "register",
     "split",
 ]
@@ -51,6 +59,10 @@ def __getattr__(name: str) -> Any:
     """Import the data source when it is first used: executors that only judge do without it."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from penstock.spark import data_source  # noqa: PLC0415
-
+    try:
+        from penstock.spark import data_source  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark.sql.datasource":
+            raise
+        raise ImportError('format("penstock") needs PySpark 4.0 or newer') from None
     return getattr(data_source, name)

@@ -7,18 +7,21 @@ size go to Spark.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.accumulators import SpecialAccumulatorIds, _accumulatorRegistry
+from pyspark import accumulators
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
+from penstock.spark.source_filters import Bounds
 from penstock.spark.source_options import SourceOptions
 from penstock.spark.source_places import EARLIEST, LATEST, find_offsets
 from penstock.spark.source_reading import SourceReading, SourceTask, source_tasks
 from penstock.spark.source_rows import TYPES, VERDICT, check_types
 from penstock.spark.source_stream import StreamReader
+from penstock.spark.worker_errors import in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import Partition
+    from penstock.spark.data_sink import BatchSink, StreamSink
     from penstock.spark.source_access import Source
 
 _HEADERS: Final = "headers"
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+_PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The worker that plans a read with filters. In others, where Spark's setting is off, a reader that
+could push filters is an error."""
 
 
 class PenstockDataSource(DataSource):
@@ -57,7 +66,8 @@ class PenstockDataSource(DataSource):
             ConfigurationError: An option is not usable.
         """
         _send_no_profile()
-        options = SourceOptions.read(self.options)
+        with in_one_line():
+            options = SourceOptions.read(self.options)
         return ", ".join(
             f"{name} {kind}"
             for name, kind in TYPES.items()
@@ -71,11 +81,13 @@ class PenstockDataSource(DataSource):
             ConfigurationError: An option, the file or a topic is not usable.
             ClusterError: The cluster does not answer.
         """
-        source = _source(self.options)
-        topics = source.topics()
-        if not topics:
-            raise source.no_topic()
-        return BatchReader(source, topics, _reading(source, topics, schema))
+        with in_one_line():
+            source = _source(self.options)
+            topics = source.topics()
+            if not topics:
+                raise source.no_topic()
+            kind = FilteringReader if _PUSHES_FILTERS in sys.modules else BatchReader
+            return kind(source, topics, _reading(source, topics, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return what plans and does the reads of a stream.
@@ -84,10 +96,27 @@ class PenstockDataSource(DataSource):
             ConfigurationError: An option, the file or a topic is not usable.
             ClusterError: The cluster does not answer.
         """
-        source = _source(self.options)
-        if source.options.end is not None:
-            raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
-        return StreamReader(source, _reading(source, source.topics(), schema))
+        with in_one_line():
+            source = _source(self.options)
+            if source.options.end is not None:
+                raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
+            return StreamReader(source, _reading(source, source.topics(), schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        """Return what writes a frame; see `penstock.spark.data_sink`."""
+        _send_no_profile()
+        from penstock.spark.data_sink import batch_sink  # noqa: PLC0415 - readers do without
+
+        with in_one_line():
+            return batch_sink(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, N802
+        """Return what writes the micro-batches of a query; see `penstock.spark.data_sink`."""
+        _send_no_profile()
+        from penstock.spark.data_sink import stream_sink  # noqa: PLC0415
+
+        with in_one_line():
+            return stream_sink(self.options, schema)
 
 
 class BatchReader(DataSourceReader):
@@ -103,6 +132,7 @@ class BatchReader(DataSourceReader):
         """
         self._reading = reading
         self._plan: tuple[Source, Sequence[Topic]] | None = (source, topics)
+        self._bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks.
@@ -111,6 +141,10 @@ class BatchReader(DataSourceReader):
             ConfigurationError: An offset that was named is not there.
             ClusterError: The cluster does not answer.
         """
+        with in_one_line():
+            return self._tasks()
+
+    def _tasks(self) -> Sequence[InputPartition]:
         if self._plan is None:
             raise RuntimeError("tasks are planned on the driver")
         source, topics = self._plan
@@ -118,23 +152,48 @@ class BatchReader(DataSourceReader):
         ends = find_offsets(source.cluster, topics, source.options.end or LATEST)
         ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
         ids = {one.name: one.topic_id for one in topics}
+        since: Mapping[Partition, int] = {}
+        if self._bounds.since_ms is not None:
+            found = source.cluster.offsets_since(topics, self._bounds.since_ms)
+            # -1: there is no record as late.
+            since = {one: ends.get(one, 0) if at < 0 else at for one, at in found.items()}
+        ranges = list(self._bounds.ranges(ranges, since))
         return source_tasks(ranges, ids, source.sizes(topics), source.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a task; Spark makes a partition of its own where there is none."""
-        return self._reading.read(partition) if isinstance(partition, SourceTask) else iter(())
+        if isinstance(partition, SourceTask):
+            with in_one_line():
+                yield from self._reading.read(partition)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None}
 
 
+class FilteringReader(BatchReader):
+    """Reads what a query's filters on topic, partition, offset and timestamp leave."""
+
+    def pushFilters(self, filters: list[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
+        """Take what bounds the range; all filters are left to Spark, too."""
+        self._bounds = Bounds.of(filters)
+        return filters
+
+
 def register(spark: SparkSession) -> None:
     """Make `format("penstock")` known to a session, classic or of Spark Connect.
+
+    Filters reach sources in Python from then on (`spark.sql.python.filterPushdown.enabled`, since
+    Spark 4.1).
 
     Args:
         spark: The session.
     """
     spark.dataSource.register(PenstockDataSource)
+    spark.conf.set(_PUSHDOWN, "true")
+    classic = getattr(spark, "_jsparkSession", None)
+    if classic is not None:
+        # `writeStream.start()` looks for a sink in Python in the session that is active.
+        classic.setActiveSession(classic)
 
 
 def _source(options: Mapping[str, str]) -> Source:
@@ -151,11 +210,10 @@ def _send_no_profile() -> None:
     It sends an empty one to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
     an error, after a run that was complete (`UNKNOWN_RESPONSE`).
     """
-    for profile in (
-        SpecialAccumulatorIds.SQL_UDF_PROFIER,
-        SpecialAccumulatorIds.SQL_UDF_PROFIER_V2,
-    ):
-        _accumulatorRegistry.pop(profile, None)
+    ids: Any = getattr(accumulators, "SpecialAccumulatorIds", None)
+    for profile in ("SQL_UDF_PROFIER", "SQL_UDF_PROFIER_V2"):
+        if hasattr(ids, profile):
+            accumulators._accumulatorRegistry.pop(getattr(ids, profile), None)  # noqa: SLF001
 
 
 def _reading(source: Source, topics: Sequence[Topic], schema: StructType) -> SourceReading:

@@ -92,6 +92,35 @@ def _evaluated(
     task_ended()
 
 
+def rows_with_verdicts(
+    plan: RecordPlan, names: Sequence[str], *, replacing: bool, topic: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `DataFrame.mapInArrow`: rows in, the same rows with verdicts out.
+
+    Args:
+        plan: The policies.
+        names: The columns that the policies look at; `partition` among them, and `topic` unless
+            `topic` is given.
+        replacing: Whether keys and values become those of the interceptors.
+        topic: The one topic of all records.
+    """
+
+    def evaluate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        evaluator = evaluator_of(plan)
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            wanted = {name: columns[name] for name in names}
+            if replacing:
+                applied = apply(evaluator, wanted, topic)
+                columns["verdict"], columns["key"], columns["value"] = applied.flatten()
+            else:
+                columns["verdict"] = judge(evaluator, wanted, topic)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        task_ended()
+
+    return evaluate
+
+
 def close_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Close this process's policies; for `DataFrame.mapInArrow`."""
     for batch in batches:

@@ -32,6 +32,70 @@ _NO_FILE: Final = "the options of penstock"
 _INTERNAL: Final = "__"
 
 
+class ClusterOfPlan:
+    """The cluster that a plan's file or options name, and the policies of its topics."""
+
+    def __init__(self, plan: str | None, client: Mapping[str, str]) -> None:
+        """Read the file; nothing is contacted.
+
+        Args:
+            plan: The configuration file; or None.
+            client: Keys of Kafka's clients, which win over the file's.
+
+        Raises:
+            ConfigurationError: It is not usable, or a variable is not there.
+        """
+        self._file = plan
+        self._configuration: Configuration | None = None
+        properties: dict[str, str] = {}
+        file = Path.cwd() / _NO_FILE
+        if plan is not None:
+            self._configuration = load_configuration(plan)
+            properties = self._configuration.upstream_properties
+            file = self._configuration.path
+        properties |= resolve_variables(file, client)
+        self._properties = properties
+        self.access = ClusterAccess.of(properties, file)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return Cluster(self._properties, self.access.file.parent)
+
+    def plan(self, topics: Sequence[Topic], records_policy_batch: int) -> RecordPlan | None:
+        """Load the plan, with the ids and the own settings of topics; None without a file.
+
+        Raises:
+            ConfigurationError: A policy is not usable, or the settings may not be read.
+            CompactedTopicError: The cluster does not answer.
+        """
+        if self._configuration is None or self._file is None:
+            return None
+        return load_plan(
+            self._file,
+            topic_ids={one.name: one.topic_id for one in topics},
+            records_policy_batch=records_policy_batch,
+            topic_settings=own_settings(self._configuration, self._properties, topics),
+        )
+
+
+def own_settings(
+    configuration: Configuration, properties: Mapping[str, str], topics: Sequence[Topic]
+) -> dict[str, Mapping[str, str]]:
+    """Return the topic level keys that were set on topics themselves, by topic.
+
+    Raises:
+        ConfigurationError: They may not be read.
+        CompactedTopicError: The cluster does not answer.
+    """
+    if not allows_topic_settings(configuration):
+        return {}
+    put_in_force(configuration.policies.topic_keys)
+    kept = topic_configs_topic(configuration, properties)
+    index = index_of(kept.read(_SETTINGS_TIMEOUT_S))
+    return {one.name: index.of(one.name, one.topic_id) for one in topics}
+
+
 class Source:
     """The cluster that is read, and its topics."""
 
@@ -42,21 +106,13 @@ class Source:
             ConfigurationError: It is not usable, or a variable is not there.
         """
         self.options = options
-        self._configuration: Configuration | None = None
-        properties: dict[str, str] = {}
-        file = Path.cwd() / _NO_FILE
-        if options.plan is not None:
-            self._configuration = load_configuration(options.plan)
-            properties = self._configuration.upstream_properties
-            file = self._configuration.path
-        properties |= resolve_variables(file, options.client)
-        self._properties = properties
-        self.access = ClusterAccess.of(properties, file)
+        self._there = ClusterOfPlan(options.plan, options.client)
+        self.access = self._there.access
 
-    @cached_property
+    @property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self._properties, self.access.file.parent)
+        return self._there.cluster
 
     def topics(self) -> tuple[Topic, ...]:
         """Describe the topics that are read; with a pattern, those that match it now.
@@ -77,26 +133,8 @@ class Source:
         return self.cluster.topics(",".join(names)) if names else ()
 
     def plan(self, topics: Sequence[Topic]) -> RecordPlan | None:
-        """Load the plan, with the ids and the own settings of topics; None without a file.
-
-        Raises:
-            ConfigurationError: A policy is not usable, or the settings may not be read.
-            CompactedTopicError: The cluster does not answer.
-        """
-        if self._configuration is None or self.options.plan is None:
-            return None
-        own: dict[str, Mapping[str, str]] = {}
-        if allows_topic_settings(self._configuration):
-            put_in_force(self._configuration.policies.topic_keys)
-            kept = topic_configs_topic(self._configuration, self._properties)
-            index = index_of(kept.read(_SETTINGS_TIMEOUT_S))
-            own = {one.name: index.of(one.name, one.topic_id) for one in topics}
-        return load_plan(
-            self.options.plan,
-            topic_ids={one.name: one.topic_id for one in topics},
-            records_policy_batch=self.options.records_policy_batch,
-            topic_settings=own,
-        )
+        """Load the plan; see `ClusterOfPlan.plan`."""
+        return self._there.plan(topics, self.options.records_policy_batch)
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers tell."""

@@ -80,7 +80,7 @@ class SourceOptions:
             if key.startswith(_CLIENT)
         }
         _check_names(options)
-        _check_client(client)
+        check_client(client)
         plan = options.get(_PLAN)
         if plan is None and "bootstrap.servers" not in client:
             raise ConfigurationError(
@@ -112,7 +112,15 @@ def _check_names(options: Mapping[str, str]) -> None:
             raise ConfigurationError(f'format("penstock") has no option {key}; {hint}')
 
 
-def _check_client(client: Mapping[str, str]) -> None:
+def check_client(client: Mapping[str, str]) -> None:
+    """Check the keys of Kafka's clients.
+
+    Args:
+        client: The keys after `kafka.`.
+
+    Raises:
+        ConfigurationError: One holds a secret, or is not usable.
+    """
     for key, value in client.items():
         if is_secret(key) and "${" not in value and not key.endswith(_ENDPOINT):
             raise ConfigurationError(

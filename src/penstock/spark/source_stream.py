@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.configuration import ConfigurationError
 from penstock.spark.source_places import LATEST, find_offsets
 from penstock.spark.source_reading import SourceError, SourceTask, source_tasks
+from penstock.spark.worker_errors import in_one_line
 from penstock.stored.tasks import Limit, Sizes, next_batch
 from penstock.wire.names import NO_ID
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before PySpark 4.2 a micro-batch has all that is there
+
+    class ReadMaxRows:  # type: ignore[no-redef]
+        """Not there."""
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Not there."""
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +44,8 @@ if TYPE_CHECKING:
     from penstock.spark.source_reading import SourceReading
 
 Offsets = dict[Partition, int]
+_TELLS_START: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""Since PySpark 4.2 Spark says where a micro-batch starts, and how much it wants."""
 _ATTEMPTS: Final = 5
 _PAUSE_S: Final = 1.0
 
@@ -53,9 +67,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = reading
         self._target: Offsets | None = None
 
+    @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts: the end of the topics, unless it was said."""
         topics = self._driver.topics()
+        if not _TELLS_START and self._driver.options.batch_offsets is not None:
+            raise ConfigurationError("maxOffsetsPerTrigger needs PySpark 4.2 or newer")
         place = self._driver.options.start or LATEST
         return to_json(find_offsets(self._driver.cluster, topics, place), topics)
 
@@ -64,20 +81,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._driver.options.batch_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @in_one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Keep where the query ends: at what there is now."""
         self._target = self._driver.cluster.end_offsets(self._driver.topics())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    @in_one_line()
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """Return where the next micro-batch ends.
+
+        Before PySpark 4.2, Spark does not say where it starts, nor how much it wants: it ends
+        where the topics do, and `partitions` checks them.
 
         Raises:
             SourceError: A topic is another one of the same name, or is gone, or a log has become
                 shorter.
             ClusterError: The cluster does not answer.
         """
-        begun = from_json(start)
         topics = self._driver.topics()
+        if start is None:
+            return to_json(self._ends(topics), topics)
+        begun = from_json(start)
         self._check_topics(start, topics)
         there = [Partition(one.name, number) for one in topics for number in one.partitions]
         new = [one for one in there if one not in begun]
@@ -89,13 +115,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = {one.name: one.topic_id for one in topics}
         return _json(reached, {**_ids(start), **known})
 
+    @in_one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the ends of the topics, for the progress of the query."""
         topics = self._driver.topics()
         return to_json(self._driver.cluster.end_offsets(topics), topics)
 
+    @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
+        if not _TELLS_START:
+            self._check_topics(start, self._driver.topics())
         begun, ends = from_json(start), from_json(end)
         new = [one for one in ends if one not in begun]
         if new:
@@ -105,7 +135,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a task."""
-        return self._reading.read(partition) if isinstance(partition, SourceTask) else iter(())
+        if isinstance(partition, SourceTask):
+            with in_one_line():
+                yield from self._reading.read(partition)
 
     @property
     def _driver(self) -> Source:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.spark.task_slots import is_remote, task_slots
 from penstock.stored.evaluation import task_ended
+from penstock.stored.runner import LocalCounter
 from penstock.stored.tasks import PackedTasks
 
 if TYPE_CHECKING:
@@ -32,24 +34,27 @@ _SIGN: Final = bytes(2**17)
 
 
 class SparkRunner:
-    """Runs tasks in the Python workers of a classic session."""
+    """Runs tasks in Spark's Python workers."""
 
     limit: Limit | None = None
 
     def __init__(self, spark: SparkSession) -> None:
         """Take the session."""
         self._spark = spark
-        self.cores = spark.sparkContext.defaultParallelism
+        self.cores = task_slots(spark)
 
     def counter(self) -> Counter:
-        """Return an accumulator."""
+        """Return an accumulator; a session of Spark Connect has none, and counts nothing."""
+        if is_remote(self._spark):
+            return LocalCounter()
         return self._spark.sparkContext.accumulator(0)
 
     def run(
         self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
     ) -> bytes | None:
         """Run tasks; see `run_tasks`."""
-        return run_tasks(self._spark, tasks, work, merge, done=done)
+        counted = None if is_remote(self._spark) else done
+        return run_tasks(self._spark, tasks, work, merge, done=counted)
 
 
 def run_tasks(

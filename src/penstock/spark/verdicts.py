@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas import functions as pandas_functions
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import evaluation
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _UNLIMITED: Final = 2**31 - 1
+_ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
+"""Since PySpark 4.1; before, all columns come to Python and go back (`by_rows`)."""
+
+
+_VERDICT_TYPE: Final = (
+    T.StructType()
+    .add("outcome", T.StringType())
+    .add("policy", T.StringType())
+    .add("code", T.IntegerType())
+    .add("message", T.StringType())
+)
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -42,6 +54,8 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
     Raises:
         ConfigurationError: A column that the policies need is missing.
     """
+    if _ARROW_UDF is None:
+        return by_rows(df, plan, topic, replacing=False)
     return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False))
 
 
@@ -62,6 +76,8 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
     """
     if not plan.has_interceptors:
         return judge(df, plan, topic=topic)
+    if _ARROW_UDF is None:
+        return by_rows(df, plan, topic, replacing=True)
     result = df.withColumn("verdict", _evaluated(df, plan, topic, replacing=True))
     return result.withColumns(
         {
@@ -115,6 +131,26 @@ def needed_columns(
     return always, columns
 
 
+def by_rows(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> DataFrame:
+    """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
+
+    Args:
+        df: Kafka's columns, and perhaps others.
+        plan: The policies.
+        topic: The one topic of all records, or None.
+        replacing: Whether keys and values become those of the interceptors.
+
+    Raises:
+        ConfigurationError: A column that the policies need is missing.
+    """
+    always, columns = needed_columns(df, plan, topic, replacing=replacing)
+    judged = df.drop("verdict")
+    schema = T.StructType([*judged.schema.fields, T.StructField("verdict", _VERDICT_TYPE)])
+    names = (*always, *columns)
+    rows = evaluation.rows_with_verdicts(plan, names, replacing=replacing, topic=topic)
+    return judged.mapInArrow(rows, schema)
+
+
 def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     arguments = [F.col(name) for name in always]
@@ -123,10 +159,7 @@ def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing:
         # Policies that look at the first bytes only are brought no more of them.
         arguments.append(F.substring(column, 1, max_bytes) if max_bytes < _UNLIMITED else column)
     evaluate = evaluation.verdicts(plan, (*always, *columns), replacing=replacing, topic=topic)
-    function: Any = arrow_udf(
-        evaluate,  # type: ignore[call-overload]
-        _APPLIED_TYPE if replacing else VERDICT_TYPE,
-    )
+    function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else VERDICT_TYPE)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*arguments)
     return verdict

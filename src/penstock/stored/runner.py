@@ -60,7 +60,9 @@ class Runner(Protocol):
         """
 
 
-class _Counter:
+class LocalCounter:
+    """Counts in this process."""
+
     def __init__(self) -> None:
         self.value = 0
 
@@ -79,7 +81,7 @@ class LocalRunner:
 
     def counter(self) -> Counter:
         """Return a counter for `run`."""
-        return _Counter()
+        return LocalCounter()
 
     def run(
         self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None

@@ -1,0 +1,107 @@
+"""The options of `df.write.format("penstock")` and `writeStream`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, Self
+
+from penstock.client.positions import check_job
+from penstock.configuration import ConfigurationError
+from penstock.records.compression import NAMES
+from penstock.spark.source_options import check_client
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CLIENT: Final = "kafka."
+DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+_OPTIONS: Final = ("plan", "topic", "rejected", DEAD_LETTERS, "job", "recordsPolicyBatch")
+_OF_SPARK: Final = ("checkpointlocation", "queryname", "path")
+_CODEC, _TIMEOUT = "compression.type", "transaction.timeout.ms"
+_TIMEOUT_MS: Final = 900_000
+"""The default of brokers' `transaction.max.timeout.ms`."""
+_TIMEOUT_MIN_MS: Final = 10_000
+_NUMBER: Final = re.compile(r"\d{1,9}")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where to write, and how. It holds no secret: they are in the plan's file, or in variables.
+
+    Attributes:
+        plan: The configuration file whose policies judge; None to judge nothing.
+        client: The keys after `kafka.`, as a Java client takes them.
+        topic: The topic that is written to.
+        rejected: The topic for dead letters; None where a refused record fails the job.
+        job: What the job is known by in the cluster; None to derive it.
+        records_policy_batch: See `load_plan`.
+        codec: Kafka's number of the compression codec.
+        transaction_timeout_s: After which time brokers abort a transaction.
+    """
+
+    plan: str | None
+    client: Mapping[str, str]
+    topic: str
+    rejected: str | None
+    job: str | None
+    records_policy_batch: int
+    codec: int
+    transaction_timeout_s: float
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Read the options that Spark was given; their case does not matter.
+
+        Raises:
+            ConfigurationError: One is missing, unknown or not usable, or holds a secret.
+        """
+        options = {key.lower(): value for key, value in given.items()}
+        client = {
+            key.removeprefix(_CLIENT): value
+            for key, value in options.items()
+            if key.startswith(_CLIENT)
+        }
+        _check_names(options)
+        codec, timeout = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, str(_TIMEOUT_MS))
+        check_client(client)
+        plan, topic = options.get("plan"), options.get("topic", "").strip()
+        if plan is None and "bootstrap.servers" not in client:
+            raise ConfigurationError(
+                'format("penstock"): name the configuration file as option plan, or the cluster '
+                "as kafka.bootstrap.servers"
+            )
+        if not topic:
+            raise ConfigurationError('format("penstock"): name the topic to write to: option topic')
+        rejected = options.get("rejected", options.get(DEAD_LETTERS))
+        if rejected is not None and rejected.strip() in {"", topic}:
+            raise ConfigurationError(f"rejected {rejected}: name another topic than {topic}")
+        if codec not in NAMES:
+            raise ConfigurationError(f"kafka.{_CODEC} {codec}: one of {', '.join(NAMES)}")
+        job = options.get("job")
+        return cls(
+            plan,
+            client,
+            topic,
+            rejected and rejected.strip(),
+            None if job is None else check_job(job, "job"),
+            _number("recordsPolicyBatch", options.get("recordspolicybatch", "1"), 1),
+            NAMES.index(codec),
+            _number(f"kafka.{_TIMEOUT}", timeout, _TIMEOUT_MIN_MS) / 1000,
+        )
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in _OPTIONS}
+    for key in options:
+        if key not in known and key not in _OF_SPARK and not key.startswith(_CLIENT):
+            near = get_close_matches(key, known, 1)
+            hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(_OPTIONS)}"
+            raise ConfigurationError(f'format("penstock") writes with no option {key}; {hint}')
+
+
+def _number(name: str, given: str, least: int) -> int:
+    if not _NUMBER.fullmatch(given.strip()) or int(given) < least:
+        raise ConfigurationError(f"{name} {given}: a number from {least} on")
+    return int(given)

@@ -1,0 +1,38 @@
+"""How many tasks run at a time, whatever kind of session it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS: Final = 100_000
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, which has no SparkContext."""
+    return "connect" in type(spark).__module__
+
+
+def task_slots(spark: SparkSession) -> int:
+    """Return how many tasks run at a time.
+
+    A session of Spark Connect does not say it; but it cuts a range into as many partitions.
+
+    Args:
+        spark: A session, classic or of Spark Connect.
+    """
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    found: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
+    return max(int(found), 1)
+
+
+def _one_row(batches: Any) -> Any:
+    """Return one row for each partition; runs on Spark's executors."""
+    first = next(iter(batches), None)
+    for _ in batches:
+        pass
+    if first is not None:
+        yield first.slice(0, 1)

@@ -1,0 +1,201 @@
+"""`df.write.format("penstock")`: what is accepted is written once, whatever is tried again."""
+
+from collections import Counter
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.batch_jobs.dead_letters import Origin, read_origin
+from penstock.policy import Header
+from penstock.spark import register
+from tests.integration.reading import read_topic
+from tests.spark.conftest import NO_BAD
+
+REPAIR = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
+COMMITTED = {"isolation": "read_committed"}
+
+
+@pytest.fixture
+def write(spark, kafka):
+    """Writes a frame to a topic."""
+    register(spark)
+
+    def save(frame, topic, file=None, **options):
+        writer = frame.write.format("penstock").mode("append").option("topic", topic)
+        writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        if file is not None:
+            writer = writer.option("plan", str(file))
+        writer.options(**options).save()
+
+    return save
+
+
+def values(kafka, topic):
+    return Counter(one[2] for one in read_topic(kafka.bootstrap_servers, topic, **COMMITTED))
+
+
+def test_what_is_accepted_is_written_with_key_headers_time_and_partition(
+    write, rows, kafka, topic, configured
+):
+    target = topic("out", 3)
+    frame = rows(
+        {"value": b"a", "key": b"k", "headers": [("h", b"1"), ("h", None)], "partition": 4},
+        {"value": None, "partition": 2},
+        partitions=2,
+    )
+    write(frame, target, configured(), **{"kafka.compression.type": "zstd"})
+    found = read_topic(kafka.bootstrap_servers, target, full=True, **COMMITTED)
+    one, two = sorted(found, key=lambda record: record.partition())
+    assert (one.key(), one.value(), one.partition()) == (b"k", b"a", 1)
+    assert one.headers() == [("h", b"1"), ("h", None)]
+    assert one.timestamp()[1] == 1_700_000_000_000
+    assert (two.key(), two.value(), two.partition()) == (None, None, 2)
+
+
+def test_a_key_goes_where_the_java_client_sends_it(write, spark, kafka, topic):
+    ours, theirs = topic("out", 5), topic("out", 5)
+    keys = [b"k%d" % n for n in range(200)]
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"}
+    )
+    for key in keys:
+        producer.produce(theirs, b"", key)
+    assert producer.flush(30) == 0
+    write(spark.createDataFrame([(key, b"") for key in keys], "key binary, value binary"), ours)
+    found = [
+        {one[1]: one[0] for one in read_topic(kafka.bootstrap_servers, name, **COMMITTED)}
+        for name in (ours, theirs)
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == 200
+
+
+def test_texts_are_written_as_bytes_and_records_without_a_time_have_that_of_now(
+    write, spark, kafka, topic
+):
+    target = topic("out")
+    write(spark.createDataFrame([("k", "\xe4")], "key string, value string"), target)
+    (one,) = read_topic(kafka.bootstrap_servers, target, full=True)
+    assert (one.key(), one.value()) == (b"k", "\xe4".encode())
+    assert one.timestamp()[1] > 1_700_000_100_000
+
+
+def test_a_refused_record_fails_the_job_and_nothing_is_written(
+    write, rows, kafka, topic, configured
+):
+    target = topic("out")
+    with pytest.raises(Exception, match=r"refused by .*NoBad: 87 bad is not good; nothing of the"):
+        write(rows(*[b"good"] * 50, b"bad", partitions=3), target, configured())
+    assert not values(kafka, target)
+
+
+@pytest.mark.parametrize("option", ["rejected", "errors.deadletterqueue.topic.name"])
+def test_with_a_place_for_them_refused_records_become_dead_letters(
+    write, rows, kafka, topic, configured, option
+):
+    target, dead = topic("out", 2), topic("dead")
+    frame = rows(b"good", b"bad7", b"bad1", b"drop", {"value": b"fail", "headers": [("h", b"1")]})
+    write(frame, target, configured(REPAIR), **{option: dead})
+    assert values(kafka, target) == Counter([b"good", b"good1"])
+    letters = {one[2]: one[3] for one in read_topic(kafka.bootstrap_servers, dead, **COMMITTED)}
+    assert set(letters) == {b"bad7", b"fail"}
+    headers = dict(letters[b"fail"])
+    assert headers["h"] == b"1"
+    assert headers["__penstock.outcome"] == b"failed"
+    origin = read_origin([Header(*one) for one in letters[b"bad7"]], Origin("", 0, 0, 0))
+    assert origin[:3] == ("t", 0, 1)
+
+
+def test_a_named_job_is_written_once(write, rows, kafka, topic):
+    target = topic("out")
+    for _ in range(2):
+        write(rows(b"one", b"two"), target, job="nightly")
+    assert values(kafka, target) == Counter([b"one", b"two"])
+    write(rows(b"one", b"two"), target, job="next")
+    write(rows(b"one", b"two"), target)
+    assert set(values(kafka, target).values()) == {3}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"topics": "x"}, "writes with no option topics; topic is near it"),
+        ({"rejected": "missing-dead"}, "there is no topic missing-dead"),
+        ({"kafka.compression.type": "lzo"}, "kafka.compression.type lzo: one of none, gzip"),
+        ({"job": "a b"}, "job a b: must be letters"),
+        ({"kafka.sasl.jaas.config": "secret"}, "a secret is not an option"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(write, rows, topic, options, text):
+    with pytest.raises(Exception, match=text) as caught:
+        write(rows(b"x"), topic("out"), **options)
+    assert "secret" not in str(caught.value).replace("a secret is not", "")
+
+
+def test_a_column_that_cannot_be_written_is_said(write, spark, topic):
+    frame = spark.createDataFrame([(b"v", 1)], "value binary, amount int")
+    with pytest.raises(Exception, match="writes no column amount"):
+        write(frame, topic("out"))
+    with pytest.raises(Exception, match="has no column value"):
+        write(frame.select("amount"), topic("out"))
+
+
+@pytest.fixture
+def stream(spark, kafka, configured, tmp_path):
+    """Runs a stream from topic to topic until it has read what there is."""
+    register(spark)
+
+    def run(source, target, file, place="place", **options):
+        servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+        query = (
+            spark.readStream.format("penstock").option("subscribe", source).options(**servers)
+            .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20).load()
+            .writeStream.format("penstock").options(**servers, **options)
+            .option("plan", str(file)).option("topic", target)
+            .option("checkpointLocation", str(tmp_path / place)).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    return run
+
+
+def records(numbers):
+    return [
+        {"value": b"%s %d" % (b"odd" if n % 10 == 0 else b"v", n), "partition": n % 3}
+        for n in numbers
+    ]
+
+
+@pytest.mark.slow
+def test_a_stream_writes_each_record_once_through_restarts(
+    stream, produce, kafka, topic, configured, tmp_path
+):
+    source, target, dead = topic("in", 3), topic("out", 2), topic("dead")
+    file, options = configured(), {"rejected": dead}
+    produce(source, records(range(60)))
+    stream(source, target, file, **options)
+    # A crash between the tasks' commit and Spark's: the last micro-batch is done, and repeated.
+    commits = sorted((tmp_path / "place" / "commits").glob("[0-9]*"), key=lambda one: int(one.name))
+    commits[-1].unlink()
+    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    stream(source, target, file, **options)
+    produce(source, records(range(60, 100)))
+    stream(source, target, file, **options)
+    expected = Counter(one["value"] for one in records(range(100)))
+    assert values(kafka, target) + values(kafka, dead) == expected
+    assert set(values(kafka, dead)) == {b"odd %d" % n for n in range(0, 100, 10)}
+    assert len(commits) >= 3
+
+
+@pytest.mark.slow
+def test_a_stream_ends_where_a_record_is_refused_and_goes_on_with_another_plan(
+    stream, produce, kafka, topic, configured
+):
+    source, target = topic("in", 3), topic("out", 2)
+    produce(source, records(range(30)))
+    with pytest.raises(Exception, match=r"refused by .*NoBad: 87 odd"):
+        stream(source, target, configured())
+    assert not values(kafka, target)
+    stream(source, target, configured({}))
+    assert values(kafka, target) == Counter(one["value"] for one in records(range(30)))
