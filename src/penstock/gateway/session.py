@@ -147,7 +147,7 @@ class Session:
         self._clock = gateway.clock
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
-        self.submitting: asyncio.Task[object] | None = None
+        self.submitting: asyncio.Future[None] | None = None
         self.number = next(_numbers)
         self.authentication = Authentication(
             is_required=gateway.requires_sasl,
