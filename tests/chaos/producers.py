@@ -60,7 +60,8 @@ def has_go() -> bool:
     return shutil.which("go") is not None
 
 
-def _franz_go() -> list[str]:
+def franz_go() -> list[str]:
+    """Build the Go program; give its command line."""
     built, cache = cache_folder() / "interop-go" / "chaos", cache_folder()
     subprocess.run(
         ["go", "build", "-modcacherw", "-o", str(built), "./chaos"],
@@ -133,7 +134,7 @@ def start(
     commands = {
         "librdkafka": [sys.executable, str(HERE / "many_producers.py")],
         "Java": program(HERE / "java" / "ManyProducers.java", log_level="warn"),
-        **({"franz-go": _franz_go()} if has_go() else {}),
+        **({"franz-go": franz_go()} if has_go() else {}),
     }
     return [
         Running(command, [p for p in producers if p.client == client], bootstraps,

@@ -243,6 +243,18 @@ def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
     assert kept.state is JobState.WAITING
 
 
+def test_what_a_client_that_is_gone_has_left_behind_is_judged():
+    world = World().open()
+    hold_up(world)
+    left = [world.submit(("slow", 0), "gone") for _ in range(5)]
+    world.schedule.leave("gone")
+    left.append(world.submit(("slow", 0), "gone"))
+    world.be_kind(4000)
+    assert [world.answers[one] for one in left] == [ACCEPTED] * len(left)
+    world.schedule.cancel("gone")
+    assert not world.schedule._gone
+
+
 # Limits
 
 
@@ -860,6 +872,10 @@ class AnyWorld(RuleBasedStateMachine):
     def cancel(self, client):
         self.world.schedule.cancel(client)
         self.world.carry_out()
+
+    @rule(client=st.integers(0, 2))
+    def leave(self, client):
+        self.world.schedule.leave(client)
 
     @precondition(lambda self: self.world.jobs)
     @rule()

@@ -147,3 +147,70 @@ def test_a_slow_client_is_not_kept_waiting_for_ever_by_many_that_always_have_mor
         else:
             queue.discard(sent)
     assert judged >= 5
+
+
+def waits_beside_clients_that_leave(*, stays: bool) -> list[float]:
+    """Return how long a client of quick batches waits for each, one at a time.
+
+    Every 50 ms another client sends five batches that take 0.2 s, and leaves a second later: more
+    than there is time for.
+    """
+    gone: set[object] = set()
+    queue: JobQueue = JobQueue(0, gone=gone)
+    now, arrivals, sent_at, waits = 0.0, 0, None, []
+    while now < 60:
+        while arrivals * 0.05 <= now:
+            client = arrivals
+            arrivals += 1
+            for _ in range(5):
+                queue.add(job(client))
+            queue.leave(client - 20)
+            gone.add(client - 20)
+        if sent_at is None:
+            queue.add(job("good" if stays else f"good {now}"))
+            sent_at = now
+        taken = queue.take()
+        is_good = str(taken.client).startswith("good")
+        now += 0.0005 if is_good else 0.2
+        queue.settle(taken, 0.0005 if is_good else 0.2)
+        if is_good:
+            waits.append(now - sent_at)
+            sent_at = None
+            queue.cancel(taken.client) if not stays else None
+    return waits
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["stays", "connects for each"])
+def test_clients_that_send_slow_batches_and_leave_share_a_turn(stays):
+    waits = waits_beside_clients_that_leave(stays=stays)
+    assert len(waits) > 100
+    assert sorted(waits)[len(waits) // 2] < 0.25
+    assert max(waits) < 1.0
+
+
+def test_what_clients_have_left_behind_is_judged_in_order_and_can_be_cancelled():
+    gone: set[object] = set()
+    queue: JobQueue = JobQueue(0, gone=gone)
+    jobs = [job(client, partition) for client in "abc" for partition in (0, 0, 1)]
+    for one in jobs:
+        queue.add(one)
+    for client in "ab":
+        queue.leave(client)
+        gone.add(client)
+    late = job("a")
+    queue.add(late)
+    first = queue.take()
+    queue.requeue(first)
+    assert queue.take() is first
+    queue.requeue(first)
+    assert set(queue.cancel("b")) == set(jobs[3:6])
+    into: JobQueue = JobQueue(topic_partition=("t", 1), gone=gone)
+    queue.split(("t", 1), into)
+    assert set(into) == {jobs[2], jobs[8]}
+    queue.discard(jobs[7])
+    taken = [queue.take() for _ in range(queue.waiting)]
+    assert [one for one in taken if one.client == "a"] == [jobs[0], jobs[1], late]
+    assert [one for one in taken if one.client == "c"] == [jobs[6]]
+    assert {into.take() for _ in range(into.waiting)} == {jobs[2], jobs[8]}
+    assert not list(queue)
+    assert not list(into)

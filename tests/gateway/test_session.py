@@ -62,6 +62,7 @@ class Talk:
     verdicts: list = field(default_factory=list)
     refusals: list = field(default_factory=list)
     withdrawn: list = field(default_factory=list)
+    left: list = field(default_factory=list)
     postponed: PostponedBatches = field(default_factory=PostponedBatches)
     turns: Turns = field(default_factory=lambda: Turns(call_soon))
     done: bool = False
@@ -87,6 +88,7 @@ class Talk:
             topics=NoTopicPolicies(),
             retain=lambda *_: None,
             cancel=self.withdrawn.append,
+            leave=self.left.append,
         )
         self.session = Session(
             self,
@@ -548,6 +550,18 @@ async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(talk.verdicts) == submitted < 10 * SLICE
+
+
+def test_what_a_client_without_acks_has_left_behind_is_judged_in_the_turn_of_all_that_are_gone():
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged", acks=0))
+    talk.session.client_disconnected()
+    number = talk.session.number
+    assert (talk.withdrawn, talk.left) == ([number], [(number, 0)])
+    talk.decide()
+    assert talk.broker.take().startswith(produce(1, "judged", acks=0))
+    talk.session.closed()
+    assert talk.withdrawn == [number, (number, 0)]
 
 
 def test_what_waits_for_a_client_that_is_gone_is_withdrawn():

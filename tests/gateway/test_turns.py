@@ -51,6 +51,21 @@ def test_one_slice_of_one_at_a_time(loop):
     assert done == ["b", "a"]
 
 
+def test_work_that_begins_when_other_work_ends_has_one_slice_in_a_turn(loop):
+    turns, log, done = Turns(loop.calls.append), [], []
+
+    def begin_another(name):
+        done.append(name)
+        turns.begin(work("b", 3, log), done.append, never)
+
+    turns.begin(work("a", 2, log), begin_another, never)
+    while loop.calls:
+        assert len(loop.calls) == 1
+        loop.turn()
+    assert log == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
+    assert done == ["a", "b"]
+
+
 def test_short_work_is_done_at_once(loop):
     done = []
     assert Turns(loop.calls.append).begin(work("a", 0, []), done.append, never) is None

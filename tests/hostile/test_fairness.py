@@ -1,8 +1,11 @@
 """Turns: one client's work does not keep another's waiting (5)."""
 
+import uuid
+
 import pytest
 
 from tests.gateways import wait_until
+from tests.hostile.attacks import Target, clients_that_leave
 from tests.hostile.greedy import Connections, produce_frame
 from tests.hostile.innocent import PROMPTLY_S, Innocent
 from tests.records.encoding import encode_batch, values
@@ -17,6 +20,8 @@ class Judges(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers):
         if value == b"tiny":
             time.sleep(0.0005)
+        if value == b"slow":
+            time.sleep(0.09)
 """
 
 
@@ -35,3 +40,22 @@ def test_20_000_small_requests_ahead(gateway, topic):
         wait_until(lambda: len(innocent.seconds) > count + 200, 60)
     assert not innocent.wrong
     assert innocent.p99_s < PROMPTLY_S
+
+
+def test_clients_that_leave_slow_batches_behind(gateway, topic):
+    """They expect no response: what they sent is judged when they are gone."""
+    name = topic()
+    running = gateway(
+        {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES
+    )
+    address = running.broker_address()
+    target = Target(address, name, uuid.uuid4())
+    with Innocent(address, name) as innocent, Connections() as greedy:
+        wait_until(lambda: len(innocent.seconds) > 10)
+        for _ in range(4):
+            clients_that_leave(greedy, target)
+        count = len(innocent.seconds)
+        wait_until(lambda: len(innocent.seconds) > count + 60, 60)
+    assert not innocent.wrong
+    beside = sorted(innocent.seconds[count:])
+    assert beside[len(beside) // 2] < 3 * 0.09

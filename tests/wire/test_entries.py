@@ -1,6 +1,7 @@
 """Short entries: each costs time and memory, however few bytes it has."""
 
 import datetime
+import sys
 
 import pytest
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
@@ -87,7 +88,7 @@ def test_what_is_held_of_a_frame_is_what_is_counted(size):
     for start in range(0, len(frame) - 1, size):
         reader.feed(frame[start : min(start + size, len(frame) - 1)])
     assert reader.held_bytes == len(frame) - 1
-    assert len(reader._held) <= 200
+    assert sys.getsizeof(reader._held) < 1.2 * reader.held_bytes
     reader.feed(frame[-1:])
     assert frames == [frame]
 
@@ -102,7 +103,7 @@ def test_a_small_part_does_not_keep_its_chunk():
     )
     streamed = (200_000).to_bytes(4, "big") + bytes(200_000)
     reader.feed(streamed + (10_000).to_bytes(4, "big") + bytes([0, 0, 0, 1]) + bytes(6_000))
-    assert [type(part) for part in reader._held] == [bytes]
+    assert sys.getsizeof(reader._held) < 10_000
 
 
 def tags(count):

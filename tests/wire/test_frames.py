@@ -1,5 +1,7 @@
 """Frames are cut the same, however the bytes arrive."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +83,17 @@ def test_nothing_is_missing_once_it_is_stopped():
 
     seen.reader.stop()
     assert seen.reader.missing_bytes == 0
+
+
+def test_a_long_frame_is_not_copied_when_it_is_whole():
+    part, size = 2**16, 2**24
+    seen, long = Seen(most=size), frame(b"h" * size)
+    tracemalloc.start()
+    try:
+        for start in range(0, len(long), part):
+            seen.reader.feed(long[start : start + part])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert seen.frames == [long]
+    assert peak < 1.3 * size

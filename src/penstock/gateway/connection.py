@@ -4,11 +4,14 @@ Back-pressure: while one side cannot be written to, the other side is not read. 
 not read while too many of its bytes wait for a verdict, or all clients hold too much memory. In
 that case the broker is not read either while its response is collected: a client can make it send a
 thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
+
+A client whose broker, or gateway, is lost before its first response gets a reset (`resets`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import socket
 import sys
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import structlog
 
 from penstock.gateway.gateway_context import GatewayContext
+from penstock.gateway.resets import reset_on_close
 from penstock.gateway.routes import route
 from penstock.gateway.session import Session
 from penstock.gateway.tls import peer_principal
@@ -38,6 +42,8 @@ SMALL_BYTES: Final = 16 * 1024
 """Less than this is not counted at once, but with the next check of all connections."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
+FIRST_BYTES_S: Final = 1.0
+"""How long a client whose broker cannot be reached stays connected without sending anything."""
 HALF_CLOSED_S: Final = 10.0
 """How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
@@ -175,11 +181,13 @@ class ClientConnection(asyncio.Protocol):
         self._upstream: asyncio.Transport | None = None
         self._session: Session | None = None
         self._early = b""
+        self._has_sent = asyncio.Event()
         self.held_bytes = 0
         self._pauses: set[str] = set()
         self._broker_pauses: set[str] = set()
         self._phase = Phase.CONNECTING
         self._open_connections = 0
+        self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
         self.since = self.last_active = gateway.loop.time()
 
@@ -187,6 +195,7 @@ class ClientConnection(asyncio.Protocol):
         """Connect to the broker; the client is read after that."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._client = _ClientWriter(self._transport)
         self._open_connections += 1
         self._gateway.connections.add(self)
         self.pause("connecting")
@@ -219,6 +228,8 @@ class ClientConnection(asyncio.Protocol):
         node = self._node_of(self._transport)
         transport = await self._gateway.connect_upstream(node, BrokerConnection(self))
         if transport is None:
+            await self._wait_for_request()
+            self._is_lost = True
             self.close()
             return
         if self._phase is Phase.CLOSED:
@@ -227,7 +238,7 @@ class ClientConnection(asyncio.Protocol):
         self._session = Session(
             self._gateway,
             route,
-            client=_Writer(self._transport),
+            client=self._client,
             upstream=_Writer(transport),
             request_max_bytes=self._gateway.request_max_bytes,
             on_done=self.close,
@@ -244,6 +255,18 @@ class ClientConnection(asyncio.Protocol):
             self._become(Phase.OPEN)
         self.resume("connecting")
 
+    async def _wait_for_request(self) -> None:
+        """Wait until the client has sent something.
+
+        Where a connection ends at once, a client may find that it could not connect. franz-go gives
+        up then where it needs a producer id (`isDialNonTimeoutErr`), and not after a reset.
+        """
+        if not self._early:
+            self.resume("connecting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_BYTES_S):
+                    await self._has_sent.wait()
+
     def data_received(self, data: bytes) -> None:
         """Handle bytes from the client."""
         self.last_active = self._gateway.loop.time()
@@ -251,6 +274,7 @@ class ClientConnection(asyncio.Protocol):
         if session is None:
             # uvloop starts reading after connection_made, even if it was paused there.
             self._early += data
+            self._has_sent.set()
             self._transport.pause_reading()
             return
         try:
@@ -442,6 +466,7 @@ class ClientConnection(asyncio.Protocol):
 
     def broker_disconnected(self) -> None:
         """Close the client's connection after its responses have been flushed."""
+        self._is_lost = True
         self.close()
         self._gateway.connections.discard(self)
         self._side_closed()
@@ -465,6 +490,7 @@ class ClientConnection(asyncio.Protocol):
         """Close both connections after the responses to the requests in flight."""
         if self._phase is not Phase.CLOSED:
             self._become(Phase.ENDING)
+            self._is_lost = True
         if self._session is not None:
             self._session.end()
 
@@ -476,7 +502,7 @@ class ClientConnection(asyncio.Protocol):
         self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
-        self._transport.close()
+        self._close_client()
         if unread := self._transport.get_write_buffer_size():
             self._gateway.budget.set_held_bytes(self, unread)
             self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
@@ -486,6 +512,15 @@ class ClientConnection(asyncio.Protocol):
                 self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._upstream.abort)
         else:
             self._gateway.connections.discard(self)
+
+    def _close_client(self) -> None:
+        if self._client.has_written:
+            self._transport.close()
+        elif self._is_lost:
+            self._transport.abort()  # TLS would say otherwise that this is the end of the stream
+        else:
+            reset_on_close(self._transport, False)
+            self._transport.close()
 
     def abort(self) -> None:
         """Close both connections at once."""
@@ -535,3 +570,33 @@ class _Writer:
     def writelines(self, data: Iterable[bytes | memoryview]) -> None:
         if not self._transport.is_closing():
             self._transport.writelines(list(data))
+
+
+class _ClientWriter(_Writer):
+    """Writes to a client; what it has written is flushed when the connection is closed.
+
+    Attributes:
+        has_written: Whether it has. Until then the connection ends by a reset, if nothing else is
+            said, so also where the gateway is killed.
+    """
+
+    __slots__ = ("has_written",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.has_written = False
+        reset_on_close(transport, True)
+
+    def write(self, data: bytes | memoryview) -> None:
+        if not self.has_written:
+            self._begin()
+        super().write(data)
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        if not self.has_written:
+            self._begin()
+        super().writelines(data)
+
+    def _begin(self) -> None:
+        self.has_written = True
+        reset_on_close(self._transport, False)

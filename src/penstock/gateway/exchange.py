@@ -229,10 +229,10 @@ class ConnectionContext(Protocol):
     """The connection of a held request.
 
     Attributes:
-        submitting: Submits the batches of its last large Produce request.
+        submitting: Done when the batches of its last long Produce request have been submitted.
     """
 
-    submitting: asyncio.Task[object] | None
+    submitting: asyncio.Future[None] | None
 
     @property
     def gateway(self) -> GatewayContext:

@@ -127,6 +127,7 @@ class PolicyLoader(NamedTuple):
             topics=topics,
             retain=partial(_retain, pool, observed) if pool else _nothing_to_retain,
             cancel=pool.cancel if pool else _nothing_to_cancel,
+            leave=pool.leave if pool else _nothing_to_cancel,
             idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
             judges_partitions=configuration.create_topic_policy_create_partitions,
             refused_automatic_creation_code=int(

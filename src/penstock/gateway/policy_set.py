@@ -50,6 +50,7 @@ class PolicySet(NamedTuple):
         retain: Closes the KIP-686 instances of a topic except for some classes; see
             `Supervisor.retain`.
         cancel: Cancels the waiting jobs of a client; see `Supervisor.cancel`.
+        leave: Has all clients that are gone share a turn; see `Supervisor.leave`.
         idempotence: How batches of idempotent producers are treated if records are dropped.
         judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
         inline: Accepts small batches without a worker; None if no policy can do that.
@@ -64,6 +65,7 @@ class PolicySet(NamedTuple):
     topics: TopicPolicies
     retain: Callable[[str, Container[str]], None]
     cancel: Callable[[Hashable], None]
+    leave: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
     judges_partitions: bool = True
     inline: InlineJudge | None = None

@@ -99,7 +99,10 @@ def _read_and_open_produce(
     connection: ConnectionContext, received: Streamed, frame: bytes
 ) -> Slices[Exchange]:
     request = yield from connection.produce_requests.read_in_slices(frame)
-    return _produce_exchange(connection, received, request)
+    exchange = _produce_exchange(connection, received, request)
+    if isinstance(exchange, ProduceExchange) and not connection.may_change_policies:
+        yield from exchange.prepare(connection)
+    return exchange
 
 
 def _produce_exchange(

@@ -147,7 +147,7 @@ class Session:
         self._clock = gateway.clock
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
-        self.submitting: asyncio.Task[object] | None = None
+        self.submitting: asyncio.Future[None] | None = None
         self.number = next(_numbers)
         self.authentication = Authentication(
             is_required=gateway.requires_sasl,
@@ -188,6 +188,7 @@ class Session:
         self._not_started: deque[Held] = deque()
         self._undecided: deque[Held] = deque()
         self._supports_describe_producers: bool | None = None
+        self._left: list[PolicySet] = []
         self._waiting_bytes = 0
         self._unanswered_size = 0
         self._unconfirmed = False
@@ -236,10 +237,13 @@ class Session:
     def cancel_waiting(self) -> None:
         """Cancel the jobs that wait for a worker: the client reads no responses any more.
 
-        Requests that expect no response (acks=0) are still judged, since nobody retries them.
+        Requests that expect no response (acks=0) are still judged, since nobody retries them: in
+        the turn of all clients that are gone.
         """
         for policies in self._policies_of_pending():
             policies.cancel(self.number)
+            policies.leave(without_response(self.number))
+            self._left.append(policies)
 
     def end(self) -> None:
         """End the session after the responses to the requests in flight."""
@@ -254,6 +258,9 @@ class Session:
         self._phase = Phase.CLOSED
         self._stop_work()
         self._cancel_pending()
+        for policies in self._left:
+            policies.cancel(without_response(self.number))
+        self._left.clear()
         self._requests.stop()
         self._responses.stop()
         # Free large objects now: they are in reference cycles.

@@ -72,6 +72,7 @@ class Turns:
         """
         self._call_soon = call_soon
         self._waiting: deque[Work] = deque()
+        self._is_next = False  # whether a turn is to come
 
     def begin(
         self,
@@ -98,9 +99,8 @@ class Turns:
             on_done(end.value)
             return None
         work = Work(slices, on_done, on_error)
-        if not self._waiting:
-            self._call_soon(self._take_turn)
         self._waiting.append(work)
+        self._take_turn_soon()
         return work
 
     async def run(self, slices: Slices[T]) -> T:
@@ -130,7 +130,14 @@ class Turns:
         """
         return Steps(self, size)
 
+    def _take_turn_soon(self) -> None:
+        """Have one turn come, not two: work that ends may begin other work."""
+        if self._waiting and not self._is_next:
+            self._is_next = True
+            self._call_soon(self._take_turn)
+
     def _take_turn(self) -> None:
+        self._is_next = False
         work = self._waiting.popleft()
         try:
             if work.slices is not None:
@@ -143,8 +150,7 @@ class Turns:
             work.slices = None
             work.on_error(error)
         finally:
-            if self._waiting:
-                self._call_soon(self._take_turn)
+            self._take_turn_soon()
 
     def _finish(self, work: Work, result: Any) -> None:
         try:

@@ -7,6 +7,7 @@ whatever its length claims.
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from penstock.wire.errors import WireError
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LENGTH_BYTES = 4
-_SMALL_BYTES = 4096
-"""Parts of less are collected: each object costs more than it seems."""
 REQUEST_HEAD_BYTES = 12
 """Length, API key (2), API version (2), correlation id (4)."""
 RESPONSE_HEAD_BYTES = 8
@@ -58,7 +57,8 @@ class FrameReader:
         self._interrupted = False
         self._head = b""
         self._left = 0
-        self._held: list[bytes | bytearray | memoryview] | None = None
+        self._is_held = False
+        self._held: BytesIO | None = None
         self._held_bytes = 0
         self._stopped = False
 
@@ -80,11 +80,12 @@ class FrameReader:
     @property
     def missing_held_bytes(self) -> int:
         """The bytes of the current frame that have not been received yet, if it is held."""
-        return self._left if self._held is not None else 0
+        return self._left if self._is_held else 0
 
     def stop(self) -> None:
         """Ignore an incomplete frame, and everything from here on."""
         self._stopped = True
+        self._is_held = False
         self._held = None
         self._held_bytes = 0
         self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
@@ -131,34 +132,33 @@ class FrameReader:
             part = data if take == end else memoryview(data)[position : position + take]
             position += take
             self._left -= take
-            if self._held is None:
+            if not self._is_held:
                 self._on_piece(part, not self._left)
             elif self._left:
-                self._hold(part, end)
+                self._hold(part)
             else:
-                frame = b"".join((*self._held, part)) if self._held else bytes(part)
-                self._held = None
-                self._held_bytes = 0
-                self._on_frame(frame)
+                self._on_frame(self._whole(part))
 
-    def _hold(self, part: bytes | memoryview, chunk_bytes: int) -> None:
-        """Keep a part of a frame, and no more memory than it has bytes, about."""
-        assert self._held is not None
-        self._held_bytes += len(part)
-        if len(part) < _SMALL_BYTES:
-            if self._held and isinstance(self._held[-1], bytearray):
-                self._held[-1] += part
-            else:
-                self._held.append(bytearray(part))
-        else:
-            self._held.append(bytes(part) if 2 * len(part) < chunk_bytes else part)
+    def _hold(self, part: bytes | memoryview) -> None:
+        """Keep a part of a frame: the memory grows as its bytes are received."""
+        if self._held is None:
+            self._held = BytesIO()
+        self._held_bytes += self._held.write(part)
+
+    def _whole(self, last: bytes | memoryview) -> bytes:
+        """Return a frame whose last part is there. No byte is copied again for that."""
+        held, self._held, self._held_bytes = self._held, None, 0
+        if held is None:
+            return bytes(last)
+        held.write(last)
+        return held.getvalue()
 
     def _begin(self, head: bytes) -> None:
         length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
         if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
             raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
         self._left = LENGTH_BYTES + length
-        self._held = [] if self._on_head(head) else None
+        self._is_held = self._on_head(head)
 
 
 def _ignore(*_: object) -> Any:

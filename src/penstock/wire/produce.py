@@ -455,11 +455,27 @@ class ProduceRequest:
         Returns:
             The buffers of a frame; an empty list if no partition is left.
         """
+        return finish(self.rewrite_in_slices(omitted, replaced))
+
+    def rewrite_in_slices(
+        self,
+        omitted: Collection[tuple[int, int]],
+        replaced: Mapping[tuple[int, int], Sequence[bytes | memoryview]],
+    ) -> Slices[list[bytes | memoryview]]:
+        """Return the request without some partitions, as `rewrite` does.
+
+        Yields:
+            After each slice.
+        """
         frame = memoryview(self.frame)
         flexible = self.version >= _FLEXIBLE_FROM
         body: list[bytes | memoryview] = []
-        topics = 0
+        topics = steps = 0
         for t, topic in enumerate(self.topics):
+            steps += 1 + len(topic.partitions)
+            if steps >= _SLICE_ENTRIES:
+                steps = 0
+                yield
             kept = [i for i in range(len(topic.partitions)) if (t, i) not in omitted]
             if kept:
                 topics += 1
@@ -552,6 +568,17 @@ class ProduceRequest:
 _new_request: Final = object.__new__
 
 
+def read_response(frame: bytes, version: int) -> Slices[ProduceResponse]:
+    """Return the Produce response in a frame, length included, in slices.
+
+    Raises:
+        WireError: It is not a complete response of this version.
+    """
+    response = object.__new__(ProduceResponse)
+    yield from response.read(frame, version)
+    return response
+
+
 class ProduceResponse:
     """A broker's Produce response, as slices by topic and partition.
 
@@ -568,11 +595,19 @@ class ProduceResponse:
         Raises:
             WireError: It is not a complete response of this version.
         """
+        finish(self.read(frame, version))
+
+    def read(self, frame: bytes, version: int) -> Slices[None]:
+        """Parse a frame, length included, in slices.
+
+        Raises:
+            WireError: It is not a complete response of this version.
+        """
         self._partitions: dict[tuple[bytes, int], bytes] = {}
         self._version = version
         self.is_changed = False
         try:
-            self._read(frame, version)
+            yield from self._read(frame, version)
         except (IndexError, error):
             raise WireError("a Produce response that cannot be read") from None
 
@@ -626,12 +661,13 @@ class ProduceResponse:
                 position = skip_tags(data, position)
         self._partitions[topic, index] = bytes(data)
 
-    def _read(self, frame: bytes, version: int) -> None:
+    def _read(self, frame: bytes, version: int) -> Slices[None]:
         flexible = version >= _FLEXIBLE_FROM
         position = 8
         if flexible:
             position = skip_tags(frame, position)
         topics, position = read_long_length(frame, position, flexible=flexible)
+        steps = 0
         for _ in range(topics):
             start = position
             if version >= _TOPIC_IDS_FROM:
@@ -646,6 +682,9 @@ class ProduceResponse:
                 (index,) = INT32.unpack_from(frame, position)
                 position = _skip_partition(frame, position, version)
                 self._partitions[key, index] = frame[start:position]
+                steps += 1
+                if steps % _SLICE_ENTRIES == 0:
+                    yield
             if flexible:
                 position = skip_tags(frame, position)
         self.tail = frame[position:]

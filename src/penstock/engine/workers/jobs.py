@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from penstock.engine.workers.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Collection, Hashable, Iterator
+
+    from penstock.engine.workers.turns import Turn
 
     TopicPartition = tuple[str, int]
     """A topic's name and a partition's number: judged by one worker at a time, in order."""
 
+
+_GONE: Final = object()
+"""The client that stands for all that are gone."""
 
 WorkerT = TypeVar("WorkerT")
 """What serves a queue."""
@@ -105,8 +110,9 @@ class Job:
 class JobQueue(Generic[WorkerT]):
     """Waiting jobs by client and partition; within a partition in the order of arrival.
 
-    No operation takes longer because more jobs wait, except `split` (clients) and `cancel` (removed
-    jobs).
+    No operation takes longer because more jobs wait, except `split` and `leave` (clients) and
+    `cancel` (removed jobs). What clients that are gone have left behind waits as that of one
+    client: otherwise each that comes, sends and goes would have a share of its own.
 
     Attributes:
         slot: The slot of the worker that normally serves it; None for the queue of a partition.
@@ -118,6 +124,7 @@ class JobQueue(Generic[WorkerT]):
     """
 
     __slots__ = (
+        "_gone",
         "_turns",
         "next_worker",
         "outstanding",
@@ -128,8 +135,19 @@ class JobQueue(Generic[WorkerT]):
     )
 
     def __init__(
-        self, slot: int | None = None, topic_partition: TopicPartition | None = None
+        self,
+        slot: int | None = None,
+        topic_partition: TopicPartition | None = None,
+        gone: Collection[Hashable] = (),
     ) -> None:
+        """Make an empty queue.
+
+        Args:
+            slot: See above.
+            topic_partition: See above.
+            gone: The clients that are gone; it may change, and `leave` follows then.
+        """
+        self._gone = gone
         self.slot = slot
         self.topic_partition = topic_partition
         self.worker: WorkerT | None = None
@@ -138,13 +156,19 @@ class JobQueue(Generic[WorkerT]):
         self.outstanding = 0
         self._turns = Turns()
 
+    def _place(self, job: Job) -> tuple[Turn, Hashable]:
+        """Return where a job waits: whose turn it is, and the key of its client and partition."""
+        if job.client in self._gone:
+            return self._turns.of(_GONE), (job.client, job.topic_partition)
+        return self._turns.of(job.client), job.topic_partition
+
     def add(self, job: Job) -> None:
         """Append a job to those of its client and partition."""
         self.waiting += 1
-        turn = self._turns.of(job.client)
-        jobs = turn.waiting.get(job.topic_partition)
+        turn, key = self._place(job)
+        jobs = turn.waiting.get(key)
         if jobs is None:
-            jobs = turn.waiting[job.topic_partition] = OrderedDict()
+            jobs = turn.waiting[key] = OrderedDict()
         jobs[job] = None
         if not turn.number:
             self._turns.enter(turn)
@@ -152,45 +176,47 @@ class JobQueue(Generic[WorkerT]):
     def requeue(self, job: Job) -> None:
         """Put a job that was taken back at the head of the queue."""
         self.add(job)
-        turn = self._turns.of(job.client)
-        turn.waiting[job.topic_partition].move_to_end(job, last=False)
-        turn.waiting.move_to_end(job.topic_partition, last=False)
+        turn, key = self._place(job)
+        turn.waiting[key].move_to_end(job, last=False)
+        turn.waiting.move_to_end(key, last=False)
         self._turns.enter_first(turn, job.expected_s)
 
     def take(self) -> Job:
         """Remove and return the next client's job; the queue must not be empty."""
         self.waiting -= 1
         turn = self._turns.next()
-        partitions = turn.waiting
-        topic_partition, jobs = next(iter(partitions.items()))
+        key, jobs = next(iter(turn.waiting.items()))
         job: Job = jobs.popitem(last=False)[0]
         if jobs:
-            partitions.move_to_end(topic_partition)
+            turn.waiting.move_to_end(key)
         else:
-            del partitions[topic_partition]
+            del turn.waiting[key]
         job.expected_s = turn.expected_s
         self._turns.begin(turn)
         return job
 
     def pass_through(self, job: Job) -> None:
         """Count a job that need not wait."""
-        job.expected_s = self._turns.begin_at_once(job.client)
+        job.expected_s = self._turns.begin_at_once(self._account(job))
 
     def settle(self, job: Job, took_s: float) -> None:
         """Count how long a job took, which decides when its client is next.
 
         It need not be called where both that and what was expected are less than `LEAST_S`.
         """
-        self._turns.settle(job.client, job.expected_s, took_s)
+        self._turns.settle(self._account(job), job.expected_s, took_s)
+
+    def _account(self, job: Job) -> Hashable:
+        return _GONE if job.client in self._gone else job.client
 
     def discard(self, job: Job) -> None:
         """Remove a waiting job, which is given up."""
         self.waiting -= 1
-        turn = self._turns.of(job.client)
-        jobs = turn.waiting[job.topic_partition]
+        turn, key = self._place(job)
+        jobs = turn.waiting[key]
         del jobs[job]
         if not jobs:
-            del turn.waiting[job.topic_partition]
+            del turn.waiting[key]
             if not turn.waiting:
                 turn.waited_in_vain = bool(turn.expected_s)
                 self._turns.leave(turn)
@@ -198,24 +224,64 @@ class JobQueue(Generic[WorkerT]):
     def split(self, topic_partition: TopicPartition, into: JobQueue[WorkerT]) -> None:
         """Move a partition's jobs to another queue, in order."""
         for client, turn in list(self._turns):
-            jobs = turn.waiting.pop(topic_partition, None)
-            if jobs is None:
-                continue
+            for key in _keys(turn, client, topic_partition):
+                jobs = turn.waiting.pop(key)
+                self.waiting -= len(jobs)
+                into.waiting += len(jobs)
+                theirs = into._turns.of(client)
+                theirs.waiting[key] = jobs
+                theirs.expected_s = turn.expected_s
+                if not theirs.number:
+                    into._turns.enter(theirs)
             if not turn.waiting:
                 self._turns.leave(turn)
-            self.waiting -= len(jobs)
-            into.waiting += len(jobs)
-            theirs = into._turns.of(client)
-            theirs.waiting[topic_partition] = jobs
-            theirs.expected_s = turn.expected_s
-            into._turns.enter(theirs)
+
+    def leave(self, client: Hashable) -> None:
+        """Have the jobs of a client wait as those of one that is gone, which it is since now."""
+        turn = self._turns.forget(client)
+        if turn is None or not turn.waiting:
+            return
+        gone = self._turns.of(_GONE)
+        for topic_partition, jobs in turn.waiting.items():
+            gone.waiting[client, topic_partition] = jobs
+        if not gone.number:
+            gone.start = max(gone.start, turn.start)
+            self._turns.enter(gone)
 
     def cancel(self, client: Hashable) -> list[Job]:
         """Remove and return all jobs of a client."""
         turn = self._turns.forget(client)
-        jobs = [job for jobs in turn.waiting.values() for job in jobs] if turn else []
+        found = list(turn.waiting.values()) if turn else []
+        if client in self._gone:
+            found += self._cancel_gone(client)
+        jobs = [job for some in found for job in some]
         self.waiting -= len(jobs)
         return jobs
 
+    def _cancel_gone(self, client: Hashable) -> list[OrderedDict[Any, None]]:
+        gone = self._turns.of(_GONE)
+        found = [gone.waiting.pop(key) for key in list(gone.waiting) if _client_of(key) == client]
+        if gone.number and not gone.waiting:
+            self._turns.leave(gone)
+        return found
+
     def __iter__(self) -> Iterator[Job]:
         return (job for _, turn in self._turns for jobs in turn.waiting.values() for job in jobs)
+
+
+def _client_of(key: Any) -> Hashable:
+    """Return whose jobs have a key in the turn of the clients that are gone."""
+    client: Hashable = key[0]
+    return client
+
+
+def _keys(turn: Turn, client: Hashable, topic_partition: TopicPartition) -> list[Hashable]:
+    """Return the keys of a partition's jobs in a turn."""
+    if client is not _GONE:
+        return [topic_partition] if topic_partition in turn.waiting else []
+    return [key for key in turn.waiting if _partition_of(key) == topic_partition]
+
+
+def _partition_of(key: Any) -> TopicPartition:
+    partition: TopicPartition = key[1]
+    return partition

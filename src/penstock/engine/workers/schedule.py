@@ -136,7 +136,10 @@ class Schedule:
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
         self.pool = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
-        self._slot_queues: list[Queue] = [JobQueue(slot) for slot in range(limits.workers)]
+        self._gone: set[Hashable] = set()
+        self._slot_queues: list[Queue] = [
+            JobQueue(slot, gone=self._gone) for slot in range(limits.workers)
+        ]
         self._partition_queues: dict[TopicPartition, Queue] = {}
         self._queue_of: dict[TopicPartition, Queue] = {}
         self._deadlines: Deadlines[Job] = Deadlines()
@@ -198,6 +201,12 @@ class Schedule:
         if queue.waiting == 1 and (worker is None or len(worker.queues) > 1):
             self._request_workers(now)
 
+    def leave(self, client: Hashable) -> None:
+        """Count a client's jobs as those of one that is gone, until `cancel`; they are judged."""
+        for queue in (*self._slot_queues, *self._partition_queues.values()):
+            queue.leave(client)
+        self._gone.add(client)
+
     def cancel(self, client: Hashable) -> None:
         """Answer the waiting jobs of a client that is gone."""
         for queue in (*self._slot_queues, *self._partition_queues.values()):
@@ -205,6 +214,7 @@ class Schedule:
                 self._deadlines.discard(job, job.deadline)
                 self._answer(job, abandoned(job.policies))
             self._remove_if_empty(queue)
+        self._gone.discard(client)
 
     def verdict(
         self, worker: Worker, attempt: int, verdict: Verdict, now: float, took_s: float = 0.0
@@ -378,7 +388,7 @@ class Schedule:
             if own is None:
                 slot_queue = job.queue
                 assert slot_queue is not None
-                own = JobQueue(topic_partition=job.topic_partition)
+                own = JobQueue(topic_partition=job.topic_partition, gone=self._gone)
                 self._partition_queues[job.topic_partition] = self._queue_of[
                     job.topic_partition
                 ] = own

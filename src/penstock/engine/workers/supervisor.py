@@ -235,6 +235,10 @@ class Supervisor:
         self._wake.set()
         self._execute_actions()
 
+    def leave(self, client: Hashable) -> None:
+        """Judge the jobs of a client that is gone in the turn of all that are, until `cancel`."""
+        self._schedule.leave(client)
+
     def cancel(self, client: Hashable) -> None:
         """Answer the waiting jobs of a client without judging them: it is gone."""
         self._schedule.cancel(client)

@@ -8,7 +8,9 @@ time that no other client wanted. So a client of quick batches waits for about o
 slow ones, however many clients send these.
 
 How long a batch takes is known when it is judged. Until then it counts as long as the client's
-batches have taken of late; then the difference is made up for. Each counts `LEAST_S` at least:
+batches have taken of late; then the difference is made up for. A client that is new counts as the
+new ones before it: otherwise those that send one slow batch and leave would be next always, however
+many they are. Each batch counts `LEAST_S` at least:
 clients of small batches take turns one by one, and no account is kept of those that need not wait.
 
 Where so many clients always have more that a slow batch would be next only after its deadline, its
@@ -36,30 +38,34 @@ class Turn:
     Attributes:
         start: When its next batch would begin, in virtual time.
         expected_s: How long its batches have taken of late; 0 if less than `LEAST_S`.
+        is_new: Whether none of its batches has been counted, so that this is a guess.
         number: Of its entry in the order; 0 while nothing of it waits.
         waited_in_vain: Whether its last job was given up before its turn came.
-        waiting: Its waiting jobs by partition.
+        waiting: Its waiting jobs by partition, or another key where it stands for several clients.
     """
 
-    __slots__ = ("expected_s", "number", "start", "waited_in_vain", "waiting")
+    __slots__ = ("expected_s", "is_new", "number", "start", "waited_in_vain", "waiting")
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, expected_s: float) -> None:
         self.start = start
-        self.expected_s = 0.0
+        self.expected_s = expected_s
+        self.is_new = True
         self.number = 0
         self.waited_in_vain = False
-        self.waiting: OrderedDict[tuple[str, int], OrderedDict[Any, None]] = OrderedDict()
+        self.waiting: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
 
 
 class Turns:
     """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
 
-    __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_order", "_time", "_waiting")
+    __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",
+                 "_waiting")  # fmt: skip
 
     def __init__(self) -> None:
         self._by_client: dict[Hashable, Turn] = {}
         self._order: list[tuple[float, int, Turn]] = []
         self._time = 0.0
+        self._new_s = 0.0  # how long the first batches of new clients have taken of late
         self._first = self._last = 0
         self._waiting = 0
         self._forget_at = _KEPT_MIN
@@ -74,7 +80,7 @@ class Turns:
         if turn is None:
             if len(self._by_client) >= self._forget_at:
                 self._forget_paid()
-            turn = self._by_client[client] = Turn(self._time)
+            turn = self._by_client[client] = Turn(self._time, self._new_s)
         return turn
 
     def enter(self, turn: Turn) -> None:
@@ -125,7 +131,9 @@ class Turns:
         """Count a job of a client while none waits; return how long it is expected to take."""
         turn = self._by_client.get(client)
         if turn is None:
-            return 0.0
+            if not self._new_s:
+                return 0.0
+            turn = self.of(client)
         turn.start = max(turn.start, self._time)
         self.begin(turn)
         return turn.expected_s
@@ -133,8 +141,10 @@ class Turns:
     def settle(self, client: Hashable, expected_s: float, took_s: float) -> None:
         """Make up for the difference between what was expected of a job and what it took."""
         turn = self.of(client)
-        expected = (turn.expected_s + took_s) / 2 if turn.expected_s else took_s
-        turn.expected_s = expected if expected > LEAST_S else 0.0
+        if turn.is_new:
+            self._new_s = _of_late(self._new_s, took_s)
+            turn.is_new, turn.expected_s = False, 0.0
+        turn.expected_s = _of_late(turn.expected_s, took_s)
         more_s = max(took_s, LEAST_S) - (expected_s or LEAST_S)
         self._time += more_s / (self._waiting + 1)
         turn.start += more_s
@@ -169,6 +179,12 @@ class Turns:
             if turn.number or turn.start > self._time or turn.waited_in_vain
         }
         self._forget_at = max(_KEPT_MIN, 2 * len(self._by_client))
+
+
+def _of_late(before_s: float, took_s: float) -> float:
+    """Return how long batches have taken of late, with another one; 0 for less than `LEAST_S`."""
+    expected_s = (before_s + took_s) / 2 if before_s else took_s
+    return expected_s if expected_s > LEAST_S else 0.0
 
 
 def _entry(turn: Turn) -> tuple[float, int, Turn]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.records.header import BatchProducer
     from penstock.wire.produce import ProduceRequest, ProduceResponse
     from penstock.wire.producers import LastSequence
+    from penstock.wire.slices import Slices
 
     Position = tuple[int, int]
     """The indexes of a topic in a request, and of a partition in the topic."""
@@ -55,6 +56,8 @@ _TEXTS: Final = {
         "It is not known here any more which of this producer's records were dropped"
     ),
 }
+_SLICE: Final = 250
+"""So many batches are decided in one turn of the event loop."""
 _NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
 
 
@@ -256,14 +259,19 @@ class InterceptedBatches:
 
     def unknown_last_sequences(
         self, responses: Mapping[Position, PartitionResponse]
-    ) -> dict[str, dict[int, int]]:
+    ) -> Slices[dict[str, dict[int, int]]]:
         """Return the producers whose last sequence number has to be requested from the broker.
+
+        Yields:
+            After each slice.
 
         Returns:
             The producer id by topic and partition.
         """
         unknown: dict[str, dict[int, int]] = {}
-        for position, one in self._batches.items():
+        for number, (position, one) in enumerate(self._batches.items(), 1):
+            if number % _SLICE == 0:
+                yield
             if position in responses or not one.is_translated:
                 continue
             if one.judging is Judging.NONE and not is_intact(one.data):
@@ -320,20 +328,26 @@ class InterceptedBatches:
         *,
         whole_request: bool,
         done: Callable[[], None],
-    ) -> int:
-        """Decide for every batch what is sent to the broker.
+    ) -> Slices[int]:
+        """Decide for every batch what is sent to the broker, in slices.
 
         Args:
             responses: The partitions' responses; those of batches that cannot be sent are added.
             whole_request: Whether no batch is sent if one cannot be.
-            done: Called when a decision has been written, once for each that has to be.
+            done: Called when a decision has been written, once for each that has to be; it may be
+                before the last slice.
+
+        Yields:
+            After each slice.
 
         Returns:
             The number of calls of `done` to expect.
         """
-        self.depart()
         waiting = 0
-        for position, one in self._batches.items():
+        for number, (position, one) in enumerate(self._batches.items(), 1):
+            if number % _SLICE == 0:
+                yield
+            self.leave(position)
             if not one.is_translated:
                 continue
             if position in responses:
@@ -342,6 +356,7 @@ class InterceptedBatches:
                 continue  # damaged and not judged: the broker refuses it
             else:
                 waiting += self._decide(position, one, responses, done)
+        self.depart()
         if whole_request:
             self._hold_back_all(responses)
         return waiting
@@ -455,7 +470,7 @@ class InterceptedBatches:
         responses: Mapping[Position, PartitionResponse],
         request: ProduceRequest,
         intercepted: Callable[[str | UUID], str | None],
-    ) -> None:
+    ) -> Slices[None]:
         """Record the batches that got a response before they were added.
 
         The batches after one that is retried must not be sent before it.
@@ -464,8 +479,13 @@ class InterceptedBatches:
             responses: The partitions' responses.
             request: The request.
             intercepted: Returns the name of a topic, given by name or id, if it has interceptors.
+
+        Yields:
+            After each slice.
         """
-        for position, (arrival, by) in self._arrived.items():
+        for number, (position, (arrival, by)) in enumerate(self._arrived.items(), 1):
+            if number % _SLICE == 0:
+                yield
             if position in self._batches or position not in responses or arrival is None:
                 continue
             topic = intercepted(arrival.topic)
@@ -593,9 +613,15 @@ class InterceptedBatches:
         """Whether the broker's response is needed, for sequence numbers or record errors."""
         return any(one.batch is not None or one.dropped for one in self._batches.values())
 
-    def on_response(self, response: ProduceResponse) -> None:
-        """Update the producers' state from the broker's response, and correct the response."""
-        for one in self._batches.values():
+    def on_response(self, response: ProduceResponse) -> Slices[None]:
+        """Update the producers' state from the broker's response, and correct the response.
+
+        Yields:
+            After each slice.
+        """
+        for number, one in enumerate(self._batches.values(), 1):
+            if number % _SLICE == 0:
+                yield
             partition = response.partition_response(one.key, one.number)
             if partition is None:
                 continue

@@ -15,9 +15,10 @@ Authorization and quotas are left to the broker.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -53,9 +54,10 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.names import NO_ID, is_topic_name
-from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, ProduceResponse
+from penstock.wire.own_requests import CLIENT_ID
+from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, read_response
 from penstock.wire.producers import LastSequence
-from penstock.wire.slices import finish, result_of
+from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,11 +69,14 @@ if TYPE_CHECKING:
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.gateway.turns import Work
     from penstock.records.header import BatchProducer
-    from penstock.wire.produce import ProduceRequest, TopicData
+    from penstock.wire.produce import ProduceRequest, ProduceResponse, TopicData
     from penstock.wire.slices import Slices
 
     Position = tuple[int, int]
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -106,9 +111,11 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_accepted", "_checked", "_connection", "_gateway", "_ids", "_intercepted",
-                 "_observed", "_policies", "_progress", "_readdress", "_reading", "_topics",
-                 "_undecided", "_unread", "_unwritten", "request", "responses")  # fmt: skip
+    __slots__ = ("_accepted", "_before", "_checked", "_connection", "_gateway", "_ids",
+                 "_intercepted", "_is_asked_again", "_is_deciding", "_is_prepared", "_observed",
+                 "_policies", "_progress", "_readdress", "_reading", "_rewritten", "_submitted",
+                 "_topics", "_undecided", "_unread", "_unwritten", "_work", "request",
+                 "responses")  # fmt: skip
 
     is_judged = True
 
@@ -121,10 +128,14 @@ class ProduceExchange(Held):
         self.responses: dict[Position, PartitionResponse] = {}
         self._progress = Progress.JUDGING
         self._unwritten = 0
-        self._checked = False
+        self._checked = self._is_prepared = self._is_deciding = self._is_asked_again = False
+        self._work: Work | None = None
+        self._before: asyncio.Future[None] | None = None
+        self._submitted: asyncio.Future[None] | None = None
         self._gateway = gateway
         self._policies = gateway.policies
         self._readdress = received.transform
+        self._rewritten: Sequence[bytes | memoryview] = ()
         self._undecided = 0
         self._accepted: dict[Position, tuple[TopicPlan, Verdict]] = {}
         self._reading: asyncio.Task[object] | None = None
@@ -149,16 +160,63 @@ class ProduceExchange(Held):
         """Whether an error has to be reported by closing the connection, because of acks=0."""
         return not self.expects_response and any(one.code for one in self.responses.values())
 
-    def start(self, connection: ConnectionContext) -> None:
-        """Start judging the request. From then on `decide` is to be called."""
+    def prepare(self, connection: ConnectionContext) -> Slices[None]:
+        """Check the names, and register the batches, before anything else can take time.
+
+        `start` does so where it has not been done.
+
+        Yields:
+            After each slice.
+        """
         self._connection = connection
         self._intercepted.connection = connection.number
         self._intercepted.principal = connection.authentication.principal or ""
-        self._check_names()
-        self._register_batches()
+        try:
+            yield from self._check_names()
+            yield from self._register_batches()
+            self._is_prepared = True
+        finally:
+            if not self._is_prepared:
+                self._intercepted.depart()
+
+    def start(self, connection: ConnectionContext) -> None:
+        """Start judging the request. From then on `decide` is to be called."""
+        if not self._is_prepared:
+            finish(self.prepare(connection))
+        if self._is_long:
+            # What follows from the same client must not be submitted before it.
+            self._before = connection.submitting
+            self._submitted = connection.submitting = asyncio.get_running_loop().create_future()
+        self._do(self._unknown_topics(), self._request_topics)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the work on the request is done in slices."""
+        return self.request.entries > SLICE
+
+    def _do(self, slices: Slices[T], on_done: Callable[[T], None]) -> None:
+        """Do a part of the work; of a long request in slices."""
+        if not self._is_long:
+            on_done(finish(slices))
+            return
+        self._work = None
+
+        def done(result: T) -> None:
+            if self.state is not State.CANCELLED:
+                on_done(result)
+
+        begun = self._gateway.turns.begin(slices, done, self._fail_connection)
+        if begun is not None:
+            self._work = begun
+
+    def _unknown_topics(self) -> Slices[tuple[set[str], set[UUID]]]:
+        """Return the topics that the broker is to be asked for, by name and by id."""
+        connection = self._connection
         names: set[str] = set()
         ids: set[UUID] = set()
-        for _, topic in self._topics:
+        for number, (_, topic) in enumerate(self._topics, 1):
+            if number % SLICE == 0:
+                yield
             if topic.topic_id is not None:
                 if connection.topics.name(topic.topic_id) is None:
                     ids.add(topic.topic_id)
@@ -168,19 +226,27 @@ class ProduceExchange(Held):
                     names.add(topic.name)
                 else:
                     self._ids[topic.name] = known
+        return names, ids
+
+    def _request_topics(self, unknown: tuple[set[str], set[UUID]]) -> None:
+        names, ids = unknown
         if names or ids:
-            connection.send_request(
-                partial(topics.metadata_request, names=names, ids=ids), self._on_topics
-            )
+            self._do(topics.metadata_body(names, ids), self._send_metadata_request)
         elif not self._gateway.topic_configs.are_stored and self._gateway.shared_producers is None:
             self._judge({})
         else:
             self._on_topics_resolved({})
 
-    def _check_names(self) -> None:
+    def _send_metadata_request(self, body: bytes) -> None:
+        make = partial(topics.framed_metadata, body=body, client_id=CLIENT_ID)
+        self._connection.send_request(make, self._on_topics)
+
+    def _check_names(self) -> Slices[None]:
         """Respond to invalid acks and topic names, as a broker does."""
         has_valid_acks = self.request.acks in VALID_ACKS
         for t, topic in enumerate(self.request.topics):
+            if t % SLICE == SLICE - 1:
+                yield
             if not has_valid_acks:
                 self._fail_topic(t, topic, INVALID_REQUIRED_ACKS)
             elif topic.name is not None and not is_topic_name(topic.name):
@@ -188,20 +254,26 @@ class ProduceExchange(Held):
             else:
                 self._topics.append((t, topic))
 
-    def _register_batches(self) -> None:
-        """Register the batches that may be intercepted, before anything else can take time."""
+    def _register_batches(self) -> Slices[None]:
+        """Register the batches that may be intercepted."""
         if not self._policies.plan.has_interceptors and not self._gateway.producers:
             return
+        steps = 0
         for t, topic in self._topics:
             # Of a topic with only an id it is not known yet whether it has interceptors.
             # Interceptors may have been taken away, or may only observe now, while a batch that
             # came before is still being judged by them.
             producers = self._gateway.producers
             name = topic.name
-            if name is None or self._is_intercepted(name) or producers.has_undecided(name):
-                for i, partition in enumerate(topic.partitions):
-                    if partition.number >= 0:
-                        self._intercepted.arrive((t, i), self.request)
+            is_registered = (
+                name is None or self._is_intercepted(name) or producers.has_undecided(name)
+            )
+            for i, partition in enumerate(topic.partitions):
+                if is_registered and partition.number >= 0:
+                    self._intercepted.arrive((t, i), self.request)
+                steps += 1
+                if steps % SLICE == 0:
+                    yield
 
     def _is_intercepted(self, name: str) -> bool:
         if self._gateway.producers.has_topic(name):
@@ -225,15 +297,19 @@ class ProduceExchange(Held):
         self._gateway.turns.begin(topics.names_in(frame), self._on_names, self._fail_connection)
 
     def _on_names(self, names: Sequence[topics.NamedTopic]) -> None:
-        if self.state is State.CANCELLED:
-            return
+        if self.state is not State.CANCELLED:
+            self._do(self._take_names(names), self._on_topics_resolved)
+
+    def _take_names(self, names: Sequence[topics.NamedTopic]) -> Slices[dict[str | UUID, int]]:
         errors: dict[str | UUID, int] = {}
-        for found in names:
+        for number, found in enumerate(names, 1):
+            if number % SLICE == 0:
+                yield
             if found.code or found.name is None:
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
                 self._connection.topics.put(found.name, found.topic_id)
-        self._on_topics_resolved(errors)
+        return errors
 
     def _on_topics_resolved(self, errors: dict[str | UUID, int]) -> None:
         """Continue when the names and ids of the topics are known.
@@ -241,42 +317,61 @@ class ProduceExchange(Held):
         Args:
             errors: Kafka's error codes of topics that the broker does not know, by name or id.
         """
-        if self.state is State.CANCELLED:
-            return
-        for _, topic in self._topics:
+        if self.state is not State.CANCELLED:
+            self._do(self._unread_logs(), partial(self._read_and_judge, errors))
+
+    def _unread_logs(self) -> Slices[tuple[list[UUID], bool]]:
+        """Return the topics whose settings, and whether producers' state, are to be read first."""
+        for number, (_, topic) in enumerate(self._topics, 1):
+            if number % SLICE == 0:
+                yield
             if topic.name is not None and self._needs_topic_id(topic.name):
                 known = cached_topic_id(topic.name, self._connection)
                 if known is not None:
                     self._ids[topic.name] = known
         by_id = (topic.topic_id for _, topic in self._topics)
         new = self._gateway.topic_configs.unknown(filter(None, (*self._ids.values(), *by_id)))
-        unknown = self._gateway.shared_producers is not None and any(
-            self._unknown_producers(modes_are_known=not new)
-        )
-        if new or unknown:
+        if self._gateway.shared_producers is None:
+            return new, False
+        looked_at = self._unknown_producers(modes_are_known=not new)
+        for number, found in enumerate(looked_at, 1):
+            if found is not None:
+                return new, True
+            if number % SLICE == 0:
+                yield
+        return new, False
+
+    def _read_and_judge(
+        self, errors: dict[str | UUID, int], unread: tuple[list[UUID], bool]
+    ) -> None:
+        new, producers = unread
+        if new or producers:
             self._reading = self._gateway.run(
-                self._read_logs_and_judge(new, errors, producers=unknown)
+                self._read_logs_and_judge(new, errors, producers=producers)
             )
         else:
             self._judge(errors)
 
-    def _unknown_producers(self, *, modes_are_known: bool) -> Iterator[Position]:
+    def _unknown_producers(self, *, modes_are_known: bool) -> Iterator[Position | None]:
         """Return the batches whose producers may have newer state in other gateways.
 
         Args:
             modes_are_known: Whether the topics' own settings have been read.
+
+        Yields:
+            For each topic and batch None, or its position if it is one of these.
         """
         for t, topic in self._topics:
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._connection.topics.name(topic.topic_id)
+            yield None
             if name is None or not self._is_intercepted(name):
                 continue
             if modes_are_known and self._is_only_observed(t, topic, name):
                 continue
             for i in range(len(topic.partitions)):
-                if self._intercepted.unknown_producers((t, i), name):
-                    yield t, i
+                yield (t, i) if self._intercepted.unknown_producers((t, i), name) else None
 
     def _is_only_observed(self, t: int, topic: TopicData, name: str) -> bool:
         """Return whether a topic's batches are forwarded as they are (`penstock.mode`)."""
@@ -315,7 +410,8 @@ class ProduceExchange(Held):
             try:
                 await shared.read_to_end()
             except CompactedTopicError:
-                for position in self._unknown_producers(modes_are_known=not self._unread):
+                unknown = self._unknown_producers(modes_are_known=not self._unread)
+                for position in filter(None, unknown):
                     self.responses[position] = PartitionResponse(
                         REQUEST_TIMED_OUT, _PRODUCER_STATE_NOT_READ
                     )
@@ -324,17 +420,19 @@ class ProduceExchange(Held):
         self._policies = self._gateway.policies  # one set of policies for the whole request
         self._undecided = 1  # until all have been submitted: a verdict may be there at once
         steps = self._submit_all(errors)
-        before = self._connection.submitting
-        if self.request.entries > SLICE or (before is not None and not before.done()):
-            task = self._gateway.run(self._submit_in_slices(steps, before))
-            self._reading = self._connection.submitting = task
+        before = self._before if self._is_long else self._connection.submitting
+        if self._is_long or (before is not None and not before.done()):
+            if not self._is_long:
+                self._submitted = asyncio.get_running_loop().create_future()
+                self._connection.submitting = self._submitted
+            self._reading = self._gateway.run(self._submit_in_slices(steps, before))
             return
         for _ in steps:
             pass
         self._verdict_received()
 
     async def _submit_in_slices(
-        self, steps: Iterator[None], before: asyncio.Task[object] | None
+        self, steps: Iterator[None], before: asyncio.Future[None] | None
     ) -> None:
         """Submit the batches of a large request, and let others have their turn meanwhile.
 
@@ -348,9 +446,15 @@ class ProduceExchange(Held):
             counted = self._gateway.turns.steps(SLICE)
             for _ in steps:
                 await counted.step()
+            self._let_others_submit()
             self._verdict_received()
         except Exception as error:
             self._fail_connection(error)
+
+    def _let_others_submit(self) -> None:
+        """Let what waits for it be submitted."""
+        if self._submitted is not None and not self._submitted.done():
+            self._submitted.set_result(None)
 
     def _submit_all(self, errors: dict[str | UUID, int]) -> Iterator[None]:
         """Submit all batches that are to be judged; yield after each topic and each of them."""
@@ -615,39 +719,61 @@ class ProduceExchange(Held):
         """
         if self._progress in {Progress.JUDGING, Progress.FETCHING_STATE}:
             return False
-        if not self._postponed_are_checked(is_next=is_next):
+        if self._is_deciding:
+            self._is_asked_again = True
             return False
-        self._hold_back()
-        if self.responses:
-            self._intercepted.on_early_responses(
-                self.responses, self.request, self._intercepted_name
-            )
-        if self._intercepted:
-            if not self._last_sequences_are_known(is_next=is_next):
-                return False
-            self._unwritten = self._intercepted.decide(
-                self.responses,
-                whole_request=self._policies.whole_request,
-                done=self._on_written,
-            )
-        else:
-            self._intercepted.depart()
-        if self.responses and self._policies.whole_request:
-            self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
-        self._note_answers()
-        self._progress = Progress.DECIDED
+        if self._progress is not Progress.DECIDED:
+            self._is_deciding, self._is_asked_again = True, False
+            self._do(self._decide(is_next=is_next), self._on_decided)
+        if self._progress is not Progress.DECIDED:
+            return False
         if not self._unwritten:
             self.transition_to(State.READY)
         return True
 
-    def _last_sequences_are_known(self, *, is_next: bool) -> bool:
+    def _on_decided(self, is_decided: bool) -> None:
+        self._is_deciding = False
+        if is_decided:
+            self._progress = Progress.DECIDED
+        if self._work is not None and (is_decided or self._is_asked_again):
+            self._work = None
+            self._connection.advance()  # `decide` has returned meanwhile
+
+    def _decide(self, *, is_next: bool) -> Slices[bool]:
+        """Decide; return whether it is decided."""
+        if not (yield from self._postponed_are_checked(is_next=is_next)):
+            return False
+        yield from self._hold_back()
+        if self.responses:
+            yield from self._intercepted.on_early_responses(
+                self.responses, self.request, self._intercepted_name
+            )
+        if self._intercepted:
+            if not (yield from self._last_sequences_are_known(is_next=is_next)):
+                return False
+            to_be_written = yield from self._intercepted.decide(
+                self.responses,
+                whole_request=self._policies.whole_request,
+                done=self._on_written,
+            )
+            self._unwritten += to_be_written  # some may be written already
+        else:
+            self._intercepted.depart()
+        if self.responses and self._policies.whole_request:
+            self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
+        yield from self._note_answers()
+        if self.responses and not self._intercepted:
+            self._rewritten = yield from self.request.rewrite_in_slices(self.responses.keys(), {})
+        return True
+
+    def _last_sequences_are_known(self, *, is_next: bool) -> Slices[bool]:
         """Return whether nothing has to be known of the producers of intercepted batches.
 
         Otherwise, when the request is the next one, the broker is asked.
         """
         if self._progress is not Progress.JUDGED:
             return True
-        unknown = self._intercepted.unknown_last_sequences(self.responses)
+        unknown = yield from self._intercepted.unknown_last_sequences(self.responses)
         if unknown and not is_next:
             return False
         if unknown and (
@@ -659,7 +785,7 @@ class ProduceExchange(Held):
             self._intercepted.on_last_sequences(unknown, {}, self.responses)
         return True
 
-    def _postponed_are_checked(self, *, is_next: bool) -> bool:
+    def _postponed_are_checked(self, *, is_next: bool) -> Slices[bool]:
         """Return whether it is known what has to come again before the batches.
 
         Otherwise, when the request is the next one, the broker is asked what it has stored of them.
@@ -667,11 +793,15 @@ class ProduceExchange(Held):
         postponed, number = self._gateway.postponed, self._connection.number
         if self._checked or not postponed or not self._connection.may_support_describe_producers:
             return True
-        early = {
-            position: sent_by
-            for position, sent_by, by, _ in self._sent()
-            if position not in self.responses and postponed.may_be_past(sent_by, by, number)
-        }
+        early: dict[Position, SentBy] = {}
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if sent is None:
+                continue
+            position, sent_by, by, _ = sent
+            if position not in self.responses and postponed.may_be_past(sent_by, by, number):
+                early[position] = sent_by
         if early and is_next:
             self._check_postponed(early)
         return not early
@@ -693,12 +823,17 @@ class ProduceExchange(Held):
 
         self._fetch_last_sequences(wanted, on_found)
 
-    def _hold_back(self) -> None:
+    def _hold_back(self) -> Slices[None]:
         """Have what was sent after a batch that has to come again come again, too."""
         if not self._gateway.postponed:
             return
         before, number = len(self.responses), self._connection.number
-        for position, sent_by, by, _ in self._sent():
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if sent is None:
+                continue
+            position, sent_by, by, _ = sent
             if position not in self.responses and self._gateway.postponed.overtakes(
                 sent_by, by, number
             ):
@@ -706,26 +841,38 @@ class ProduceExchange(Held):
         if len(self.responses) > before and self._policies.whole_request:
             self._refuse_all()
 
-    def _note_answers(self) -> None:
+    def _note_answers(self) -> Slices[None]:
         """Record which batches have to come again before what is sent after them."""
         postponed, number = self._gateway.postponed, self._connection.number
         comes_again = any(one.code in RETRIABLE for one in self.responses.values())
         if not (comes_again or postponed) or not self.expects_response:
             return
-        for position, sent_by, by, data in self._sent():
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if sent is None:
+                continue
+            position, sent_by, by, data = sent
             response = self.responses.get(position)
             if response is None or response.code not in RETRIABLE:
                 postponed.answered(sent_by, by, number, comes_again=False)
             elif is_intact(data):  # its sequence number may be wrong otherwise
                 postponed.answered(sent_by, by, number, comes_again=True)
 
-    def _sent(self) -> Iterator[tuple[Position, SentBy, BatchProducer, bytes | memoryview]]:
-        """Return the batches of idempotent producers, but for topics with interceptors."""
+    def _sent(
+        self,
+    ) -> Iterator[tuple[Position, SentBy, BatchProducer, bytes | memoryview] | None]:
+        """Return the batches of idempotent producers, but for topics with interceptors.
+
+        Yields:
+            None for each topic, and each other batch.
+        """
         principal = self._connection.authentication.principal or ""
         for t, topic in enumerate(self.request.topics):
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._connection.topics.name(topic.topic_id)
+            yield None
             if name is None or not is_topic_name(name) or self._is_intercepted(name):
                 continue
             for i, partition in enumerate(topic.partitions):
@@ -734,10 +881,12 @@ class ProduceExchange(Held):
                 if by is not None and by.producer_id >= 0:
                     sent_by = SentBy(name, partition.number, by.producer_id, principal)
                     yield (t, i), sent_by, by, data
+                else:
+                    yield None
 
     def _on_written(self) -> None:
         self._unwritten -= 1
-        if self._unwritten or self.state is State.CANCELLED:
+        if self._unwritten or self._is_deciding or self.state is State.CANCELLED:
             return
         try:
             self.transition_to(State.READY)
@@ -828,13 +977,13 @@ class ProduceExchange(Held):
         if not self._intercepted:
             if not self.responses:
                 return [request.frame]
-            return self._merge_response_of(request.rewrite(self.responses.keys(), {})) or None
+            return self._merge_response_of(self._rewritten) or None
         replaced = self._intercepted.send(
             self.responses, acks=request.acks, whole_request=self._policies.whole_request
         )
         if self.responses and self._policies.whole_request:
             self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
-            self._note_answers()
+            finish(self._note_answers())
         left_out = self.responses.keys() | self._intercepted.due
         outgoing: Sequence[bytes | memoryview] = [request.frame]
         if left_out or replaced:
@@ -854,8 +1003,11 @@ class ProduceExchange(Held):
     def cancel(self) -> None:
         """Cancel the request: it is not sent, and later verdicts are ignored."""
         super().cancel()
+        if self._work is not None:
+            self._work.cancel()
         if self._reading is not None:
             self._reading.cancel()
+        self._let_others_submit()
         self._intercepted.cancel()
 
     def local_response(self) -> Buffers | Slices[Buffers]:
@@ -865,14 +1017,21 @@ class ProduceExchange(Held):
 
     def _response(self, broker: ProduceResponse | None) -> Buffers | Slices[Buffers]:
         response = self.request.response(self.responses, broker)
-        return response if self.request.entries > SLICE else finish(response)
+        return response if self._is_long else finish(response)
 
     def _merge(self, frame: bytes) -> Buffers | Slices[Buffers]:
+        merged = self._merge_in_slices(frame)
+        return merged if self._is_long else finish(merged)
+
+    def _merge_in_slices(self, frame: bytes) -> Slices[Buffers]:
         if self._readdress is not None:
-            frame = b"".join(result_of(self._readdress(frame)))
-        response = ProduceResponse(frame, self.version)
-        self._intercepted.on_response(response)
+            readdressed = self._readdress(frame)
+            if isinstance(readdressed, Generator):
+                readdressed = yield from readdressed
+            frame = b"".join(readdressed)
+        response = yield from read_response(frame, self.version)
+        yield from self._intercepted.on_response(response)
         self._intercepted.acknowledge(self.responses)
         if not self.responses and not response.is_changed:
             return [frame]
-        return self._response(response)
+        return (yield from self.request.response(self.responses, response))

@@ -1,0 +1,71 @@
+"""franz-go goes on when the broker behind a gateway was killed, and is back.
+
+A gateway accepts connections that a broker that is down would refuse. franz-go takes the end of one
+before its first response for the lack of a login, and fails what it was to send.
+"""
+
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from penstock.local.broker import LocalKafka
+from tests.chaos.producers import Producer, Running, franz_go
+from tests.chaos.world import Way
+from tests.conftest import create_topic, started_gateways
+from tests.gateways import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.go]
+
+TIMES = 3
+AWAY_S = 4.0
+BACK_S = 1.0
+
+
+@pytest.fixture
+def cluster():
+    with LocalKafka() as running:
+        yield running
+
+
+@pytest.fixture
+def producers(cluster):
+    """Three of each kind, with a topic for each."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    made = [
+        Producer("franz-go", kind, Way.ALONE, f"{kind}-{number}")
+        for kind in ("idempotent", "transactional")
+        for number in range(3)
+    ]
+    for one in made:
+        create_topic(admin, one.topic)
+    return made
+
+
+def disturb(cluster: LocalKafka) -> None:
+    [node] = cluster.nodes
+    for _ in range(TIMES):
+        node.kill()
+        time.sleep(AWAY_S)
+        node.start()
+        cluster.wait_ready()
+        time.sleep(BACK_S)
+
+
+@pytest.mark.timeout(300)
+def test_franz_go_goes_on_when_the_broker_is_back(cluster, producers, tmp_path):
+    with started_gateways(cluster, tmp_path) as start:
+        running = start({"advertised.host": "127.0.0.1"})
+        clients = Running(franz_go(), producers, {Way.ALONE: running.address}, tmp_path / "log")
+        try:
+            wait_until(lambda: clients.has_begun)
+            disturb(cluster)
+            clients.finish()
+            told = clients.told()
+        finally:
+            clients.kill()
+    texts = [text for one in told.values() for text in (*one.failed, *one.aborted, *one.fatal)]
+    assert not [text for text in texts if "SASL" in text]
+    assert not [one.failed for producer, one in told.items() if producer.kind == "idempotent"
+                and one.failed]  # fmt: skip
+    assert all(one.acknowledged for one in told.values())
