@@ -40,6 +40,7 @@
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
+    │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   ├── RecordsLostError     spark: retention took what was to be read
     │       │   └── SourceError          spark: a read of the data source

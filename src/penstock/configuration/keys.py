@@ -121,10 +121,10 @@ class Keys(BaseModel):
         default="PLAINTEXT",
         meaning=(
             "How the cluster is reached. Every key of a Kafka client may follow the prefix "
-            "`upstream.`: `upstream.ssl.*` (PEM files) holds for every connection to the "
-            "cluster; `upstream.sasl.*` is the gateway's own principal, which looks up the "
-            "brokers' addresses. Clients authenticate to the cluster themselves, through "
-            "the gateway."
+            "`upstream.` ([the list](#keys-of-kafkas-clients-after-upstream)): `upstream.ssl.*` "
+            "(PEM files) holds for every connection to the cluster; `upstream.sasl.*` is the "
+            "gateway's own principal, which looks up the brokers' addresses. Clients "
+            "authenticate to the cluster themselves, through the gateway."
         ),
     )
     listener: ListenerAddress = key(
