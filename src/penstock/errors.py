@@ -41,6 +41,7 @@
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── RecordsLostError         stored: retention took what was to be read
+    │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.batches import select
-from penstock.client.produced_batches import Producer, next_sequence, record_count
+from penstock.client.produced_batches import Producer, record_count
 from penstock.client.reader import LostOffsets, OffsetRange
 from penstock.client.write_errors import FencedError, RefusedBatchError
 from penstock.client.writer import Promise, Writer
 from penstock.records.header import as_produced
+from penstock.records.sequences import add
 from penstock.records.stored_batch import read_stored_batch
 
 LIMIT = 1 << 26
@@ -106,7 +107,7 @@ class MemoryWriter(Writer):
             base_sequence=sequence,
             transactional=True,
         )
-        self.sequences[topic, partition] = next_sequence(sequence, count)
+        self.sequences[topic, partition] = add(sequence, count)
         self.written.append((topic, partition, header + bytes(records)))
 
     def commit(self, position):

@@ -9,7 +9,7 @@ from kio.schema.fetch.v13.request import FetchRequest as FetchRequest13
 from kio.serial import entity_reader
 
 from penstock.client.errors import response_error
-from penstock.client.metadata import Leader, TopicMetadata
+from penstock.client.metadata import Leader, TopicLeaders
 from penstock.client.requests import RawResponse
 from penstock.client.retries import Retries
 from penstock.wire.names import NO_ID
@@ -73,7 +73,7 @@ class ScriptedCluster:
     def topic(self, name, *, refresh=False):
         if refresh:
             self.refresh(name)
-        return TopicMetadata(name, 0, self.topic_ids[0], {0: self.leaders[0]})
+        return TopicLeaders(name, 0, self.topic_ids[0], {0: self.leaders[0]})
 
     def refresh(self, topic):
         self.refreshed += 1

@@ -9,7 +9,6 @@ from penstock.client.produced_batches import (
     Producer,
     Source,
     UnwritableBatch,
-    next_sequence,
     record_count,
 )
 from penstock.records.batch import read_batch
@@ -151,12 +150,6 @@ def test_bits_that_only_brokers_set_are_cleared(bits):
 def test_what_no_broker_accepts(batch, reason):
     with pytest.raises(UnwritableBatch, match=f"orders, partition 3, offset 4711: .*{reason}"):
         record_count(batch, SOURCE)
-
-
-def test_sequence_numbers_begin_again():
-    assert next_sequence(0, 3) == 3
-    assert next_sequence(2**31 - 1, 1) == 0
-    assert next_sequence(2**31 - 2, 500) == 498
 
 
 def test_the_header_has_no_other_fields():

@@ -4,7 +4,6 @@ import pytest
 
 from penstock.client.settings import read_settings
 from penstock.configuration import Address, ConfigurationError
-from penstock.configuration.clients import client_properties
 from tests.client.settings import FILE
 
 
@@ -14,16 +13,16 @@ def test_the_defaults_are_kafkas():
     assert found[1:] == ("penstock", "", 30.0, 60.0, 10.0, 540.0, 0.1, 1.0, 2**22, 500)
 
 
+def test_no_idle_connection_is_closed_at_minus_1():
+    found = read_settings({"bootstrap.servers": "a:1", "connections.max.idle.ms": "-1"}, FILE)
+    assert found.idle_timeout_s > 10**8
+
+
 def test_values_are_read():
     found = read_settings(
         {"bootstrap.servers": "a:1", "client.rack": "east", "request.timeout.ms": " 1500 "}, FILE
     )
     assert (found.rack, found.request_timeout_s) == ("east", 1.5)
-
-
-def test_what_librdkafka_does_not_know_is_not_passed_to_it():
-    given = {"default.api.timeout.ms": "5", "fetch.max.wait.ms": "5", "client.rack": "east"}
-    assert client_properties(given, FILE.parent) == {"client.rack": "east"}
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,21 @@ def test_one_principal_for_all_clients_is_warned_about(tmp_path, protocol, keyst
     assert ("every client acts in the cluster as the principal" in told) is warned
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("upstream.send.buffer.bytes=64k\n", "upstream.send.buffer.bytes must be a whole number"),
+        (
+            "upstream.security.protocol=SASL_SSL\nupstream.sasl.mechanism=OAUTHBEARER\n",
+            "upstream.sasl.mechanism=OAUTHBEARER needs upstream.sasl.oauthbearer.token.endpoint",
+        ),
+    ],
+)
+def test_a_wrong_key_of_a_client_is_named_when_the_file_is_read(tmp_path, text, told):
+    with pytest.raises(ConfigurationError, match=f"penstock.properties: {told}"):
+        load(tmp_path, LEAST + text)
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
 def test_a_file_that_cannot_be_read(tmp_path, content):
     file = tmp_path / "x.properties"

@@ -14,7 +14,7 @@ from penstock.gateway.produce.producer_state.encoding import (
     encode,
     read_head,
 )
-from penstock.gateway.produce.producer_state.numbers import NUMBERS, Range, add, distance
+from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producer import History, Producer
 from penstock.gateway.produce.producer_state.producers import (
     EXPIRATION_S,
@@ -23,6 +23,7 @@ from penstock.gateway.produce.producer_state.producers import (
     Decided,
     Producers,
 )
+from penstock.records.sequences import SEQUENCES, add, distance
 from tests.gateway.broken_producers import (
     BROKEN,
     BROKEN_TRANSACTIONS,
@@ -145,8 +146,8 @@ class TestNumbers:
         assert gateway.decide(6, 1).broker_first == 4
 
     def test_they_begin_again_at_0(self, gateway):
-        gateway.hears(NUMBERS - 2, 3, NUMBERS - 3, (0,))
-        assert gateway.store(NUMBERS - 2, 3, (0,)).broker_first == NUMBERS - 2
+        gateway.hears(SEQUENCES - 2, 3, SEQUENCES - 3, (0,))
+        assert gateway.store(SEQUENCES - 2, 3, (0,)).broker_first == SEQUENCES - 2
         assert gateway.decide(1, 1).broker_first == 0
 
     def test_a_batch_that_comes_again_is_what_it_was(self, gateway):
@@ -554,7 +555,7 @@ class TestMemory:
 
 @st.composite
 def producers(draw):
-    first = draw(st.integers(0, NUMBERS - 1))
+    first = draw(st.integers(0, SEQUENCES - 1))
     removed = draw(st.integers(0, 1000))
     after, lost, batches = first, removed, []
     for _ in range(draw(st.integers(0, 6))):
@@ -629,7 +630,7 @@ MOST_HISTORIES = 1_000
 """Errors that are found quickly are found in fewer."""
 
 
-@given(st.integers(0, NUMBERS - 1), st.integers(1 - 2**30, 2**30 - 1))
+@given(st.integers(0, SEQUENCES - 1), st.integers(1 - 2**30, 2**30 - 1))
 def test_distance(number, count):
     assert distance(number, add(number, count)) == count
 

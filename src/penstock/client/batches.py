@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.legacy import modern_batches
 from penstock.records.batch import MAX_RECORDS
-from penstock.records.header import HEADER, PREFIX_BYTES, TRANSACTIONAL, is_intact
+from penstock.records.header import (
+    CONTROL,
+    HEADER,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    PREFIX_BYTES,
+    TRANSACTIONAL,
+    is_intact,
+)
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.primitives import INT32
 
@@ -22,10 +31,6 @@ if TYPE_CHECKING:
     from penstock.client.fetch import Aborted
     from penstock.records.stored_batch import StoredBatch
 
-_MAGIC_AT: Final = 16
-_LENGTH_AT: Final = 8
-_CONTROL: Final = 0x20
-_MAGIC: Final = 2
 _ABORT: Final = 0
 
 
@@ -143,7 +148,7 @@ def select(
 
 def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:
     if transactions is None:
-        is_read = not batch.attributes & _CONTROL
+        is_read = not batch.attributes & CONTROL
     else:
         is_read = transactions.is_committed(batch)
     return is_read and batch.record_count > 0
@@ -151,16 +156,16 @@ def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:
 
 def _split(records: memoryview, position: int, end: int) -> Iterator[FetchedBatch]:
     start, size = 0, len(records)
-    while start + _MAGIC_AT < size:
-        (length,) = INT32.unpack_from(records, start + _LENGTH_AT)
+    while start + MAGIC_AT < size:
+        (length,) = INT32.unpack_from(records, start + LENGTH_AT)
         stop = start + PREFIX_BYTES + length
-        magic = records[start + _MAGIC_AT]
-        if length <= _MAGIC_AT - PREFIX_BYTES:
+        magic = records[start + MAGIC_AT]
+        if length <= MAGIC_AT - PREFIX_BYTES:
             raise UnreadableBatchError(position, "its length is wrong")
         if stop > size:
             return
         data = records[start:stop]
-        if magic == _MAGIC:
+        if magic == MAGIC:
             yield _read_header(data, size - stop, position, end)
         else:
             for modern in modern_batches(data, magic):
@@ -207,7 +212,7 @@ class _Transactions:
         """
         while self._next and self._next[-1].first_offset <= batch.last_offset:
             self._producers.add(self._next.pop().producer_id)
-        is_control = bool(batch.attributes & _CONTROL)
+        is_control = bool(batch.attributes & CONTROL)
         if not is_control:
             is_aborted = batch.attributes & TRANSACTIONAL and batch.producer_id in self._producers
             if not is_aborted:

@@ -22,7 +22,7 @@ from penstock.client.errors import ClientError, response_error
 from penstock.client.metadata import (
     NO_NODE,
     Leader,
-    TopicMetadata,
+    TopicLeaders,
     merged,
     metadata_request,
     read_brokers,
@@ -90,7 +90,7 @@ class Connection:
         self._process = os.getpid()
         self._loop = uvloop.new_event_loop()
         self._brokers = Brokers(self.settings, connection_options(properties, file))
-        self._topics: dict[str, TopicMetadata] = {}
+        self._topics: dict[str, TopicLeaders] = {}
         self._stale: set[str] = set()
         self._coordinators: dict[tuple[int, str], int] = {}
         self._thread = threading.Thread(
@@ -217,7 +217,7 @@ class Connection:
         self._brokers.learn(found)
         return tuple(found)
 
-    def describe(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    def describe(self, topics: Iterable[str]) -> dict[str, TopicLeaders]:
         """Request the metadata of topics, by name; each has an error code, or the rest.
 
         What is known of the leaders and the brokers is brought up to date. It is one request, and
@@ -237,7 +237,7 @@ class Connection:
         self._stale.difference_update(found)
         return found
 
-    def topic(self, name: str, *, refresh: bool = False) -> TopicMetadata:
+    def topic(self, name: str, *, refresh: bool = False) -> TopicLeaders:
         """Return a topic's metadata; they are requested the first time.
 
         Args:

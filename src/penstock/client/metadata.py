@@ -34,7 +34,7 @@ class Leader(NamedTuple):
     epoch: int
 
 
-class TopicMetadata(NamedTuple):
+class TopicLeaders(NamedTuple):
     """A topic.
 
     Attributes:
@@ -64,20 +64,20 @@ def read_brokers(response: MetadataResponse) -> dict[int, Address]:
     return {int(one.node_id): Address(one.host, int(one.port)) for one in response.brokers}
 
 
-def read_topics(response: MetadataResponse) -> dict[str, TopicMetadata]:
+def read_topics(response: MetadataResponse) -> dict[str, TopicLeaders]:
     """Return the topics by name."""
     return {str(topic.name): _read_topic(topic) for topic in response.topics}
 
 
-def _read_topic(topic: MetadataResponseTopic) -> TopicMetadata:
+def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
     leaders = {
         int(one.partition_index): Leader(int(one.leader_id), int(one.leader_epoch))
         for one in topic.partitions
     }
-    return TopicMetadata(str(topic.name), int(topic.error_code), topic.topic_id or NO_ID, leaders)
+    return TopicLeaders(str(topic.name), int(topic.error_code), topic.topic_id or NO_ID, leaders)
 
 
-def merged(old: TopicMetadata | None, new: TopicMetadata) -> TopicMetadata:
+def merged(old: TopicLeaders | None, new: TopicLeaders) -> TopicLeaders:
     """Return new metadata, with the old leader where a broker is behind (KIP-320).
 
     Brokers learn of a new leader one after the other, so one may still name the leader before;

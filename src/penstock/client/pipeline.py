@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import ClientError, describe, response_error
 from penstock.client.produce import read_response, write_head, write_request
-from penstock.client.produced_batches import next_sequence, record_count
+from penstock.client.produced_batches import record_count
 from penstock.client.write_errors import (
     ABORTABLE,
     FENCED,
@@ -33,6 +33,7 @@ from penstock.client.write_errors import (
     write_error,
 )
 from penstock.records.header import as_produced
+from penstock.records.sequences import add
 from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Pipeline:
             base_sequence=to.sequence,
             transactional=self._transactional_id is not None,
         )
-        to.sequence = next_sequence(to.sequence, count)
+        to.sequence = add(to.sequence, count)
         one = _Batch(write_request(to.head, produced), source, self._clock() + self._timeout_s)
         while self._bytes and self._bytes + one.size > self._max_bytes:
             self._wait()

@@ -31,6 +31,7 @@ from penstock.client.positions import Position, read_last_positions, short_id
 from penstock.client.produced_batches import Source
 from penstock.cluster.compacted_topic import CompactedTopic
 from penstock.errors import UnavailableError
+from penstock.records.header import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from penstock.cluster.compacted_topic import LogRecord
 
 _PARTITION: Final = 0
-_MAGIC: Final = 2
 _TIMEOUT_S: Final = 30.0
 _WAIT_MS: Final = 10
 
@@ -73,7 +73,7 @@ class PlaceRecords:
             "run": position.run,
         }
         key, data = task.transactional_id.encode(), json.dumps(value).encode()
-        builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, len(key) + len(data) + 1024)
+        builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, len(key) + len(data) + 1024)
         builder.append(0, int(time.time() * 1000), key, data, [])
         return bytes(builder.build())
 

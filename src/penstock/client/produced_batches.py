@@ -13,16 +13,19 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from penstock.errors import MalformedError
-from penstock.records.header import CONTROL, HEADER, PREFIX_BYTES, is_intact
+from penstock.records.header import (
+    ATTRIBUTES_AT,
+    CONTROL,
+    COUNT_AT,
+    HEADER,
+    LAST_DELTA_AT,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    PREFIX_BYTES,
+    is_intact,
+)
 
-SEQUENCES: Final = 2**31
-"""Sequence numbers begin again at 0 after the largest of 32 bits."""
-_MAGIC: Final = 2
-_MAGIC_AT: Final = 16
-_LENGTH_AT: Final = 8
-_ATTRIBUTES_AT: Final = 21
-_LAST_DELTA_AT: Final = 23
-_COUNT_AT: Final = 57
 _INT32: Final = Struct(">i")
 
 
@@ -73,24 +76,19 @@ def record_count(batch: bytes | memoryview, source: Source) -> int:
             it is a control batch.
     """
     size = len(batch)
-    if size < HEADER.size or batch[_MAGIC_AT] != _MAGIC:
+    if size < HEADER.size or batch[MAGIC_AT] != MAGIC:
         raise UnwritableBatch(f"{source}: not a record batch of magic 2")
-    if _INT32.unpack_from(batch, _LENGTH_AT)[0] + PREFIX_BYTES != size:
+    if _INT32.unpack_from(batch, LENGTH_AT)[0] + PREFIX_BYTES != size:
         raise UnwritableBatch(f"{source}: not exactly one record batch")
     if not is_intact(memoryview(batch)):
         raise UnwritableBatch(f"{source}: the batch does not match its checksum")
-    if batch[_ATTRIBUTES_AT + 1] & CONTROL:
+    if batch[ATTRIBUTES_AT + 1] & CONTROL:
         raise UnwritableBatch(f"{source}: a control batch, which clients may not write")
-    (last_delta,) = _INT32.unpack_from(batch, _LAST_DELTA_AT)
-    (count,) = _INT32.unpack_from(batch, _COUNT_AT)
+    (last_delta,) = _INT32.unpack_from(batch, LAST_DELTA_AT)
+    (count,) = _INT32.unpack_from(batch, COUNT_AT)
     if count < 1 or last_delta + 1 != count:
         raise UnwritableBatch(
             f"{source}: {count} records at {last_delta + 1} offsets; compaction left gaps, and the "
             "batch has to be rebuilt"
         )
     return int(count)
-
-
-def next_sequence(base_sequence: int, count: int) -> int:
-    """Return the sequence number after a batch."""
-    return (base_sequence + count) % SEQUENCES

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
 
-    from penstock.client.metadata import Leader, TopicMetadata
+    from penstock.client.metadata import Leader, TopicLeaders
     from penstock.client.requests import RawRequest, RawResponse
     from penstock.client.retries import Retries
     from penstock.client.settings import Settings
@@ -107,7 +107,7 @@ class Cluster(Sends, Protocol):
     @property
     def settings(self) -> Settings: ...
 
-    def topic(self, name: str, *, refresh: bool = False) -> TopicMetadata: ...
+    def topic(self, name: str, *, refresh: bool = False) -> TopicLeaders: ...
 
     def refresh(self, topic: str) -> None: ...
 
@@ -263,7 +263,7 @@ class RangeReader:
         self._validated_epoch = leader.epoch
         return leader
 
-    def _check_id(self, topic: TopicMetadata) -> None:
+    def _check_id(self, topic: TopicLeaders) -> None:
         if self._topic_id == NO_ID:
             self._topic_id = topic.topic_id
         elif topic.topic_id not in {NO_ID, self._topic_id}:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from penstock.client.oauth import token_provider
-from penstock.configuration.clients import client_properties, jaas_options
+from penstock.client.oauth import TokenProvider
+from penstock.cluster.tokens import Tokens
+from penstock.configuration.clients import check_upstream
 from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.jaas import jaas_options
 from penstock.configuration.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+    from penstock.configuration.login import Login
 
 
 def connection_options(properties: Mapping[str, str], file: Path) -> dict[str, Any]:
@@ -29,50 +30,25 @@ def connection_options(properties: Mapping[str, str], file: Path) -> dict[str, A
     Raises:
         ConfigurationError: A value, a file or a library is missing or not usable.
     """
+    login = check_upstream(properties, f"{file}: upstream.")
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
-    if protocol not in _PROTOCOLS:
-        raise ConfigurationError(
-            f"{file}: upstream.security.protocol must be one of {', '.join(_PROTOCOLS)}"
-        )
     options: dict[str, Any] = {"security_protocol": protocol}
     if protocol.endswith("SSL"):
         options["ssl_context"] = client_context(properties, file)
-    if protocol.startswith("SASL"):
-        options |= _sasl(properties, file)
+    if login is not None:
+        options |= _sasl(login, properties, file)
     return options
 
 
-def _sasl(properties: Mapping[str, str], file: Path) -> dict[str, Any]:
-    given = client_properties(properties, file.parent)
-    mechanism = (given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI").strip()
-    if mechanism not in _MECHANISMS:
-        raise ConfigurationError(
-            f"{file}: upstream.sasl.mechanism must be one of {', '.join(_MECHANISMS)}"
-        )
-    options: dict[str, Any] = {"sasl_mechanism": mechanism}
-    if mechanism == "OAUTHBEARER":
-        options["sasl_oauth_token_provider"] = token_provider(properties, f"{file}: upstream.")
-    elif mechanism == "GSSAPI":
+def _sasl(login: Login, properties: Mapping[str, str], file: Path) -> dict[str, Any]:
+    options: dict[str, Any] = {"sasl_mechanism": login.mechanism}
+    if login.oauth is not None:
+        options["sasl_oauth_token_provider"] = TokenProvider(Tokens(login.oauth, file))
+    elif login.mechanism == "GSSAPI":
         options |= _kerberos(properties, file)
     else:
-        options |= _password(properties, given, mechanism, file)
+        options |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
     return options
-
-
-def _password(
-    properties: Mapping[str, str], given: Mapping[str, str], mechanism: str, file: Path
-) -> dict[str, str]:
-    if jaas_options(properties).get("tokenauth", "").lower() == "true":
-        raise ConfigurationError(
-            f"{file}: upstream.sasl.jaas.config: delegation tokens (tokenauth) are not supported"
-        )
-    user, password = given.get("sasl.username"), given.get("sasl.password")
-    if not user or not password:
-        raise ConfigurationError(
-            f"{file}: upstream.sasl.mechanism={mechanism} needs username and password in "
-            "upstream.sasl.jaas.config"
-        )
-    return {"sasl_plain_username": user, "sasl_plain_password": password}
 
 
 def _kerberos(properties: Mapping[str, str], file: Path) -> dict[str, str]:

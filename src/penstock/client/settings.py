@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.configuration.client_keys import check_client_keys
 from penstock.configuration.errors import ConfigurationError
-from penstock.configuration.values import Address, servers, whole_number
+from penstock.configuration.values import Address, servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_MAX: Final = 2**31 - 1
 _CLIENT_ID: Final = "penstock"
+_FOREVER_S: Final = 10 * 365 * 86_400.0
 
 
 class Settings(NamedTuple):
@@ -57,12 +58,10 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
     Raises:
         ConfigurationError: A value is missing or not usable.
     """
+    check_client_keys(properties, f"{file}: upstream.")
 
-    def number(key: str, default: int, least: int = 0) -> int:
-        try:
-            return whole_number(least, _MAX)(properties.get(key, str(default)))
-        except ValueError as wanted:
-            raise ConfigurationError(f"{file}: upstream.{key} must be {wanted}") from None
+    def number(key: str, default: int) -> int:
+        return int(properties.get(key, default))
 
     def seconds(key: str, default: int) -> float:
         return number(key, default) / 1000
@@ -71,6 +70,7 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
         addresses = servers(properties.get("bootstrap.servers", ""))
     except ValueError as wanted:
         raise ConfigurationError(f"{file}: upstream.bootstrap.servers must be {wanted}") from None
+    idle = number("connections.max.idle.ms", 0)
     return Settings(
         addresses,
         properties.get("client.id", "").strip() or _CLIENT_ID,
@@ -78,9 +78,9 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
         request_timeout_s=seconds("request.timeout.ms", 30_000),
         api_timeout_s=seconds("default.api.timeout.ms", 60_000),
         connect_timeout_s=seconds("socket.connection.setup.timeout.ms", 10_000),
-        idle_timeout_s=seconds("connections.max.idle.ms", 540_000),
+        idle_timeout_s=seconds("connections.max.idle.ms", 540_000) if idle >= 0 else _FOREVER_S,
         backoff_s=seconds("retry.backoff.ms", 100),
         max_backoff_s=seconds("retry.backoff.max.ms", 1_000),
-        fetch_max_bytes=number("fetch.max.bytes", 4 * 2**20, least=1),
+        fetch_max_bytes=number("fetch.max.bytes", 4 * 2**20),
         fetch_max_wait_ms=number("fetch.max.wait.ms", 500),
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from penstock.configuration import Address, ConfigurationError
-from penstock.configuration.clients import check_login, client_properties
+from penstock.cluster.librdkafka import admin_client, client_settings
+from penstock.configuration import Address
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from confluent_kafka.admin import AdminClient
 
 _ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
 
@@ -47,17 +48,17 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     """
     errors: list[KafkaError] = []
     settings: dict[str, Any] = {
-        **client_properties(properties, folder),
-        "client.id": "penstock",
-        "log_level": 0,
+        **client_settings(properties, folder),
         "socket.connection.setup.timeout.ms": 5000,
         "error_cb": errors.append,
     }
-    admin = AdminClient(settings)
+    admin: AdminClient | None = None
     try:
+        admin = admin_client(settings)
         cluster = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as error:
-        admin.poll(0)  # hands us the errors of connections, which say more
+        if admin is not None:
+            admin.poll(0)  # hands us the errors of connections, which say more
         said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
         if not said:
             said = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
@@ -67,16 +68,3 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     return Cluster(
         cluster.cluster_id or "", {node.id: Address(node.host, node.port) for node in cluster.nodes}
     )
-
-
-def check(properties: Mapping[str, str], file: Path) -> None:
-    """Check, without connecting, that a client could be made of the keys.
-
-    Raises:
-        ConfigurationError: It could not.
-    """
-    check_login(properties, file)
-    try:
-        AdminClient({**client_properties(properties, file.parent), "log_level": 0})
-    except KafkaException as error:
-        raise ConfigurationError(f"{file}: upstream.*: {error.args[0].str()}") from None

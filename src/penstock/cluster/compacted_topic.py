@@ -30,8 +30,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.compacted_topic_writer import CompactedTopicWriter
 from penstock.cluster.created_topics import DENIED, Replicas, create, describe, partitions_of
+from penstock.cluster.librdkafka import admin_client, client_settings, consumer
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import client_properties
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -100,9 +100,7 @@ class CompactedTopic:
         """
         self._wait_ms = wait_ms
         self._settings: dict[str, Any] = {
-            **client_properties(properties, folder),
-            "client.id": "penstock",
-            "log_level": 0,
+            **client_settings(properties, folder),
             # Clients of the gateway wait while the broker is unavailable.
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.fast.interval.ms": 100,
@@ -145,7 +143,7 @@ class CompactedTopic:
             CompactedTopicError: The cluster does not respond.
         """
         try:
-            admin = AdminClient(self._settings)
+            admin = admin_client(self._settings)
             return describe(admin, self.topic, timeout_s) is not None
         except KafkaException as error:
             if error.args[0].code() in DENIED:
@@ -161,7 +159,7 @@ class CompactedTopic:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            self._admin = AdminClient(self._settings)
+            self._admin = admin_client(self._settings)
             if partitions_of(self._admin, self.topic, timeout_s) is not None:
                 return self._read_all(deadline)
             return []
@@ -212,7 +210,7 @@ class CompactedTopic:
                 return end
             why = "its end is not known"  # librdkafka has a negative number then
         # The old client caches the leader and its epoch, and does not refresh them.
-        self._admin = AdminClient(self._settings)
+        self._admin = admin_client(self._settings)
         raise CompactedTopicError(f"{self.topic}: {why}")
 
     def close(self) -> None:
@@ -227,7 +225,7 @@ class CompactedTopic:
 
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""
-        admin = self._admin = AdminClient(self._settings)
+        admin = self._admin = admin_client(self._settings)
         left = max(1.0, deadline - time.monotonic())
         found = describe(admin, self.topic, left, operations=True)
         replicas = Replicas.of(admin, left)
@@ -277,7 +275,7 @@ class CompactedTopic:
             )
 
     def _read_all(self, deadline: float) -> list[LogRecord]:
-        self._consumer = Consumer(
+        self._consumer = consumer(
             {
                 **self._settings,
                 "group.id": "penstock",

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from penstock.cluster.librdkafka import producer as new_producer
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -71,7 +73,7 @@ class CompactedTopicWriter:
 
     def _new_producer(self) -> Producer:
         self._generation += 1
-        return Producer(
+        return new_producer(
             {
                 **self._settings,
                 "enable.idempotence": True,
@@ -130,8 +132,9 @@ class CompactedTopicWriter:
         with self._replacing:
             if producer is self._producer:
                 log.warning("a producer is made anew", topic=self.topic, reason=error.str())
+                replacement = self._new_producer()
                 self._retired.append(producer)
-                self._producer = self._new_producer()
+                self._producer = replacement
         return True
 
     def run(self, stopped: threading.Event) -> None:

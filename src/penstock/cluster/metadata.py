@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import TTLCache
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -20,8 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offsets import uuid_of
-from penstock.configuration.clients import client_properties
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ class ClusterMetadata:
             folder: The folder of relative locations in them.
             clock: Returns the monotonic time in seconds.
         """
-        self._settings: dict[str, Any] = {
-            **client_properties(properties, folder),
-            "client.id": "penstock",
-            "log_level": 0,
-        }
+        self._settings = client_settings(properties, folder)
         self._admin: AdminClient | None = None
         self._clock = clock
         self._allowed: TTLCache[str, tuple[int, int]] = TTLCache(
@@ -254,7 +250,12 @@ class ClusterMetadata:
 
     def _client(self) -> AdminClient:
         if self._admin is None:
-            self._admin = AdminClient(self._settings)
+            try:
+                self._admin = admin_client(self._settings)
+            except KafkaException as error:
+                raise MetadataUnavailableError(
+                    f"the cluster cannot be reached: {_text(error)}"
+                ) from None
         return self._admin
 
 

@@ -28,12 +28,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster import offset_requests, topic_names
+from penstock.cluster import librdkafka, offset_requests, topic_names
 from penstock.cluster.errors import ClusterError
+from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import client_properties
 from penstock.policy import Header, Record
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ class Cluster:
             folder: Where relative locations in them start.
         """
         self.servers = properties["bootstrap.servers"]
-        self._settings: dict[str, Any] = {
-            **client_properties(properties, folder),
-            "log_level": 0,
-            "client.id": "penstock",
-        }
+        self._settings = client_settings(properties, folder)
 
     def topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
         """Describe the topics that `--topic` means: names and globs, separated by commas.
@@ -184,7 +180,10 @@ class Cluster:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient(self._settings)
+        try:
+            return admin_client(self._settings)
+        except KafkaException as error:
+            raise self._unreachable(error) from None
 
     def create_like(self, name: str, other: Topic) -> None:
         """Create a topic with the partitions of another, if there is none.
@@ -408,17 +407,23 @@ class Cluster:
             )
 
     def consumer(self, group: str) -> Consumer:
-        """Make a consumer that commits nothing by itself."""
-        return Consumer(
-            {
-                **self._settings,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-            }
-        )
+        """Make a consumer that commits nothing by itself.
+
+        Raises:
+            ClusterError: There is no token to log in with.
+        """
+        settings = {
+            **self._settings,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        }
+        try:
+            return librdkafka.consumer(settings)
+        except KafkaException as error:
+            raise self._unreachable(error) from None
 
     def _unreachable(self, error: BaseException) -> ClusterError:
         why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"

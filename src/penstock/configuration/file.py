@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from penstock.configuration.clients import check_upstream
 from penstock.configuration.declared_keys import (
     VALIDATION,
     declared_by_own,
@@ -159,6 +160,7 @@ def read_configuration(
         configuration = Configuration.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(_describe(file, error, shown)) from None
+    check_upstream(configuration.upstream_properties, f"{file}: upstream.")
     _check_allowed(file, configuration.topic_settings_keys_allowed, keys)
     return configuration
 

@@ -122,10 +122,10 @@ class Keys(BaseModel):
         default="PLAINTEXT",
         meaning=(
             "How the gateway connects to the cluster. Every key of a Kafka client can follow "
-            "the prefix `upstream.`. `upstream.ssl.*` (PEM files) applies to all connections to "
-            "the cluster. `upstream.sasl.*` is the gateway's own principal, which looks up the "
-            "brokers' addresses. Clients authenticate at the cluster themselves, through the "
-            "gateway."
+            "the prefix `upstream.` ([the list](#keys-of-kafkas-clients-after-upstream)). "
+            "`upstream.ssl.*` (PEM files) applies to all connections to the cluster. "
+            "`upstream.sasl.*` is the gateway's own principal, which looks up the brokers' "
+            "addresses. Clients authenticate at the cluster themselves, through the gateway."
         ),
     )
     listener: ListenerAddress = key(

@@ -6,6 +6,7 @@ import ssl
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from penstock.configuration.client_keys import checks_host
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.stores import CHAIN, KEY, TRUSTED, location_of
 from penstock.configuration.tls_versions import limit_versions
@@ -15,20 +16,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def client_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
+def client_context(
+    properties: Mapping[str, str], file: Path, prefix: str = "upstream."
+) -> ssl.SSLContext:
     """Make the context for connections to the cluster, from the keys after `upstream.`.
+
+    Args:
+        properties: The keys.
+        file: The configuration file; relative locations start at its folder.
+        prefix: What stands before the keys there, for errors.
 
     Raises:
         ConfigurationError: A file is not usable.
     """
     context = ssl.create_default_context()
-    if load_trust(context, properties, file, "upstream."):
+    if load_trust(context, properties, file, prefix):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        load_trust(context, properties, file, "upstream.")
-    limit_versions(context, properties, file, "upstream.")
-    load_key(context, properties, file, "upstream.")
-    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
-    context.check_hostname = bool(algorithm.strip())
+        load_trust(context, properties, file, prefix)
+    limit_versions(context, properties, file, prefix)
+    load_key(context, properties, file, prefix)
+    context.check_hostname = checks_host(properties)
     return context
 
 

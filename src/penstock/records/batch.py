@@ -25,7 +25,10 @@ from penstock.records.header import (
     CONTROL,
     CRC_FROM,
     HEADER,
+    LENGTH_AT,
     LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
     PREFIX_BYTES,
 )
 from penstock.records.implementation import choose
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
-_MAGIC_AT, _MAGIC = 16, 2
 _RECORD_OVERHEAD_V0: Final = 14
 """What a broker looks for first, before it knows how the records are written."""
 _NOT_PRODUCED: Final = LOG_APPEND_TIME | CONTROL
@@ -106,7 +108,7 @@ def read_batch(
         _refuse_structure(view, api_version)
     (base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
-    if magic != _MAGIC or length + PREFIX_BYTES != len(view):
+    if magic != MAGIC or length + PREFIX_BYTES != len(view):
         _refuse_structure(view, api_version)
     codec = attributes & CODEC
     if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
@@ -152,16 +154,16 @@ def _refuse_structure(view: memoryview, api_version: int) -> NoReturn:
     none = f"{request} must have at least one record batch per partition"
     if len(view) < PREFIX_BYTES:
         raise _invalid(none)
-    length = int.from_bytes(view[8:12], "big", signed=True)
+    length = int.from_bytes(view[LENGTH_AT:PREFIX_BYTES], "big", signed=True)
     if length < _RECORD_OVERHEAD_V0:
         raise UnreadableRecords(
             CORRUPT_MESSAGE,
             f"Record size {length} is less than the minimum record overhead "
             f"({_RECORD_OVERHEAD_V0})",
         )
-    if len(view) < _MAGIC_AT + 1:
+    if len(view) < MAGIC_AT + 1:
         raise _invalid(none)
-    magic = int.from_bytes(view[_MAGIC_AT : _MAGIC_AT + 1], signed=True)
+    magic = int.from_bytes(view[MAGIC_AT : MAGIC_AT + 1], signed=True)
     if not 0 <= magic <= 2:
         raise UnreadableRecords(CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     if length + PREFIX_BYTES > len(view):

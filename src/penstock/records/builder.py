@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from penstock.records.header import HEADER
+from penstock.records.header import HEADER, MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MAGIC: Final = 2
 _NO_LIMIT: Final = 2**31 - 1
 _FIRST_RECORD_BYTES: Final = 7
 _INT64: Final = 2**64
@@ -40,7 +39,7 @@ def sizes(base_timestamp: int) -> SizeOf:
 
     Of a batch whose base timestamp is -1 it takes timestamps for -1.
     """
-    builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
+    builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     builder.append(0, base_timestamp, None, None, [])
     size_of: SizeOf = builder.size_in_bytes
     return size_of
@@ -71,7 +70,7 @@ def build(
     deltas = (wrapped(timestamp - base_timestamp) for timestamp in timestamps)
     if any_header_keys:
         return b"".join(map(_encode, count(), deltas, keys, values, headers))
-    builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
+    builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     # The builder takes the first record's timestamp as the base: an empty record that is cut off
     # again stands for it. Only differences are written, so the base is 0 here, and -1, which the
     # builder takes for "no record yet", is none.

@@ -5,20 +5,18 @@ The records are written by what has read them; header and compression are done h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
 from penstock.records.compression import compress
-from penstock.records.header import CODEC, CRC_AT, CRC_FROM, HEADER, PREFIX_BYTES
+from penstock.records.header import CODEC, CRC_AT, CRC_FROM, HEADER, MAGIC, PREFIX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.records.batch import RecordBatch
     from penstock.records.stored import KeysAndValues
-
-_MAGIC: Final = 2
 
 
 class NewHeader(NamedTuple):
@@ -62,7 +60,7 @@ def encode(header: NewHeader, section: bytes, count: int, *, fast: bool = False)
         0,
         HEADER.size - PREFIX_BYTES + len(data),
         -1,
-        _MAGIC,
+        MAGIC,
         0,
         header.attributes,
         count - 1,

@@ -26,17 +26,19 @@ CODEC: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
-_MAGIC_AT, _MAGIC = 16, 2
-_ATTRIBUTES_AT: Final = 21
+MAGIC: Final = 2
+MAGIC_AT: Final = 16
+ATTRIBUTES_AT: Final = 21
+LAST_DELTA_AT: Final = 23
 _ATTRIBUTES: Final = Struct(">h")
-_LENGTH_AT: Final = 8
+LENGTH_AT: Final = 8
 _START: Final = Struct(">qii")
 _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhii")
 _SEQUENCE: Final = Struct(">qhi")
 _CRC: Final = Struct(">I")
 _COUNT: Final = Struct(">i")
-_COUNT_AT: Final = 57
+COUNT_AT: Final = 57
 
 
 class BatchProducer(NamedTuple):
@@ -59,21 +61,21 @@ class BatchProducer(NamedTuple):
 
 def read_producer(data: bytes | memoryview) -> BatchProducer | None:
     """Return a batch's producer, or None if it is not a batch of magic 2."""
-    if len(data) < HEADER.size or data[_MAGIC_AT] != _MAGIC:
+    if len(data) < HEADER.size or data[MAGIC_AT] != MAGIC:
         return None
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
-    transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
+    transactional = bool(data[ATTRIBUTES_AT + 1] & TRANSACTIONAL)
     return BatchProducer(producer_id, epoch, base_sequence, count, transactional)
 
 
 def record_count(data: bytes | memoryview) -> int:
     """Return how many records a batch announces; 0 if it has no header, or announces none."""
-    return max(0, _COUNT.unpack_from(data, _COUNT_AT)[0]) if len(data) >= HEADER.size else 0
+    return max(0, _COUNT.unpack_from(data, COUNT_AT)[0]) if len(data) >= HEADER.size else 0
 
 
 def is_compressed(data: bytes | memoryview) -> bool:
     """Return whether a batch's records are compressed; False if it has no header."""
-    return len(data) >= HEADER.size and bool(data[_ATTRIBUTES_AT + 1] & CODEC)
+    return len(data) >= HEADER.size and bool(data[ATTRIBUTES_AT + 1] & CODEC)
 
 
 def checksum(data: bytes | memoryview) -> int:
@@ -137,10 +139,10 @@ def as_produced(
         The header and the records; the latter are not copied.
     """
     header = bytearray(data[: HEADER.size])
-    length = int.from_bytes(header[_LENGTH_AT:PREFIX_BYTES], "big")
+    length = int.from_bytes(header[LENGTH_AT:PREFIX_BYTES], "big")
     _START.pack_into(header, 0, 0, length, -1)
-    codec = header[_ATTRIBUTES_AT + 1] & CODEC
-    _ATTRIBUTES.pack_into(header, _ATTRIBUTES_AT, codec | (TRANSACTIONAL if transactional else 0))
+    codec = header[ATTRIBUTES_AT + 1] & CODEC
+    _ATTRIBUTES.pack_into(header, ATTRIBUTES_AT, codec | (TRANSACTIONAL if transactional else 0))
     _SEQUENCE.pack_into(header, _PRODUCER_AT, producer_id, epoch, base_sequence)
     records = memoryview(data)[HEADER.size :]
     _CRC.pack_into(header, CRC_AT, crc32c.crc32c(records, crc32c.crc32c(header[CRC_FROM:])))

@@ -35,7 +35,10 @@ from penstock.records.header import (
     CONTROL,
     CRC_FROM,
     HEADER,
+    LENGTH_AT,
     LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
     PREFIX_BYTES,
     TRANSACTIONAL,
     as_produced,
@@ -48,9 +51,6 @@ if TYPE_CHECKING:
 
     from penstock.records.stored import KeysAndValues, StoredRecords
 
-_MAGIC_AT: Final = 16
-_MAGIC: Final = 2
-_LENGTH: Final = slice(8, 12)
 _MAX_OFFSET: Final = 2**63 - 2
 """The offset after it is a number of 64 bits, too."""
 
@@ -237,12 +237,12 @@ def read_stored_batch(
 
 
 def _check_frame(view: memoryview) -> None:
-    if len(view) <= _MAGIC_AT:
+    if len(view) <= MAGIC_AT:
         raise _corrupt(f"{len(view)} bytes are no record batch")
-    magic = int.from_bytes(view[_MAGIC_AT : _MAGIC_AT + 1], signed=True)
-    if magic != _MAGIC:
-        raise _corrupt(f"A batch of magic {magic}, not of {_MAGIC}")
-    length = int.from_bytes(view[_LENGTH], "big", signed=True)
+    magic = int.from_bytes(view[MAGIC_AT : MAGIC_AT + 1], signed=True)
+    if magic != MAGIC:
+        raise _corrupt(f"A batch of magic {magic}, not of {MAGIC}")
+    length = int.from_bytes(view[LENGTH_AT:PREFIX_BYTES], "big", signed=True)
     if length + PREFIX_BYTES != len(view) or len(view) < HEADER.size:
         raise _corrupt(
             f"Record batch is corrupt (its size is {length + PREFIX_BYTES}, and {len(view)} bytes "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.stores import with_contents
+from penstock.configuration.clients import java_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def client_options(properties: Mapping[str, str], file: Path) -> dict[str, str]:
     Raises:
         ConfigurationError: A store cannot be read, or is one of Java.
     """
-    return {f"kafka.{key}": value for key, value in with_contents(properties, file).items()}
+    return {f"kafka.{key}": value for key, value in java_properties(properties, file).items()}
 
 
 def read_range(

@@ -42,7 +42,7 @@ class Producer:
 @pytest.fixture
 def broker(monkeypatch):
     found = Broker()
-    monkeypatch.setattr(audit_topic, "Producer", lambda settings: Producer(found, settings))
+    monkeypatch.setattr(audit_topic, "new_producer", lambda settings: Producer(found, settings))
     monkeypatch.setattr(audit_topic, "_RETRY_S", 0.0)
     return found
 

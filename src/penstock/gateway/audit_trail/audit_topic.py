@@ -21,8 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.created_topics import DENIED, create, describe
+from penstock.cluster.librdkafka import admin_client, client_settings
+from penstock.cluster.librdkafka import producer as new_producer
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import client_properties
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ class AuditTopic:
         """
         self.name = topic
         self._settings: dict[str, Any] = {
-            **client_properties(properties, folder),
-            "client.id": "penstock",
-            "log_level": 0,
+            **client_settings(properties, folder),
             "reconnect.backoff.max.ms": 1000,
         }
         self._where = f"{file}: audit.topic: {topic}"
@@ -82,7 +81,7 @@ class AuditTopic:
             ConfigurationError: Not authorized, or the topic would lose records.
             AuditTopicError: The cluster does not respond.
         """
-        admin = AdminClient(self._settings)
+        admin = admin_client(self._settings)
         try:
             found = describe(admin, self.name, timeout_s, operations=True)
             if found is not None:
@@ -171,7 +170,7 @@ class AuditTopic:
         Args:
             alone: Whether it sends each record by itself.
         """
-        return Producer(
+        return new_producer(
             {
                 **self._settings,
                 "enable.idempotence": True,
@@ -232,5 +231,6 @@ class AuditTopic:
         # next record of it that fails comes here again.
         if is_fatal and not self._retired:
             log.warning("a producer is made anew", topic=self.name, reason=error.str())
+            replacement = self._new_producer()
             self._retired += self._producers()
-            self._producer, self._alone = self._new_producer(), None
+            self._producer, self._alone = replacement, None

@@ -10,7 +10,7 @@ from kio.schema.index import api_key_map
 
 from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.metrics.cells import BOUNDS, BoundedCounter, Cell, Histogram
+from penstock.gateway.metrics.cells import BOUNDS, Cell, Counter, Histogram
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
@@ -135,30 +135,30 @@ class GatewayCounts:
             "it.",
             "policy",
         )
-        self._records = BoundedCounter(
+        self._records = Counter(
             "penstock_records_total",
             "Records of judged batches, by what was decided; of a refused batch all are counted.",
             ("topic", "policy", "outcome"),
             kept=("outcome",),
         )
-        self._topic_verdicts = BoundedCounter(
+        self._topic_verdicts = Counter(
             "penstock_topic_verdicts_total",
             "Verdicts about topics and configs (KIP-108, KIP-133).",
             ("policy", "outcome"),
             kept=("outcome",),
         )
-        self._restarts = BoundedCounter(
+        self._restarts = Counter(
             "penstock_worker_restarts_total",
             "Policy workers that ended and were not asked to, by cause.",
             ("cause",),
         )
-        self._policy_events = BoundedCounter(
+        self._policy_events = Counter(
             "penstock_policy_events_total",
             "What policies count themselves, such as look-ups in a schema registry.",
             ("event", "result"),
             kept=(),
         )
-        self._reloads = BoundedCounter(
+        self._reloads = Counter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by how they ended.", ("result",)
         )
         for cause in WorkerEnd:

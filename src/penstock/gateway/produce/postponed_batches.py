@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import TTLCache
 
+from penstock.records.sequences import SEQUENCES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -37,8 +39,6 @@ ASKED_AGAIN_S: Final = 1.0
 """After so long the broker is asked again for the last sequence number of the same producer."""
 KEPT_MAX: Final = 10_000
 """How many are kept, of all principals together."""
-_SEQUENCES: Final = 2**31
-"""Sequence numbers begin at 0 again after the largest one (DefaultRecordBatch.java)."""
 
 TEXT: Final = "A batch that this producer sent before has to come again first"
 
@@ -120,7 +120,7 @@ class PostponedBatches:
         first = self._of(sent_by).get(sent_by)
         if first is None or first.epoch != batch.epoch or first.connection < connection:
             return False
-        after_first = (first.base_sequence + 1) % _SEQUENCES
+        after_first = (first.base_sequence + 1) % SEQUENCES
         return _is_at_or_after(batch.base_sequence, after_first)
 
     def may_be_past(self, sent_by: SentBy, batch: BatchProducer, connection: int) -> bool:
@@ -155,7 +155,7 @@ class PostponedBatches:
         if last.epoch > first.epoch:
             self._forget(sent_by)  # the broker refuses what the older epoch still sends
         elif last.sequence >= 0 and _is_at_or_after(last.sequence, first.base_sequence):
-            first.base_sequence = (last.sequence + 1) % _SEQUENCES
+            first.base_sequence = (last.sequence + 1) % SEQUENCES
 
     def answered(
         self, sent_by: SentBy, batch: BatchProducer, connection: int, *, comes_again: bool
@@ -173,7 +173,7 @@ class PostponedBatches:
         first = self._of(sent_by).get(sent_by)
         if first is not None and first.epoch > batch.epoch:
             return  # the broker refuses it: the producer has a newer epoch
-        following = (batch.base_sequence + batch.record_count) % _SEQUENCES
+        following = (batch.base_sequence + batch.record_count) % SEQUENCES
         if comes_again:
             if first is not None and self.overtakes(sent_by, batch, connection):
                 first.following = following
@@ -217,11 +217,11 @@ class PostponedBatches:
 
 
 def _is_at_or_after(sequence: int, other: int) -> bool:
-    return (sequence - other) % _SEQUENCES < _SEQUENCES // 2
+    return (sequence - other) % SEQUENCES < SEQUENCES // 2
 
 
 def _is_past(first: _First, batch: BatchProducer, connection: int) -> bool:
     """Return whether a batch is the first one, or shows that the producer is past it."""
     if first.epoch < batch.epoch or first.connection < connection:
         return True
-    return (first.base_sequence - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)
+    return (first.base_sequence - batch.base_sequence) % SEQUENCES < max(batch.record_count, 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-NUMBERS: Final = 2**31
+from penstock.records.sequences import add, distance
+
+__all__ = ["Range", "add", "distance"]
 
 
 class Range(NamedTuple):
@@ -20,14 +22,3 @@ class Range(NamedTuple):
     first: int
     count: int  # type: ignore[assignment]  # tuples have a method of that name
     checksum: int = 0
-
-
-def add(number: int, count: int) -> int:
-    """Return the sequence number `count` records after another (or before it, if negative)."""
-    return (number + count) % NUMBERS
-
-
-def distance(number: int, other: int) -> int:
-    """Return the records from one sequence number to another; negative if it is before it."""
-    ahead = (other - number) % NUMBERS
-    return ahead if ahead < NUMBERS // 2 else ahead - NUMBERS

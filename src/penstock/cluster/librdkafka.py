@@ -1,0 +1,135 @@
+"""Clients of librdkafka, from the keys after `upstream.`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from penstock.cluster.tokens import TokenError, Tokens
+from penstock.configuration import ConfigurationError
+from penstock.configuration.client_keys import CLIENT_KEYS
+from penstock.configuration.clients import client_properties
+from penstock.configuration.login import read_login
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_CLIENT_ID: Final = "penstock"
+_UNKNOWN: Final = re.compile(r'No such configuration property: "([^"]*)"')
+_CALLBACK: Final = "oauth_cb"
+_USED_FOR: Final = 0.75
+"""The share of its lifetime that a token is used for; librdkafka requests one at 80 %."""
+
+
+def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Return the settings of a client. Nothing is contacted.
+
+    Args:
+        properties: The keys after `upstream.`, as a Java client or librdkafka takes them.
+        folder: Where relative locations in them start.
+
+    Raises:
+        ConfigurationError: A key or value is not usable.
+    """
+    settings: dict[str, Any] = {"log_level": 0, **client_properties(properties, folder)}
+    settings["client.id"] = settings.get("client.id") or _CLIENT_ID
+    _check(settings, "upstream.")
+    login = read_login(properties, "upstream.")
+    if login is not None and login.oauth is not None:
+        settings[_CALLBACK] = _TokenCallback(Tokens(login.oauth, folder / "upstream"))
+    return settings
+
+
+def check(properties: Mapping[str, str], file: Path) -> None:
+    """Check, without connecting, that a client could be made of the keys.
+
+    Raises:
+        ConfigurationError: It could not.
+    """
+    settings = {**client_properties(properties, file.parent), "log_level": 0}
+    _check(settings, f"{file}: upstream.", always=True)
+
+
+def _check(settings: Mapping[str, Any], where: str, *, always: bool = False) -> None:
+    """Have librdkafka check settings, where there are any that only it knows."""
+    known = {key.librdkafka for key in CLIENT_KEYS.values()} | {"log_level"}
+    if not always and not settings.keys() - known:
+        return
+    try:
+        AdminClient(dict(settings))
+    except KafkaException as error:
+        text = error.args[0].str()
+        unknown = _UNKNOWN.search(text)
+        if unknown is None:
+            raise ConfigurationError(f"{where}*: {text}") from None
+        near = difflib.get_close_matches(unknown[1], CLIENT_KEYS, n=1, cutoff=0.8)
+        raise ConfigurationError(
+            f"{where}{unknown[1]} is a key of neither Kafka's Java clients nor librdkafka"
+            + (f"; did you mean upstream.{near[0]}?" if near else "")
+        ) from None
+
+
+def admin_client(settings: Mapping[str, Any]) -> AdminClient:
+    """Make an admin client. Blocks while a token is obtained.
+
+    Raises:
+        KafkaException: There is no token.
+    """
+    _obtain_token(settings)
+    return AdminClient(dict(settings))
+
+
+def consumer(settings: Mapping[str, Any]) -> Consumer:
+    """Make a consumer. Blocks while a token is obtained.
+
+    Raises:
+        KafkaException: There is no token.
+    """
+    _obtain_token(settings)
+    return Consumer(dict(settings))
+
+
+def producer(settings: Mapping[str, Any]) -> Producer:
+    """Make a producer. Blocks while a token is obtained.
+
+    Raises:
+        KafkaException: There is no token.
+    """
+    _obtain_token(settings)
+    return Producer(dict(settings))
+
+
+def _obtain_token(settings: Mapping[str, Any]) -> None:
+    """Obtain the first token now: librdkafka would wait 10 s for it, and not say what is wrong."""
+    callback = settings.get(_CALLBACK)
+    if callback is not None:
+        callback("")
+
+
+class _TokenCallback:
+    """Hands tokens to librdkafka, in a thread of its own and at the start."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def __call__(self, _: str | None) -> tuple[str, float, str, dict[str, str]]:
+        """Return a token, when it expires, no principal, and the extensions.
+
+        Raises:
+            KafkaException: There is none.
+        """
+        try:
+            token = self._tokens.token(_USED_FOR)
+        except TokenError as error:
+            why = str(error)
+        else:
+            if token.left_s > 0:
+                return token.text, time.time() + token.left_s, "", dict(self._tokens.extensions)
+            why = "the token has expired"
+        raise KafkaException(KafkaError(KafkaError._AUTHENTICATION, why))  # noqa: SLF001 - its name

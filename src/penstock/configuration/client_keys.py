@@ -1,0 +1,354 @@
+"""The keys of Kafka's Java clients, as they may stand after `upstream.`.
+
+The source is `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 4.3; a test
+compares the names with those classes.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.values import boolean, one_of, optional_text, servers, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Effect(StrEnum):
+    """What a key does. The text stands in the reference."""
+
+    CONNECTION = "every connection"
+    TLS = "every connection but those for metadata, offsets and state"
+    LOGIN = "the login"
+    RAW = "where Penstock reads and writes whole batches"
+    METADATA = "where Penstock reads metadata and offsets, and keeps state"
+    JAVA = "none, but that Spark's own connector gets it"
+    REPLACED = "none: Penstock sets it itself, or has no use for it"
+    REFUSED = "an error: it names a Java class, and Penstock's clients are Python and C"
+
+
+class ClientKey(NamedTuple):
+    """One key.
+
+    Attributes:
+        name: Without `upstream.`.
+        read: Reads a value; a ValueError says what would be right.
+        effect: What it does here.
+        librdkafka: librdkafka's name of it; empty where it has none, or where the value is
+            translated together with others.
+        bounds: librdkafka's smallest and largest value, where Java allows more.
+    """
+
+    name: str
+    read: Callable[[str], object]
+    effect: Effect
+    librdkafka: str = ""
+    bounds: tuple[int, int] | None = None
+
+    def for_librdkafka(self, value: str) -> str:
+        """Return a value as librdkafka takes it."""
+        if self.bounds is None:
+            return value.strip()
+        least, most = self.bounds
+        return str(min(max(int(value), least), most))
+
+
+_JAAS: Final = re.compile(
+    r"""\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)
+    (?:\s+[\w.$-]+\s*=\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+))*\s*;\s*""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_CLASS: Final = re.compile(r"[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*")
+_INT: Final = 2**31 - 1
+_LONG: Final = 2**63 - 1
+
+_int = whole_number(0, _INT)
+_positive = whole_number(1, _INT)
+_any_int = whole_number(-(2**31), _INT)
+_long = whole_number(0, _LONG)
+_any_long = whole_number(-(2**63), _LONG)
+_or_minus_1 = whole_number(-1, _INT)
+
+
+def _fraction(least: float, most: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a number from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def _jaas(value: str) -> str:
+    if value.strip() and not _JAAS.fullmatch(value):
+        raise ValueError('LoginModule required option="value" ...; (with the semicolon)')
+    return value
+
+
+def _java_class(value: str) -> str:
+    if value.strip() and not _CLASS.fullmatch(value.strip()):
+        raise ValueError("the name of a Java class")
+    return value.strip()
+
+
+def _host_check(value: str) -> str:
+    if value.strip().lower() not in {"https", "none", ""}:
+        raise ValueError("https, or empty to accept certificates of other hosts")
+    return value
+
+
+def checks_host(properties: Mapping[str, str]) -> bool:
+    """Return whether a broker's certificate must be for its host."""
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
+    return algorithm.strip().lower() not in {"none", ""}
+
+
+def _of(effect: Effect, **names: Callable[[str], object]) -> list[ClientKey]:
+    """Return keys with one effect; underscores stand for dots."""
+    return [ClientKey(name.replace("_", "."), read, effect) for name, read in names.items()]
+
+
+_KEYS: Final = (
+    ClientKey("bootstrap.servers", servers, Effect.CONNECTION, "bootstrap.servers"),
+    ClientKey(
+        "security.protocol",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        Effect.CONNECTION,
+        "security.protocol",
+    ),
+    ClientKey("client.id", optional_text, Effect.CONNECTION, "client.id"),
+    ClientKey("client.rack", optional_text, Effect.CONNECTION, "client.rack"),
+    ClientKey("request.timeout.ms", _int, Effect.CONNECTION, "request.timeout.ms", (1, 900_000)),
+    ClientKey(
+        "socket.connection.setup.timeout.ms",
+        _int,
+        Effect.CONNECTION,
+        "socket.connection.setup.timeout.ms",
+        (1000, _INT),
+    ),
+    ClientKey(
+        "connections.max.idle.ms",
+        _or_minus_1,
+        Effect.CONNECTION,
+        "connections.max.idle.ms",
+        (0, _INT),
+    ),
+    ClientKey("retry.backoff.ms", _int, Effect.CONNECTION, "retry.backoff.ms", (1, 300_000)),
+    ClientKey(
+        "retry.backoff.max.ms", _int, Effect.CONNECTION, "retry.backoff.max.ms", (1, 300_000)
+    ),
+    *_of(
+        Effect.CONNECTION,
+        ssl_truststore_location=optional_text,
+        ssl_truststore_type=optional_text,
+        ssl_truststore_certificates=optional_text,
+        ssl_keystore_location=optional_text,
+        ssl_keystore_type=optional_text,
+        ssl_keystore_certificate_chain=optional_text,
+        ssl_keystore_key=optional_text,
+        ssl_endpoint_identification_algorithm=_host_check,
+    ),
+    ClientKey("ssl.key.password", optional_text, Effect.CONNECTION, "ssl.key.password"),
+    *_of(Effect.TLS, ssl_enabled_protocols=optional_text, ssl_cipher_suites=optional_text),
+    *_of(
+        Effect.RAW,
+        default_api_timeout_ms=_int,
+        fetch_max_bytes=_positive,
+        fetch_max_wait_ms=_int,
+    ),
+    ClientKey(
+        "send.buffer.bytes",
+        _or_minus_1,
+        Effect.METADATA,
+        "socket.send.buffer.bytes",
+        (0, 100_000_000),
+    ),
+    ClientKey(
+        "receive.buffer.bytes",
+        _or_minus_1,
+        Effect.METADATA,
+        "socket.receive.buffer.bytes",
+        (0, 100_000_000),
+    ),
+    ClientKey(
+        "client.dns.lookup",
+        one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        Effect.METADATA,
+        "client.dns.lookup",
+    ),
+    ClientKey(
+        "metadata.max.age.ms", _long, Effect.METADATA, "metadata.max.age.ms", (1, 86_400_000)
+    ),
+    ClientKey(
+        "reconnect.backoff.ms", _long, Effect.METADATA, "reconnect.backoff.ms", (0, 3_600_000)
+    ),
+    ClientKey(
+        "reconnect.backoff.max.ms",
+        _long,
+        Effect.METADATA,
+        "reconnect.backoff.max.ms",
+        (0, 3_600_000),
+    ),
+    ClientKey("enable.metrics.push", boolean, Effect.METADATA, "enable.metrics.push"),
+    ClientKey("sasl.mechanism", optional_text, Effect.LOGIN, "sasl.mechanism"),
+    ClientKey(
+        "sasl.kerberos.service.name", optional_text, Effect.LOGIN, "sasl.kerberos.service.name"
+    ),
+    *_of(
+        Effect.LOGIN,
+        sasl_jaas_config=_jaas,
+        sasl_login_callback_handler_class=_java_class,
+        sasl_login_connect_timeout_ms=_int,
+        sasl_login_read_timeout_ms=_int,
+        sasl_login_refresh_window_factor=_fraction(0.5, 1.0),
+        sasl_oauthbearer_token_endpoint_url=optional_text,
+        sasl_oauthbearer_client_credentials_client_id=optional_text,
+        sasl_oauthbearer_client_credentials_client_secret=optional_text,
+        sasl_oauthbearer_scope=optional_text,
+        sasl_oauthbearer_header_urlencode=boolean,
+        sasl_oauthbearer_jwt_retriever_class=_java_class,
+    ),
+    *_of(
+        Effect.REFUSED,
+        sasl_client_callback_handler_class=_java_class,
+        sasl_login_class=_java_class,
+        security_providers=_java_class,
+        ssl_engine_factory_class=_java_class,
+    ),
+    *_of(
+        Effect.JAVA,
+        sasl_kerberos_kinit_cmd=optional_text,
+        sasl_kerberos_min_time_before_relogin=_any_long,
+        sasl_kerberos_ticket_renew_jitter=_fraction(0, 1),
+        sasl_kerberos_ticket_renew_window_factor=_fraction(0, 1),
+        sasl_login_refresh_buffer_seconds=whole_number(0, 3600),
+        sasl_login_refresh_min_period_seconds=whole_number(0, 900),
+        sasl_login_refresh_window_jitter=_fraction(0, 0.25),
+        sasl_login_retry_backoff_max_ms=_any_long,
+        sasl_login_retry_backoff_ms=_any_long,
+        sasl_oauthbearer_clock_skew_seconds=_any_int,
+        sasl_oauthbearer_expected_audience=optional_text,
+        sasl_oauthbearer_expected_issuer=optional_text,
+        sasl_oauthbearer_jwks_endpoint_refresh_ms=_any_long,
+        sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms=_any_long,
+        sasl_oauthbearer_jwks_endpoint_retry_backoff_ms=_any_long,
+        sasl_oauthbearer_jwks_endpoint_url=optional_text,
+        sasl_oauthbearer_jwt_validator_class=_java_class,
+        sasl_oauthbearer_scope_claim_name=optional_text,
+        sasl_oauthbearer_sub_claim_name=optional_text,
+        sasl_oauthbearer_assertion_algorithm=optional_text,
+        sasl_oauthbearer_assertion_claim_aud=optional_text,
+        sasl_oauthbearer_assertion_claim_exp_seconds=whole_number(0, 86_400),
+        sasl_oauthbearer_assertion_claim_iss=optional_text,
+        sasl_oauthbearer_assertion_claim_jti_include=boolean,
+        sasl_oauthbearer_assertion_claim_nbf_seconds=whole_number(0, 3600),
+        sasl_oauthbearer_assertion_claim_sub=optional_text,
+        sasl_oauthbearer_assertion_file=optional_text,
+        sasl_oauthbearer_assertion_private_key_file=optional_text,
+        sasl_oauthbearer_assertion_private_key_passphrase=optional_text,
+        sasl_oauthbearer_assertion_template_file=optional_text,
+        ssl_keymanager_algorithm=optional_text,
+        ssl_keystore_password=optional_text,
+        ssl_protocol=optional_text,
+        ssl_provider=optional_text,
+        ssl_secure_random_implementation=optional_text,
+        ssl_trustmanager_algorithm=optional_text,
+        ssl_truststore_password=optional_text,
+        socket_connection_setup_timeout_max_ms=_any_long,
+        metadata_max_idle_ms=whole_number(5000, _LONG),
+        metadata_recovery_rebootstrap_trigger_ms=_long,
+        metadata_recovery_strategy=one_of("REBOOTSTRAP", "NONE"),
+        metric_reporters=optional_text,
+        metrics_num_samples=_positive,
+        metrics_recording_level=one_of("INFO", "DEBUG", "TRACE"),
+        metrics_sample_window_ms=_long,
+        allow_auto_create_topics=boolean,
+        buffer_memory=_long,
+        check_crcs=boolean,
+        exclude_internal_topics=boolean,
+        fetch_min_bytes=_int,
+        heartbeat_interval_ms=_any_int,
+        max_block_ms=_long,
+        max_partition_fetch_bytes=_int,
+        max_poll_interval_ms=_positive,
+        max_poll_records=_positive,
+        max_request_size=_int,
+        session_timeout_ms=_any_int,
+        compression_type=one_of("none", "gzip", "snappy", "lz4", "zstd"),
+        compression_gzip_level=whole_number(-1, 9),
+        compression_lz4_level=whole_number(1, 17),
+        compression_zstd_level=whole_number(-131_072, 22),
+        batch_size=_int,
+        linger_ms=_long,
+        delivery_timeout_ms=_int,
+        retries=_int,
+        max_in_flight_requests_per_connection=_positive,
+    ),
+    *_of(
+        Effect.REPLACED,
+        acks=one_of("all", "-1", "0", "1"),
+        auto_commit_interval_ms=_int,
+        auto_include_jmx_reporter=boolean,
+        auto_offset_reset=optional_text,
+        bootstrap_controllers=optional_text,
+        config_providers=optional_text,
+        enable_auto_commit=boolean,
+        enable_idempotence=boolean,
+        group_id=optional_text,
+        group_instance_id=optional_text,
+        group_protocol=one_of("CONSUMER", "CLASSIC"),
+        group_remote_assignor=optional_text,
+        interceptor_classes=optional_text,
+        internal_leave_group_on_close=boolean,
+        internal_throw_on_fetch_stable_offset_unsupported=boolean,
+        isolation_level=one_of("read_committed", "read_uncommitted"),
+        key_deserializer=_java_class,
+        key_serializer=_java_class,
+        partition_assignment_strategy=optional_text,
+        partitioner_adaptive_partitioning_enable=boolean,
+        partitioner_availability_timeout_ms=_long,
+        partitioner_class=_java_class,
+        partitioner_ignore_keys=boolean,
+        share_acknowledgement_mode=one_of("implicit", "explicit"),
+        share_acquire_mode=one_of("batch_optimized", "record_limit"),
+        transaction_timeout_ms=_any_int,
+        transaction_two_phase_commit_enable=boolean,
+        transactional_id=optional_text,
+        value_deserializer=_java_class,
+        value_serializer=_java_class,
+    ),
+)
+CLIENT_KEYS: Final[Mapping[str, ClientKey]] = {key.name: key for key in _KEYS}
+"""The keys of Kafka's Java clients, by name."""
+
+
+def check_client_keys(properties: Mapping[str, str], where: str) -> None:
+    """Check the values of the keys that a Java client has.
+
+    Args:
+        properties: The keys after `upstream.`.
+        where: The file and `upstream.`, for errors; no error repeats a value.
+
+    Raises:
+        ConfigurationError: A value is wrong, or a key names a class that would have to run.
+    """
+    for name, value in properties.items():
+        key = CLIENT_KEYS.get(name)
+        if key is None:
+            continue
+        if key.effect is Effect.REFUSED and value.strip():
+            raise ConfigurationError(
+                f"{where}{name} must be left out: Penstock's clients are Python and C, and run no "
+                "Java class"
+            )
+        try:
+            key.read(value)
+        except ValueError as wanted:
+            raise ConfigurationError(f"{where}{name} must be {wanted}") from None

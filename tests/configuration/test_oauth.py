@@ -1,0 +1,66 @@
+"""Where the tokens of OAUTHBEARER come from."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.oauth import TOKEN_URL, read_oauth
+
+JAAS = {"sasl.jaas.config": 'x required clientId="me" clientSecret="s3" scope="a b";'}
+KIP_1139 = {
+    "sasl.oauthbearer.client.credentials.client.id": "me",
+    "sasl.oauthbearer.client.credentials.client.secret": "s3",
+    "sasl.oauthbearer.scope": "a b",
+}
+LIBRDKAFKA = {
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": "s3",
+    "sasl.oauthbearer.scope": "a b",
+    "sasl.oauthbearer.method": "oidc",
+}
+
+
+@pytest.mark.parametrize("given", [JAAS, KIP_1139, LIBRDKAFKA])
+def test_each_form_says_the_same(given):
+    found = read_oauth({TOKEN_URL: " https://a/b ", **given}, "")
+    assert found[:4] == ("https://a/b", "me", "s3", "a b")
+    assert (found.timeout_s, found.used_for, found.urlencoded) == (10.0, 0.8, False)
+    assert found.jaas() == {"clientId": "me", "clientSecret": "s3", "scope": "a b"}
+
+
+def test_what_belongs_to_the_endpoint_and_the_token():
+    text = 'x required extension_who="me" ssl.truststore.location="t.pem" unsecured="1";'
+    given = {
+        TOKEN_URL: "file:///t",
+        "sasl.jaas.config": text,
+        "sasl.oauthbearer.extensions": "who=else,where=here",
+        "sasl.login.connect.timeout.ms": "500",
+        "sasl.login.read.timeout.ms": "1500",
+        "sasl.login.refresh.window.factor": "0.5",
+        "sasl.oauthbearer.header.urlencode": "TRUE",
+    }
+    found = read_oauth(given, "")
+    assert found.extensions == {"who": "me", "where": "here"}
+    assert found.tls == {"ssl.truststore.location": "t.pem"}
+    assert (found.timeout_s, found.used_for, found.urlencoded) == (1.5, 0.5, True)
+
+
+def test_librdkafkas_authority_of_the_endpoint():
+    found = read_oauth({TOKEN_URL: "file:///t", "https.ca.location": "t.pem"}, "")
+    assert found.tls == {"ssl.truststore.location": "t.pem"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({}, r"needs upstream\.sasl\.oauthbearer\.token\.endpoint\.url"),
+        ({TOKEN_URL: "ftp://a/b", **JAAS}, "must begin with https:"),
+        ({TOKEN_URL: "https://a/b"}, "needs clientId and clientSecret"),
+        (
+            {TOKEN_URL: "file:///t", "sasl.oauthbearer.extensions": "who"},
+            "extensions must be name=value",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(properties, text):
+    with pytest.raises(ConfigurationError, match=text):
+        read_oauth(properties, "f: upstream.")
