@@ -127,6 +127,10 @@ def test_the_file_may_have_a_required_key_for_all(file):
 
 
 def test_what_is_not_named_is_a_warning(file):
+    more = {"policies.shor.type": "x.Y", "policies.shor.limit": "1"}  # as complete as any
+    assert load(file, LIMIT, more).warnings == (
+        "policies.shor.type: policies does not name shor: it is not used",
+    )
     warnings = load(
         file, LIMIT, {"policies.other.type": "x.Y", "policies.short.colour": "1"}
     ).warnings

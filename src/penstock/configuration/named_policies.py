@@ -151,7 +151,7 @@ def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
         if name in names:
             continue
         close = difflib.get_close_matches(name, names, n=1, cutoff=_CLOSE)
-        if close:
+        if close and f"{PREFIX}{name}.{TYPE}" not in keys.properties:
             raise keys.error(
                 key, f"is for {name}, which {NAMES} does not name; did you mean {close[0]}?"
             )
