@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +175,23 @@ def test_without_anything_named(environment, file):
 
     path.write_text("policies=")
     assert penstock(environment, "policies", path).returncode == 2
+
+
+def test_the_example(environment):
+    file = Path(__file__).parents[2] / "examples" / "named" / "gateway.properties"
+    checked = penstock(environment, "check", file)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert checked.stdout.endswith(
+        "topics orders-eu\n  1. interceptor masked (limits.Mask)\n  2. record  small (limits.Limit)\n"
+        "topics orders-*\n  1. record  large (limits.Limit)\ntopics *\n  no policy\nok\n"
+    )
+    value = '{"amount": 120, "card": "4000"}'
+    for topic, said in (
+        (
+            "orders-eu",
+            ["masked: replaced value", "small: refused with 87: amount must be a number up"],
+        ),
+        ("orders-us", ["large: accepted"]),
+    ):
+        judged = penstock(environment, "explain", file, "--topic", topic, "--value", value).stdout
+        assert [one for one in said if one not in judged] == []
