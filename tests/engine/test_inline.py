@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.configuration import load_configuration
+from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine import inline
 from penstock.engine.chain import Chain
+from penstock.engine.declared import classes_here
 from penstock.engine.inline import (
     BUDGET_S,
     MAX_RECORDS,
@@ -76,7 +77,7 @@ def configured(folder, **properties):
         **properties,
     }
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, POLICIES)
-    return load_configuration(file, ask=lambda *_: ()).policies
+    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
 
 
 def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):
@@ -253,3 +254,78 @@ def folder_of_judges(folder):
     policies = PolicyInstances(configuration, plan.names)
     topic = plan.for_topic("orders")
     return judge_of(configuration), Chain(topic, policies), topic
+
+
+class Rule:
+    """A policy of Penstock's own, made up: what `penstock.policies` may have more of."""
+
+    def configure(self, configs):
+        self.bad = configs["bad"].encode()
+        if not self.bad:
+            raise ValueError("bad must be something")
+
+    def is_bounded(self, text):
+        return text != "unbounded"
+
+    def all_fit(self, text, batch):
+        return self.bad not in list(batch.values)
+
+    def validate(self, topic, record):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def rule(monkeypatch):
+    monkeypatch.setattr("penstock.policies.Rule", Rule, raising=False)
+
+
+RULES = {
+    CLASS: "penstock.policies.JsonSchema",
+    "policies": "a,b,mine",
+    "policies.a.type": "penstock.policies.Rule",
+    "policies.a.bad": "a",
+    "policies.b.type": "penstock.policies.Rule",
+    "policies.b.bad": "b",
+    "policies.mine.type": "policies.Passes",
+    "topics.orders.penstock.policies": "a",
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "accepted"),
+    [("", False), ("a", True), ("b", False), ("a,b", False), ("a,mine", False)],
+)
+@pytest.mark.usefixtures("rule")
+def test_named_policies_of_our_own_are_run_inline(folder, names, accepted):
+    configuration = configured(folder, **{**RULES, "topics.orders.record.validation.policy": ""})
+    plan = Plan(configuration).for_topic("named", {"penstock.policies": names})
+    judge = judge_of(configuration)
+
+    data = encode_batch(values(b"b"))
+    if plan is not None:
+        accepts(judge, plan, data)  # whether it is bounded is found out beside
+        assert accepts(judge, plan, data) is accepted
+        assert judge.judges(plan) is ("mine" not in names)
+
+
+@pytest.mark.usefixtures("rule")
+def test_all_policies_of_a_topic_have_to_accept(folder):
+    configuration = configured(folder, **RULES)
+    plan = Plan(configuration).for_topic("orders")
+    assert plan.policies == ("penstock.policies.JsonSchema", "a")
+    judge = judge_of(configuration)
+
+    assert accepts(judge, plan, encode_batch(values(GOOD)))
+    assert not accepts(judge, plan, encode_batch(values(BAD)))
+    text = {"record.validation.policy": "unbounded.json"}
+    unbounded = Plan(configuration).for_topic("orders", text)
+    accepts(judge, unbounded, encode_batch(values(GOOD)))
+    assert not judge.judges(unbounded)
+
+
+@pytest.mark.usefixtures("rule")
+def test_one_that_cannot_be_configured_names_its_key(folder):
+    with pytest.raises(
+        ConfigurationError, match=r"policies\.a\.type: .*Rule: bad must be something"
+    ):
+        judge_of(configured(folder, **{**RULES, "policies.a.bad": ""}))

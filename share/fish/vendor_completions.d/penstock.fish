@@ -50,7 +50,7 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands init dev gateway check top explain audit split redact redrive
+set -g _shtab_penstock_commands init dev gateway check policies top explain audit split redact redrive
 set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
@@ -78,6 +78,10 @@ complete -c penstock -n '_shtab_penstock_using check' -l max-records -x -d 'with
 complete -c penstock -n '_shtab_penstock_using check' -l fail-over -x -d 'with --since: exit 1 when a larger share of a topic'"'"'s records than this would be refused: 0.05 or 5%'
 complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration, a .properties file'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a policies -d 'List the policies that can be named, with their keys.'
+complete -c penstock -n '_shtab_penstock_using policies' -s h -l help -d 'show this help message and exit'
+complete -c penstock -n '_shtab_penstock_using policies' -l json -d 'print them as JSON'
+complete -c penstock -n '_shtab_penstock_using policies; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a configuration, whose policies are listed as well'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a top -d 'Show a running gateway'"'"'s figures, live, in a terminal.'
 complete -c penstock -n '_shtab_penstock_using top' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using top' -l once -d 'print the figures once, and end'

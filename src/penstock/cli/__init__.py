@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
+    "policies": "List the policies that can be named, with their keys.",
     "top": "Show a running gateway's figures, live, in a terminal.",
     "explain": "Judge single records, and say what each policy decided and what it saw.",
     "audit": "Judge what is stored, and report what the policies would refuse.",

@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--key and --header belong to --value")
     plan = Plan(configuration.policies)
     policies = PolicyInstances(configuration.policies, plan.names)
+    plan.set_interceptor_patterns(policies.patterns)
     short = postponed = False
     try:
         for place, given in _records(options, configuration):

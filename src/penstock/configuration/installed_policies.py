@@ -6,6 +6,7 @@ An installed one is an entry point of the group `penstock.policies`; nothing is 
 from __future__ import annotations
 
 import difflib
+import importlib
 from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
@@ -26,10 +27,8 @@ class Installed(NamedTuple):
 
 def own_policies() -> dict[str, str]:
     """Return the classes of the ready-made policies that can have a name, by short name."""
-    import penstock.policies  # noqa: PLC0415 - its libraries are not needed without a name
-
     found = {}
-    for name in penstock.policies.__all__:
+    for name in importlib.import_module(GROUP).__all__:  # imported where there is a name
         class_name = f"{GROUP}.{name}"
         try:
             class_of_own(class_name)

@@ -143,13 +143,15 @@ def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
     """Warn of keys for policies that `policies` does not name; refuse names that look misspelt."""
     warnings: dict[str, str] = {}
     for key in keys.properties:
-        name, dot, rest = key.removeprefix(PREFIX).partition(".")
-        if not key.startswith(PREFIX) or name in names:
+        name, _, rest = key.removeprefix(PREFIX).partition(".")
+        if not key.startswith(PREFIX):
+            continue
+        if not (name and rest):
+            raise keys.error(key, f"must be {PREFIX}<name>.<key>")
+        if name in names:
             continue
         close = difflib.get_close_matches(name, names, n=1, cutoff=_CLOSE)
-        if not dot or not rest:
-            raise keys.error(key, f"must be {PREFIX}<name>.<key>")
-        if close and close[0] != name:
+        if close and f"{PREFIX}{name}.{TYPE}" not in keys.properties:
             raise keys.error(
                 key, f"is for {name}, which {NAMES} does not name; did you mean {close[0]}?"
             )

@@ -34,6 +34,7 @@ class Evaluator:
         self._plan = plan
         self._topics = Plan(plan.policies)
         self._policies = PolicyInstances(plan.policies, self._topics.names)
+        self._topics.set_interceptor_patterns(self._policies.patterns)
         self._chains: dict[str, Chain | Verdict] = {}
 
     def judge_records(

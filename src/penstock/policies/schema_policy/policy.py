@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
 from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
+from penstock.policies.schema_policy.registry.settings import SECRETS
+from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import (
+    FILE_KEYS,
     KEY_VALIDATION,
     TOPIC_CONFIGS,
     VALUE_VALIDATION,
@@ -27,6 +31,7 @@ from penstock.policies.schema_policy.settings import (
 )
 from penstock.policy import (
     ALL,
+    ConfigKey,
     InvalidRecordException,
     RecordIntrospectionHints,
     UndecidableException,
@@ -67,6 +72,10 @@ class SchemaPolicy(Policy):
     """Refuses records whose key or value is not what its schema says."""
 
     topic_configs: ClassVar[Sequence[TopicConfig]] = TOPIC_CONFIGS
+    config_keys: ClassVar[Sequence[ConfigKey]] = tuple(
+        ConfigKey(name, "PASSWORD" if name in SECRETS else "STRING", default or None, meaning)
+        for name, (default, meaning) in {**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}.items()
+    )
 
     def __init__(self) -> None:
         self._folder = Path()

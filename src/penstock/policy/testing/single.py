@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -10,17 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.configuration.declared_keys import as_configs, rows_of
-from penstock.engine.batch_methods import takes_context
+from penstock.configuration.interfaces import interface_of
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, TopicPlan
-from penstock.policy import (
-    BrokerRecordValidator,
-    ProduceRequestInterceptor,
-    RecordsPolicy,
-    RecordValidationPolicy,
-)
 from penstock.policy.testing.comparison import compare
 
 if TYPE_CHECKING:
@@ -161,33 +154,7 @@ def _name_of(policy: Any) -> str:
 def _key_of(policy: Any) -> str:
     """Return the key of a policy's interface, by its base class or by its methods."""
     cls = policy if isinstance(policy, type) else type(policy)
-    for base, key in (
-        (ProduceRequestInterceptor, INTERCEPTORS),
-        (BrokerRecordValidator, VALIDATORS),
-        (RecordsPolicy, RECORDS),
-        (RecordValidationPolicy, VALIDATION),
-    ):
-        if issubclass(cls, base):
-            return key
-    for method, key in (
-        ("process_record", INTERCEPTORS),
-        ("process_batch", INTERCEPTORS),
-        ("validate_record", VALIDATORS),
-    ):
-        if callable(getattr(cls, method, None)):
-            return key
-    validate = getattr(cls, "validate", None)
-    if not callable(validate):
-        if callable(getattr(cls, "validate_batch", None)):
-            raise TypeError(
-                f"{cls.__name__} has only validate_batch(), which two interfaces have: derive "
-                "from BrokerRecordValidator or RecordValidationPolicy"
-            )
-        raise TypeError(
-            f"{cls.__name__} has no validate(), validate_record() or process_record(): "
-            "see the interfaces of penstock.policy"
-        )
-    parameters = len(inspect.signature(validate).parameters) - takes_context(validate)
-    if not isinstance(inspect.getattr_static(cls, "validate"), (staticmethod, classmethod)):
-        parameters -= len(("self",))
-    return RECORDS if parameters == len(("topic", "partition", "records")) else VALIDATION
+    try:
+        return interface_of(cls)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__} {error}") from None

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from penstock.policies.schema_policy.registry.contexts import DEFAULT_CONTEXT, context_of_url
-from penstock.policies.schema_policy.registry.tls import TLS_KEYS, client_context
+from penstock.policies.schema_policy.registry.tls import (
+    KEY_PASSWORD,
+    TLS_KEYS,
+    client_context,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -77,6 +81,8 @@ KEYS: Final = {
     **TLS_KEYS,
 }
 """The keys, with their defaults and meanings for the configuration reference."""
+SECRETS: Final = frozenset({USER_INFO, TOKEN, CLIENT_SECRET, KEY_PASSWORD})
+"""Those whose values are not shown."""
 _MOST_URLS: Final = 10
 _LONGEST_TIMEOUT: Final = 600_000
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")

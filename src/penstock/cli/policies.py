@@ -1,0 +1,184 @@
+"""List the policies that can be named, with their keys.
+
+The ready-made ones, those that are installed (entry points of the group `penstock.policies`), and
+with FILE those that it names. Classes of users are imported in processes of their own; nothing is
+contacted.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.cli.failures import ExitCode
+from penstock.cli.printable import printable
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.installed_policies import GROUP, installed_policies, own_policies
+from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
+from penstock.configuration.policy_classes import PolicyClass, class_of_own, classes_of_user
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+_INTERFACES: Final = {
+    INTERCEPTORS: "KIP-905, interceptor",
+    RECORDS: "KIP-686, batches",
+    VALIDATORS: "KIP-729, records",
+    VALIDATION: "KIP-940, records",
+}
+_WIDTH: Final = 100
+
+
+class Listed(NamedTuple):
+    """A policy of the list.
+
+    Attributes:
+        name: Its name in FILE, or its short name.
+        class_name: Its class.
+        origin: `built-in`, `installed` or `file`.
+        found: What its class says; None where it cannot be used.
+        distribution: The package that it is installed with; empty otherwise.
+        given: The keys that FILE has for it.
+        mode: Its mode in FILE.
+        error: Why it cannot be used.
+    """
+
+    name: str
+    class_name: str
+    origin: str
+    found: PolicyClass | None
+    distribution: str = ""
+    given: Sequence[str] = ()
+    mode: str | None = None
+    error: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a configuration, whose policies are listed as well"
+    )
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    listed = [*_built_in(), *_installed(), *(_of_file(options.file) if options.file else ())]
+    if options.json:
+        print(json.dumps({"policies": [as_json(one) for one in listed]}, indent=1))
+        return ExitCode.DONE
+    headings = {
+        "built-in": "built-in",
+        "installed": f"installed (entry point group {GROUP})",
+        "file": f"of {options.file}",
+    }
+    for origin, heading in headings.items():
+        some = [one for one in listed if one.origin == origin]
+        if origin == "file" and options.file is None:
+            continue
+        print(heading)
+        for one in some:
+            print("\n".join(printable(line) for line in lines(one)))
+        if not some:
+            print("  none")
+    return ExitCode.DONE
+
+
+def _built_in() -> Iterator[Listed]:
+    for name, class_name in sorted(own_policies().items()):
+        yield Listed(name, class_name, "built-in", class_of_own(class_name))
+
+
+def _installed() -> Iterator[Listed]:
+    for name, class_name, distribution in installed_policies():
+        key = f"{name} of {distribution}"
+        try:
+            found = classes_of_user({key: class_name}, Path(GROUP))[key]
+        except ConfigurationError as error:
+            why = str(error)
+            yield Listed(name, class_name, "installed", None, distribution, error=why)
+        else:
+            yield Listed(name, class_name, "installed", found, distribution)
+
+
+def _of_file(file: str) -> Iterator[Listed]:
+    configuration = load_configuration(file)
+    others = {
+        f"policies.{one.name}.type": one.class_name
+        for one in configuration.named_policies
+        if class_of_own(one.class_name) is None
+    }
+    looked_at = classes_of_user(others, configuration.path) if others else {}
+    for one in configuration.named_policies:
+        found = class_of_own(one.class_name) or looked_at[f"policies.{one.name}.type"]
+        given = sorted(one.configs)
+        yield Listed(one.name, one.class_name, "file", found, given=given, mode=one.mode)
+
+
+def lines(one: Listed) -> Iterator[str]:
+    """Yield lines for people. Values that FILE has are not shown: they may be secrets."""
+    of = f", {one.distribution}" if one.distribution else ""
+    if one.found is None:
+        yield f"  {one.name}  {one.class_name}{of}"
+        yield f"    cannot be used: {one.error}"
+        return
+    yield f"  {one.name}  {one.class_name}  ({_INTERFACES[one.found.interface]}{of})"
+    yield from _wrapped(one.found.documentation, 4)
+    for name, about in _keys(one.found):
+        is_set = "; set in the file" if name in one.given else ""
+        yield f"    {name}  {about['type']}, {_default(about)}{is_set}"
+        values = f" One of {', '.join(about['valid_values'])}." if about["valid_values"] else ""
+        yield from _wrapped(about["documentation"] + values, 6)
+    known = {name for name, _ in _keys(one.found)}
+    yield from (f"    {key}  set in the file" for key in one.given if key not in known)
+    if one.mode is not None:
+        yield f"    mode={one.mode}"
+
+
+def _default(about: dict[str, Any]) -> str:
+    if about["required"]:
+        return "required"
+    return "no default" if about["default"] is None else f"default {about['default'] or 'empty'}"
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(text, _WIDTH, initial_indent=space, subsequent_indent=space)
+
+
+def as_json(one: Listed) -> dict[str, Any]:
+    """Return it for programs."""
+    found = one.found
+    return {
+        "name": one.name,
+        "class": one.class_name,
+        "origin": one.origin,
+        "distribution": one.distribution or None,
+        "interface": found.interface if found is not None else None,
+        "documentation": found.documentation if found is not None else "",
+        "keys": [{"name": n, **about} for n, about in _keys(found)] if found is not None else [],
+        "set": list(one.given),
+        "mode": one.mode,
+        "error": one.error or None,
+    }
+
+
+def _keys(found: PolicyClass) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys that a class declares; those of topics are, of a named policy, its own."""
+    for key in found.config_keys:
+        about = key._asdict()
+        yield about.pop("name"), {**about, "valid_values": list(key.valid_values)}
+    for config in found.topic_configs:
+        yield (
+            config.name,
+            {
+                "type": config.type,
+                "default": config.default,
+                "documentation": config.documentation,
+                "valid_values": list(config.valid_values),
+                "required": False,
+            },
+        )

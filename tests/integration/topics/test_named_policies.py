@@ -1,0 +1,229 @@
+"""Named policies at a gateway: topics that name them, through admin tools and across reloads."""
+
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.static.primitive import i8
+
+from penstock.local import LocalKafka, free_ports
+from penstock.local.tools import run_tool
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.metrics import scrape
+from tests.topic_configs.admin_requests import TopicClient, creation
+
+KEY = "penstock.policies"
+POLICIES = """
+from penstock.policy import *
+
+class Without(RecordValidationPolicy):
+    def configure(self, configs):
+        self.bad = configs["bad"].encode()
+    def validate(self, topic, record):
+        if self.bad in (record.value or b""):
+            raise InvalidRecordException(f"it has {self.bad.decode()}")
+
+class Batches(RecordsPolicy):
+    def configure(self, configs):
+        self.most = int(configs["most"])
+    def validate(self, topic, partition, records):
+        if len(list(records)) > self.most:
+            raise PolicyViolationException(f"more than {self.most}")
+
+class Mark(ProduceRequestInterceptor):
+    def configure(self, configs):
+        self.mark = configs["mark"].encode()
+    def interceptor_topic_pattern(self):
+        return "^named-"
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value + self.mark)
+"""
+NAMED = {
+    "policies": "no-a,no-b,small,mark",
+    "policies.no-a.type": "policies.Without",
+    "policies.no-a.bad": "a",
+    "policies.no-b.type": "policies.Without",
+    "policies.no-b.bad": "b",
+    "policies.small.type": "policies.Batches",
+    "policies.small.most": "2",
+    "policies.mark.type": "policies.Mark",
+    "policies.mark.mark": "b",
+    "topics.named-*.penstock.policies": "no-a",
+}
+INVALID_CONFIG, POLICY_VIOLATION, INVALID_RECORD = 40, 44, 87
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture(scope="module")
+def metrics_port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="module")
+def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory, metrics_port: int) -> Path:
+    return write_configuration(
+        tmp_path_factory.mktemp("named"),
+        kafka.bootstrap_servers,
+        free_ports(6)[0],
+        {
+            **NAMED,
+            "policy.workers": 1,
+            "topic.settings.topic": "__settings_with_named_policies",
+            "metrics.listener": f"127.0.0.1:{metrics_port}",
+        },
+        POLICIES,
+    )
+
+
+@pytest.fixture(scope="module")
+def judging(file: Path) -> Iterator[RunningGateway]:
+    running = RunningGateway(file)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
+    with TopicClient(judging.broker_address()) as client:
+        yield client
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"named-{uuid.uuid4().hex[:8]}"
+
+
+def alter(client: TopicClient, topic: str, operation: int, value: str | None, key: str = KEY):
+    """Alter the key in one way; return the error code and the message."""
+    change = AlterableConfig(name=key, config_operation=i8(operation), value=value)
+    asked = AlterConfigsResource(resource_type=i8(2), resource_name=topic, configs=(change,))
+    request = IncrementalAlterConfigsRequest(resources=(asked,), validate_only=False)
+    (result,) = client.call(request).responses
+    return result.error_code, result.error_message
+
+
+def test_the_files_default_holds(topic_client, topic):
+    topic_client.create(topic, {})
+
+    refused = topic_client.produce(topic, b"1", b"a")
+    assert refused.error_code == INVALID_RECORD
+    assert [one.batch_index_error_message for one in refused.record_errors] == ["it has a"]
+    assert topic_client.produce(topic, b"b").error_code == 0
+
+
+def test_a_topic_is_created_with_some_and_judged_in_order(topic_client, topic):
+    topic_client.create(topic, {KEY: "no-b , no-a,small"})
+
+    assert topic_client.own_settings(topic) == {KEY: "no-b,no-a,small"}
+    refused = topic_client.produce(topic, b"ab", b"a", b"b")
+    messages = [one.batch_index_error_message for one in refused.record_errors]
+    assert messages == ["it has b", "it has a", "it has b"]
+    assert topic_client.produce(topic, b"1", b"2", b"3").error_code == POLICY_VIOLATION
+    assert topic_client.produce(topic, b"1", b"2").error_code == 0
+
+
+def test_interceptors_come_first(topic_client, topic):
+    topic_client.create(topic, {KEY: "no-b,mark"})
+
+    refused = topic_client.produce(topic, b"1")
+    assert [one.batch_index_error_message for one in refused.record_errors] == ["it has b"]
+    assert alter(topic_client, topic, SET, "no-a,mark") == (0, None)
+    assert topic_client.produce(topic, b"1").error_code == 0
+
+
+def test_an_unknown_name_is_an_invalid_config(topic_client, topic):
+    (result,) = topic_client.call(creation(topic, {KEY: "no-c"})).topics
+    assert result.error_code == INVALID_CONFIG
+    assert result.error_message == (
+        f"Invalid value no-c for configuration {KEY}: there is no policy no-c; there are no-a, "
+        "no-b, small, mark; did you mean no-b?"
+    )
+    topic_client.create(topic, {})
+    for value in ("no-a,gone", "no-a,no-a", "no a"):
+        code, message = alter(topic_client, topic, SET, value)
+        assert (code, value in message) == (INVALID_CONFIG, True)
+    assert topic_client.own_settings(topic) == {}
+
+
+def test_a_list_is_appended_to_and_subtracted_from(topic_client, topic):
+    topic_client.create(topic, {})
+
+    # To what holds for the topic, which is the file's default.
+    assert alter(topic_client, topic, APPEND, "no-b,no-a") == (0, None)
+    assert topic_client.own_settings(topic) == {KEY: "no-a,no-b"}
+    assert alter(topic_client, topic, APPEND, "gone")[0] == INVALID_CONFIG
+    assert alter(topic_client, topic, SUBTRACT, "no-a") == (0, None)
+    assert topic_client.own_settings(topic) == {KEY: "no-b"}
+    assert alter(topic_client, topic, SUBTRACT, "no-b") == (0, None)
+    assert topic_client.own_settings(topic) == {KEY: ""}
+    assert topic_client.produce(topic, b"ab").error_code == 0
+    assert alter(topic_client, topic, DELETE, None) == (0, None)
+    assert topic_client.own_settings(topic) == {}
+    code, message = alter(topic_client, topic, APPEND, "observe", "penstock.mode")
+    assert (code, message) == (
+        INVALID_CONFIG, "Can't APPEND to key penstock.mode because its type is not LIST.",
+    )  # fmt: skip
+
+
+def test_admin_tools_set_and_show_it(judging, topic_client, topic):
+    topic_client.create(topic, {})
+    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
+    of_topic += ("--entity-name", topic)
+
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", f"{KEY}=[no-b,small]")
+    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    assert done.returncode == 0, done.stderr
+    assert f"{KEY}=no-b,small sensitive=false" in shown.stdout
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": judging.address})
+    entry = admin.describe_configs([resource])[resource].result(60)[KEY]
+    assert (entry.value, entry.is_default) == ("no-b,small", False)
+
+
+def test_a_reload_takes_and_gives_policies(judging, topic_client, topic, file):
+    topic_client.create(topic, {KEY: "no-a,no-b"})
+    before = file.read_text()
+
+    def code(*values: bytes) -> int:
+        return topic_client.produce(topic, *values).error_code
+
+    try:
+        without = before.replace("policies=no-a,no-b,", "policies=no-a,")
+        file.write_text(without)
+        judging.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: code(b"good") != 0, what="the policies without no-b")
+        refused = topic_client.produce(topic, b"good")
+        assert "cannot be asked: penstock.policies: there is no policy no-b" in (
+            refused.error_message
+        )
+        assert alter(topic_client, topic, SUBTRACT, "no-b") == (0, None)
+        wait_until(lambda: code(b"good") == 0, what="the topic's own setting")
+
+        changed = before.replace("policies.no-a.bad=a", "policies.no-a.bad=x")
+        file.write_text(changed)
+        judging.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: code(b"x") == INVALID_RECORD, what="the other settings of no-a")
+        assert code(b"a") == 0
+    finally:
+        file.write_text(before)
+        judging.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: code(b"a") == INVALID_RECORD, what="the old settings")
+
+
+def test_metrics_have_the_names(metrics_port, topic_client, topic):
+    topic_client.create(topic, {KEY: "no-a,no-b"})
+    topic_client.produce(topic, b"1", b"2")
+    topic_client.produce(topic, b"b")
+
+    counted = scrape(metrics_port)
+    both = counted("penstock_records_total", topic=topic, policy="no-a, no-b", outcome="accepted")
+    one = counted("penstock_records_total", topic=topic, policy="no-b", outcome="refused")
+    assert (both, one) == (2, 1)
