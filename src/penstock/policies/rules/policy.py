@@ -105,9 +105,9 @@ class Rules(Policy):
             return ()
         return list(self._refused(batch, shared))
 
-    def is_bounded(self, text: str) -> bool:
+    def is_bounded(self, text: str, topic: str = "") -> bool:
         """Return whether every rule is judged natively, as a JSON Schema."""
-        del text
+        del text, topic
         fast = self._by_schema
         return (
             fast is not None
@@ -116,9 +116,9 @@ class Rules(Policy):
             and fast.check.is_bounded
         )
 
-    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
         """Return whether every record is accepted; False where that takes long to find out."""
-        del text
+        del text, topic
         values = tuple(batch.values)
         return (
             self._by_schema is not None
