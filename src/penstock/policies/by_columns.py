@@ -31,22 +31,20 @@ class RecordColumns(Protocol):
 class BoundedPolicy(Protocol):
     """A policy that may be able to accept small batches in the gateway's own process."""
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
 
         Args:
             text: The topic's `record.validation.policy`.
-            topic: The topic's name.
         """
         ...
 
-    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record is accepted; False as well where that takes long to find out.
 
         Args:
             text: The topic's `record.validation.policy`.
             batch: The records.
-            topic: The topic's name.
         """
         ...
 
@@ -73,14 +71,14 @@ class ByColumns(Policy):
         del topic
         return self.refused(batch)
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return that `all_fit` takes no longer than to look at each byte."""
-        del text, topic
+        del text
         return True
 
-    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record is accepted."""
-        del text, topic
+        del text
         return next(iter(self.refused(batch)), None) is None
 
 

@@ -102,14 +102,14 @@ class Required(ByColumns):
             }
         yield from sorted(found.items())
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return whether values are judged natively."""
-        del text, topic
+        del text
         return self._check.is_bounded
 
-    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record has all fields; False where that takes long to find out."""
-        del text, topic
+        del text
         values = tuple(batch.values)
         return (self._null_values or None not in values) and self._check.all_fit(values)
 

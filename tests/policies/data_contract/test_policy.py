@@ -256,11 +256,13 @@ def test_only_what_native_judges_is_bounded(written):
     policy = loaded("inventory.odcs.yaml")
     from penstock.native import find_native
 
-    assert policy.is_bounded("", "t") == (find_native()[0] is not None)
-    assert policy.all_fit("", Batch, "t")
+    assert policy.is_bounded("") == (find_native()[0] is not None)
+    assert policy.all_fit("", Batch)
     Batch.values = (b'{"available":"x"}',)
-    assert not policy.all_fit("", Batch, "t")
-    assert not loaded("orders.odcs.yaml").is_bounded("", "x")
+    assert not policy.all_fit("", Batch)
+    assert not loaded("orders.odcs.yaml").is_bounded("")
+    named = loaded("orders.odcs.yaml", object="orders")
+    assert named.is_bounded("") == policy.is_bounded("")
     mail = {"name": "a", "logicalType": "string", "logicalTypeOptions": {"format": "email"}}
     policy.configure({"contract": str(written([mail]))})
-    assert not policy.is_bounded("", "t")
+    assert not policy.is_bounded("")

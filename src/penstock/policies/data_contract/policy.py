@@ -162,16 +162,16 @@ class DataContract(Policy):
         """Return the position and the text of each record that `validate` would refuse."""
         return self._refused(topic, batch.values)
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
-        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given."""
+    def is_bounded(self, text: str) -> bool:
+        """Return whether one object is meant for all topics, and is judged natively."""
         del text
-        name = self._name(topic)
+        name = self._name("")
         return name is not None and self._of_object(name).check.is_bounded
 
-    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record is accepted; False where that takes long to find out."""
         del text
-        name = self._name(topic)
+        name = self._name("")
         values = tuple(batch.values)
         return (
             name is not None

@@ -116,7 +116,7 @@ class JsonSchema(Policy):
         """
         self._of(text)
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
 
         It does where `native/` judges, no `format` is judged and no pattern has look-around. A
@@ -124,27 +124,23 @@ class JsonSchema(Policy):
 
         Args:
             text: The topic's `record.validation.policy`.
-            topic: Its name, which does not count.
         """
-        del topic
         try:
             checks = self._of(text)
         except ValueError:
             return False
         return all(check is None or check.is_bounded for check in checks)
 
-    def all_fit(self, text: str, batch: Columns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: Columns) -> bool:
         """Return whether every record is accepted; False as well where that takes long to find out.
 
         Args:
             text: The topic's `record.validation.policy`.
             batch: The records.
-            topic: The topic's name, which does not count.
 
         Raises:
             ValueError: A schema is missing or cannot be used.
         """
-        del topic
         return all(
             (null or None not in column) and check.all_fit(column)
             for check, column, _, null in self._columns(text, batch)

@@ -105,9 +105,9 @@ class Rules(Policy):
             return ()
         return list(self._refused(batch, shared))
 
-    def is_bounded(self, text: str, topic: str = "") -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return whether every rule is judged natively, as a JSON Schema."""
-        del text, topic
+        del text
         fast = self._by_schema
         return (
             fast is not None
@@ -116,9 +116,9 @@ class Rules(Policy):
             and fast.check.is_bounded
         )
 
-    def all_fit(self, text: str, batch: RecordColumns, topic: str = "") -> bool:
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record is accepted; False where that takes long to find out."""
-        del text, topic
+        del text
         values = tuple(batch.values)
         return (
             self._by_schema is not None
