@@ -50,8 +50,8 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands init dev gateway check policies top explain audit split redact redrive
-set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
+set -g _shtab_penstock_commands init dev gateway check policies top explain suggest audit split redact redrive
+set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
 complete -c penstock -f
@@ -98,6 +98,17 @@ complete -c penstock -n '_shtab_penstock_using explain' -l header -x -d 'with --
 complete -c penstock -n '_shtab_penstock_using explain' -l bootstrap-server -x -d 'with --offset: the cluster'
 complete -c penstock -n '_shtab_penstock_using explain' -l show-payloads -d 'show keys, values and headers'
 complete -c penstock -n '_shtab_penstock_using explain; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a suggest -d 'Propose policies for a topic from a sample of its records; nothing is switched on.'
+complete -c penstock -n '_shtab_penstock_using suggest' -s h -l help -d 'show this help message and exit'
+complete -c penstock -n '_shtab_penstock_using suggest' -l topic -x -d 'the topic, one'
+complete -c penstock -n '_shtab_penstock_using suggest' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
+complete -c penstock -n '_shtab_penstock_using suggest' -l input -xka "(__fish_complete_path (commandline -ct))" -d 'records, one a line, as for explain, in place of the topic'"'"'s'
+complete -c penstock -n '_shtab_penstock_using suggest' -l from -x -d 'earliest, latest, an ISO time, or PARTITION:OFFSET,...'
+complete -c penstock -n '_shtab_penstock_using suggest' -l to -x -d 'earliest, latest, an ISO time, or PARTITION:OFFSET,...'
+complete -c penstock -n '_shtab_penstock_using suggest' -l limit -x -d 'how many records are read at most; of more, pieces from all of that time (default 10,000)'
+complete -c penstock -n '_shtab_penstock_using suggest' -l tolerance -x -d 'the share of records that may be taken for mistakes: 0.01 or 1% (the default)'
+complete -c penstock -n '_shtab_penstock_using suggest' -l output -xka "(__fish_complete_directories)" -d 'write suggested.properties and the JSON Schema there; no file is replaced'
+complete -c penstock -n '_shtab_penstock_using suggest; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a audit -d 'Judge what is stored, and report what the policies would refuse.'
 complete -c penstock -n '_shtab_penstock_using audit' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using audit' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "policies": "List the policies that can be named, with their keys.",
     "top": "Show a running gateway's figures, live, in a terminal.",
     "explain": "Judge single records, and say what each policy decided and what it saw.",
+    "suggest": "Propose a JSON Schema and rules from a sample of stored records.",
     "audit": "Judge what is stored, and report what the policies would refuse.",
     "split": "Move records that the policies refuse aside, as dead letters.",
     "redact": "Rewrite stored records by the file's interceptors (KIP-905).",

@@ -7,14 +7,12 @@ objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.configuration import Configuration
-
-_FIELDS = {"key", "value", "key_base64", "value_base64", "headers", "timestamp", "partition",
-           "topic", "offset"}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +86,7 @@ def _records(
         record = Record(-1, key, options.value.encode(), tuple(headers))
         yield "--value", LocatedRecord(0, NO_ID, record)
     elif options.input:
-        yield from _from_file(Path(options.input))
+        yield from records_in_file(Path(options.input))
     else:
         yield _from_cluster(options, configuration)
 
@@ -101,52 +96,6 @@ def _inline_header(text: str) -> Header:
     if not separator:
         raise ConfigurationError(f"--header {text}: must be KEY=VALUE")
     return Header(key, value.encode())
-
-
-def _from_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield f"{path}:{number}", _from_line(line, f"{path}:{number}")
-    except OSError as error:
-        raise ConfigurationError(f"--input {path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"--input {path}: is not a text in UTF-8") from None
-
-
-def _from_line(line: str, where: str) -> LocatedRecord:
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        raise ConfigurationError(f"{where}: is not JSON") from None
-    if not isinstance(fields, dict) or set(fields) - _FIELDS:
-        raise ConfigurationError(f"{where}: must be an object with some of {sorted(_FIELDS)}")
-    try:
-        headers = tuple(
-            Header(str(one["key"]), _content(one, "value")) for one in fields.get("headers") or ()
-        )
-        record = Record(
-            int(fields.get("timestamp", -1)),
-            _content(fields, "key"),
-            _content(fields, "value"),
-            headers,
-        )
-        return LocatedRecord(int(fields.get("partition", 0)), NO_ID, record)
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from None
-
-
-def _content(fields: dict[str, Any], name: str) -> bytes | None:
-    encoded = fields.get(f"{name}_base64")
-    if encoded is not None:
-        return base64.b64decode(encoded, validate=True)
-    content = fields.get(name)
-    if content is None:
-        return None
-    if isinstance(content, str):
-        return content.encode()
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _from_cluster(

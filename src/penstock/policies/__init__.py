@@ -16,6 +16,7 @@ module beside the configuration file, and name that class there.
         key_from = "file:/run/secrets/hash-key"
 """
 
+from penstock.policies.data_contract.policy import DataContract
 from penstock.policies.drop import DropRecords
 from penstock.policies.header_required import HeaderRequired
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
@@ -30,6 +31,7 @@ from penstock.policies.topic_rules import ConfigRules, TopicRules
 
 __all__ = [
     "ConfigRules",
+    "DataContract",
     "DropRecords",
     "HashJsonFields",
     "HeaderRequired",

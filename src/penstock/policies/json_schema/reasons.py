@@ -77,7 +77,8 @@ class _Written:
         return sorted(self._value) if isinstance(self._value, list) else [self._value]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return what a schema says as it is shown: as JSON, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
@@ -101,9 +102,9 @@ FLAWS: Final = {
 """What is said of a text that no schema has been asked about, or not to the end."""
 _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "type": lambda kind: f"must be of type {' or '.join(kind.types)}",
-    "required": lambda kind: f"lacks the property {_shown(kind.property)}",
-    "enum": lambda kind: f"must be one of {_shown(kind.options)}",
-    "const": lambda kind: f"must be {_shown(kind.expected_value)}",
+    "required": lambda kind: f"lacks the property {shown(kind.property)}",
+    "enum": lambda kind: f"must be one of {shown(kind.options)}",
+    "const": lambda kind: f"must be {shown(kind.expected_value)}",
     "minimum": _limit("must be at least"),
     "maximum": _limit("must be at most"),
     "exclusiveMinimum": _limit("must be greater than"),
@@ -117,9 +118,9 @@ _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "maxProperties": _limit("has more properties than"),
     # Where a pattern with look-around was given up, the kind of the error has no pattern.
     "pattern": lambda kind: (
-        f"must match {_shown(kind.pattern)}" if hasattr(kind, "pattern") else FLAWS["tooMuch"]
+        f"must match {shown(kind.pattern)}" if hasattr(kind, "pattern") else FLAWS["tooMuch"]
     ),
-    "format": lambda kind: f"must be of format {_shown(kind.format)}",
+    "format": lambda kind: f"must be of format {shown(kind.format)}",
     "uniqueItems": lambda _: "has the same item twice",
     "additionalProperties": lambda _: "has a property that the schema does not allow",
     "unevaluatedProperties": lambda _: "has a property that the schema does not allow",
@@ -127,8 +128,8 @@ _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "unevaluatedItems": lambda _: "has more items than the schema allows",
     "propertyNames": lambda _: "has a property with a name that the schema does not allow",
     "contains": lambda _: "does not have the items that contains asks for",
-    "contentEncoding": lambda kind: f"must be encoded in {_shown(kind.content_encoding)}",
-    "contentMediaType": lambda kind: f"must be of media type {_shown(kind.content_media_type)}",
+    "contentEncoding": lambda kind: f"must be encoded in {shown(kind.content_encoding)}",
+    "contentMediaType": lambda kind: f"must be of media type {shown(kind.content_media_type)}",
     "anyOf": lambda _: "fits no schema of anyOf",
     "oneOf": lambda _: "does not fit exactly one schema of oneOf",
     "not": lambda _: "fits the schema of not",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.policies.json_schema.made import compile_made
-from penstock.policies.rules.schemas import schema_of
+from penstock.policies.rules.schemas import all_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +34,19 @@ class BySchema(NamedTuple):
     def not_known(self, values: Sequence[bytes | None]) -> set[int]:
         """Return the positions of values for which the conditions have to be asked."""
         found = {position for position, _ in self.check.refused(values)}
-        for position, value in enumerate(values):
-            if value is not None and len(value) > self.longest:
-                found.add(position)
+        if self._longest_of(values) > self.longest:
+            for position, value in enumerate(values):
+                if value is not None and len(value) > self.longest:
+                    found.add(position)
         return found
 
     def all_fit(self, values: Sequence[bytes | None]) -> bool:
         """Return whether all conditions are known to be true for all values."""
-        return all(
-            value is None or len(value) <= self.longest for value in values
-        ) and self.check.all_fit(values)
+        return self._longest_of(values) <= self.longest and self.check.all_fit(values)
+
+    @staticmethod
+    def _longest_of(values: Sequence[bytes | None]) -> int:
+        return max(map(len, filter(None, values)), default=0)
 
 
 def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
@@ -60,7 +63,7 @@ def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
     if not schemas:
         return None
     try:
-        check = compile_made({"allOf": list(schemas.values())})
+        check = compile_made(all_of(list(schemas.values())))
     except ValueError:
         return None
     longest = min(conditions[position].always_allowed for position in schemas) / _BYTES_OF_WEIGHT

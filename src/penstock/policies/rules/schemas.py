@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _EXACT: Final = 2**53
 _NUMBER: Final = {"type": "number", "minimum": -_EXACT, "maximum": _EXACT}
+_OBJECT: Final = {"type", "required", "properties"}
+"""The keywords of an object of which a part is read; each property is required."""
+_LIMITS: Final = {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 _OPPOSITE: Final = {
     "_<_": "_>=_", "_<=_": "_>_", "_>_": "_<=_", "_>=_": "_<_", "_==_": "_!=_", "_!=_": "_==_",
 }  # fmt: skip
@@ -42,6 +45,45 @@ _SAME_IN_BOTH: Final = re.compile(
     r")*\$?"
 )
 """Regular expressions that mean the same to RE2 and to ECMA 262."""
+
+
+def all_of(schemas: Sequence[Schema]) -> Schema:
+    """Return one schema for several, such that each value is looked at once where that can be.
+
+    Args:
+        schemas: What has to fit, each as `schema_of` returns it.
+    """
+    objects = [one for one in schemas if one.keys() == _OBJECT and one["type"] == "object"]
+    rest = [one for one in schemas if one not in objects]
+    numbers = [one for one in rest if one.get("type") == "number" and one.keys() <= _LIMITS]
+    rest = [one for one in rest if one and one not in numbers]
+    if objects:
+        rest.insert(0, _one_object(objects))
+    if numbers:
+        rest.append(_one_number(numbers))
+    if not rest:
+        return {}
+    return rest[0] if len(rest) == 1 else {"allOf": rest}
+
+
+def _one_object(schemas: Sequence[Schema]) -> Schema:
+    inside: dict[str, list[Schema]] = {}
+    for schema in schemas:
+        for name, inner in schema["properties"].items():
+            inside.setdefault(name, []).append(inner)
+    properties = {name: all_of(inner) for name, inner in inside.items()}
+    return {"type": "object", "required": list(inside), "properties": properties}
+
+
+def _one_number(schemas: Sequence[Schema]) -> Schema:
+    found: Schema = {"type": "number"}
+    for schema in schemas:
+        for key, value in schema.items():
+            if key in {"minimum", "exclusiveMinimum"}:
+                found[key] = max(value, found.get(key, value))
+            elif key != "type":
+                found[key] = min(value, found.get(key, value))
+    return found
 
 
 def schema_of(tree: Tree) -> Schema | None:
@@ -84,7 +126,9 @@ def _asked(tree: Part, *, holds: bool) -> Schema | None:
 
 def _together(kind: str, schemas: Sequence[Schema | None]) -> Schema | None:
     known = [schema for schema in schemas if schema is not None]
-    return {kind: known} if len(known) == len(schemas) else None
+    if len(known) != len(schemas):
+        return None
+    return all_of(known) if kind == "allOf" else {kind: known}
 
 
 def _and(call: Call, holds: bool) -> Schema | None:
@@ -143,7 +187,7 @@ def _number(function: str, value: float) -> Schema | None:
     if not -_EXACT <= value <= _EXACT:
         return None
     if function in _BOUND:
-        return {"allOf": [dict(_NUMBER), {_BOUND[function]: value}]}
+        return {**_NUMBER, _BOUND[function]: value}
     same = {"const": value}
     return {**_NUMBER, **(same if function == "_==_" else {"not": same})}
 

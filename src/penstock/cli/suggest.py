@@ -1,0 +1,196 @@
+"""Propose policies for a topic from a sample of its records; nothing is switched on.
+
+A JSON Schema (types, what has to be there, formats), conditions (ranges and texts that were seen),
+keys and headers, each with the share of the sample that it would refuse. What is printed ends with
+keys for the configuration file, with the topic observed (penstock.mode); --output writes them to a
+folder, with the schema. Texts and numbers of records are part of what is proposed: a person
+decides. Needs no Spark; the records are read in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.backtest.excerpt import excerpt
+from penstock.backtest.stored_batches import Reading, reader_of
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs import positive_number, ratio
+from penstock.cli.record_lines import records_in_file
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.policy import Record
+from penstock.progress import Progress
+from penstock.records.batch import read_batch
+from penstock.records.errors import UnreadableRecords
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.backtest.stored_batches import ReadBatch
+    from penstock.configuration import Configuration
+    from penstock.suggestions.proposals import Proposals
+
+RECORDS_MAX: Final = 10_000
+BYTES_MAX: Final = 256 * 1024 * 1024
+TOLERANCE: Final = 0.01
+PROPERTIES: Final = "suggested.properties"
+_VERSION: Final = 9
+"""Of the Produce request that batches are read as."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
+    parser.add_argument("--topic", required=True, metavar="T", help="the topic, one")
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="the cluster (default: the file's upstream.bootstrap.servers)",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="RECORDS.jsonl",
+        help="records, one a line, as for explain, in place of the topic's",
+    )
+    where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
+    parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
+    parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
+    parser.add_argument(
+        "--limit",
+        type=positive_number,
+        default=RECORDS_MAX,
+        metavar="N",
+        help="how many records are read at most; of more, pieces from all of that time "
+        f"(default {RECORDS_MAX:,})",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=ratio,
+        default=TOLERANCE,
+        metavar="RATIO",
+        help="the share of records that may be taken for mistakes: 0.01 or 1%% (the default)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help=f"write {PROPERTIES} and the JSON Schema there; no file is replaced",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    configuration = load_configuration(options.file)
+    if not 0 <= options.tolerance < 0.5:
+        raise ConfigurationError("--tolerance must be less than 0.5")
+    try:
+        from penstock.suggestions.proposals import propose  # noqa: PLC0415 - extras
+        from penstock.suggestions.writing import properties, table  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"there is no module {error.name}: pip install 'penstock[rules]'"
+        ) from None
+    records = _records(options, configuration)
+    if not records:
+        raise ConfigurationError(f"there are no records of {options.topic} to look at")
+    try:
+        found = propose(options.topic, records, options.tolerance)
+    except ValueError as error:  # a package is missing
+        raise ConfigurationError(str(error)) from None
+    print("\n".join(table(found)))
+    lines = list(properties(found))
+    if lines:
+        print("", *lines, sep="\n")
+    if options.output:
+        _write(Path(options.output), found, lines)
+    return ExitCode.DONE
+
+
+def _records(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
+    if options.input:
+        located = records_in_file(Path(options.input))
+        return [one.record for _, one in islice(located, options.limit)]
+    return asyncio.run(_from_cluster(options, configuration))
+
+
+async def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
+    from penstock.client.connection import connect  # noqa: PLC0415 - not for a file
+    from penstock.client.errors import ClientError, UnreadableBatchError  # noqa: PLC0415
+    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.cluster.offsets import Cluster  # noqa: PLC0415
+    from penstock.wire.errors import WireError  # noqa: PLC0415
+
+    properties = configuration.upstream_properties
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    try:
+        cluster = Cluster(properties, configuration.folder)
+        topic = await asyncio.to_thread(cluster.topic, options.topic)
+        ranges = await asyncio.to_thread(cluster.ranges, (topic,), options.start, options.end)
+        part = excerpt(ranges, options.limit)
+        connection = connect(properties, configuration.path)
+        read = reader_of(connection, {topic.name: topic.topic_id}, lambda _lost: None)
+        most = configuration.decompressed_batch_max_bytes
+        reading = Reading(part.pieces, read, BYTES_MAX, max_decompressed_bytes=most)
+        found: list[Record] = []
+        with Progress().phase(f"reading {topic.name}", lambda: len(found), options.limit):
+            wanted = {one.partition: range(one.start, one.end) for one in ranges}
+            batches = (_records_of(batch, wanted[batch.partition], most) for batch in reading)
+            await asyncio.to_thread(_fill, found, batches, options.limit)
+    except (ClusterError, ClientError, UnreadableBatchError, WireError) as error:
+        raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
+    return found
+
+
+def _fill(found: list[Record], batches: Iterable[Iterable[Record]], limit: int) -> None:
+    size = 0
+    for batch in batches:
+        for record in batch:
+            size += len(record.key or b"") + len(record.value or b"")
+            if len(found) == limit or size > BYTES_MAX:
+                return
+            found.append(record)
+
+
+def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
+    """Yield the records of a batch with some offsets; none of one that cannot be read."""
+    if batch.data is None:
+        return
+    try:
+        columns = read_batch(
+            batch.data, api_version=_VERSION, max_decompressed_bytes=most, max_records=most
+        ).records
+    except UnreadableRecords:
+        return
+    rows = zip(columns.timestamps, columns.keys, columns.values, columns.headers, strict=True)
+    for index, row in enumerate(rows):
+        if batch.offset_of(index) in wanted:
+            yield Record(*row)
+
+
+def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
+    """Write what is proposed.
+
+    Raises:
+        ConfigurationError: It cannot be written, or one of the files is there.
+    """
+    from penstock.suggestions.writing import schema_file  # noqa: PLC0415 - extras
+
+    texts = {PROPERTIES: "\n".join(lines) + "\n"}
+    if found.schema is not None:
+        texts[schema_file(found.topic)] = json.dumps(found.schema, indent=2) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            with (folder / name).open("x", encoding="utf-8") as file:
+                file.write(text)
+            print(f"written {folder / name}")
+    except FileExistsError as error:
+        raise ConfigurationError(
+            f"--output {folder}: {error.filename} is there already; no file is replaced"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"--output {folder}: {error.strerror}") from None

@@ -1,0 +1,137 @@
+"""A contract's file: what it says, and which of its objects is a topic's.
+
+Source: Open Data Contract Standard 3.x, https://bitol-io.github.io/open-data-contract-standard/
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+_KIND: Final = "DataContract"
+_NODES_MOST: Final = 1_000_000
+
+
+class ContractError(Exception):
+    """A contract cannot be used; the text says where and why."""
+
+
+class Contract(NamedTuple):
+    """What a contract says.
+
+    Attributes:
+        title: Its name and version, for messages.
+        objects: The objects of its schema, as they are written, by their names.
+        agreed: What it promises of the whole, such as freshness: `slaProperties`.
+    """
+
+    title: str
+    objects: Mapping[str, Mapping[str, Any]]
+    agreed: Sequence[Mapping[str, Any]]
+
+    def object_of(self, topic: str) -> str | None:
+        """Return the name of a topic's object, if one is known for it.
+
+        It is the one whose `physicalName` is the topic, or else whose name is, or else the only
+        one.
+        """
+        physical = (name for name, one in self.objects.items() if one.get("physicalName") == topic)
+        found = next(physical, None)
+        if found is None and topic in self.objects:
+            found = topic
+        if found is None and len(self.objects) == 1:
+            found = next(iter(self.objects))
+        return found
+
+
+def read_contract(folder: Path, name: str) -> Contract:
+    """Read a contract.
+
+    Args:
+        folder: The folder of the configuration file.
+        name: A path below it, or an absolute one.
+
+    Raises:
+        ContractError: It is missing, or is no contract.
+    """
+    return _contract(name, _parsed(name, _read(folder / name, name)))
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ContractError(f"{name} cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise ContractError(f"{name} is larger than {MAX_BYTES} bytes")
+    return data
+
+
+def _parsed(name: str, data: bytes) -> Any:
+    try:
+        document = yaml.safe_load(data)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        raise ContractError(f"{name} is not YAML{where}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ContractError(f"{name} is not YAML, or is nested too deeply") from None
+    if _is_too_large(document):  # an alias stands for all that it names, each time
+        raise ContractError(f"{name} has more than {_NODES_MOST} values, its aliases replaced")
+    return document
+
+
+def _is_too_large(document: Any) -> bool:
+    count = 0
+    waiting = [document]
+    while waiting and count <= _NODES_MOST:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return count > _NODES_MOST
+
+
+def _contract(name: str, document: Any) -> Contract:
+    if not isinstance(document, dict) or document.get("kind") != _KIND:
+        raise ContractError(f"{name} is no contract of ODCS: it has no kind: {_KIND}")
+    version = str(document.get("apiVersion", ""))
+    if not version.startswith("v3."):
+        raise ContractError(f"{name}: apiVersion must be of ODCS 3, like v3.1.0, not {version!r}")
+    objects: dict[str, Mapping[str, Any]] = {}
+    for one in listed(document, "schema", name):
+        title = one.get("name")
+        if not isinstance(title, str) or not title:
+            raise ContractError(f"{name}: an object of schema has no name")
+        if title in objects:
+            raise ContractError(f"{name}: schema has two objects with the name {title}")
+        objects[title] = one
+    if not objects:
+        raise ContractError(f"{name}: schema has no object")
+    called = document.get("name") or document.get("id") or name
+    title = " ".join(str(part) for part in (called, document.get("version")) if part is not None)
+    return Contract(title[:100], objects, listed(document, "slaProperties", name))
+
+
+def listed(of: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+    """Return the mappings that a key lists; none where it is not there.
+
+    Raises:
+        ContractError: It lists something else.
+    """
+    found = of.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ContractError(f"{where}: {key} must be a list of mappings")
+    return found

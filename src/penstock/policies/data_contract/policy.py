@@ -1,0 +1,260 @@
+"""KIP-940: values judged by a contract of the Open Data Contract Standard (ODCS 3.x).
+
+    policies=contract
+    policies.contract.type=penstock.policies.DataContract
+    policies.contract.contract=orders.odcs.yaml
+    topics.orders.penstock.policies=contract
+
+| key           | default    |                                                              |
+|---------------|------------|--------------------------------------------------------------|
+| `contract`    |            | the file; a relative one starts at the configuration's folder |
+| `object`      | the topic's | which object of its schema the records are                  |
+| `null.values` | `accept`   | or `refuse`: records without a value (tombstones)            |
+
+Without `object`, it is the object whose `physicalName` is the topic, or else whose name is, or else
+the only one. Values are JSON. Judged is what concerns a record; `not_judged` says what else the
+contract has. Needs the packages of `penstock[contracts]`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.policies.own_keys import accepts
+from penstock.policy import (
+    ALL,
+    ConfigKey,
+    InvalidRecordException,
+    RecordIntrospectionHints,
+    UndecidableException,
+)
+from penstock.policy import RecordValidationPolicy as Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.data_contract.document import Contract
+    from penstock.policies.data_contract.quality import NotJudged
+    from penstock.policies.json_schema.check import Check
+    from penstock.policy import BatchProxy, RecordProxy, TopicMetadata
+
+CONTRACT: Final = "contract"
+OBJECT: Final = "object"
+NULL_VALUES: Final = "null.values"
+_OBJECTS_KEPT: Final = 1000
+
+
+class _Object(NamedTuple):
+    """An object of the contract, ready to judge values.
+
+    Attributes:
+        check: Its schema.
+        not_judged: What the contract says beside that.
+        words: What is said where a pattern of ours does not match.
+        title: The object and the contract, for messages.
+    """
+
+    check: Check
+    not_judged: Sequence[NotJudged]
+    words: Mapping[str, str]
+    title: str
+
+
+class DataContract(Policy):
+    """Refuses records whose value is not JSON, or is not what the contract says."""
+
+    config_keys = (
+        ConfigKey(CONTRACT, documentation="The contract's file: ODCS 3.x in YAML.", required=True),
+        ConfigKey(
+            OBJECT,
+            documentation="Which object of the contract's schema the records are; otherwise the "
+            "one whose physicalName or name is the topic, or the only one.",
+        ),
+        ConfigKey(
+            NULL_VALUES,
+            default="accept",
+            documentation="`accept` or `refuse` records without a value (tombstones).",
+            valid_values=("accept", "refuse"),
+        ),
+    )
+
+    def __init__(self) -> None:
+        self._base = Path()
+        self._contract: Contract | None = None
+
+    def use_folder(self, folder: Path) -> None:
+        """Learn, before `configure`, the folder of the configuration file."""
+        self._base = folder
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the contract, and compile all of its objects.
+
+        Raises:
+            ValueError: A key is wrong, the contract cannot be used, or a package is missing.
+        """
+        name = configs.get(CONTRACT, "").strip()
+        if not name:
+            raise ValueError(f"{CONTRACT} must name a file, like {CONTRACT}=orders.odcs.yaml")
+        self._null_values = accepts(configs, NULL_VALUES, "accept")
+        try:
+            from penstock.policies.data_contract.document import (  # noqa: PLC0415 - an extra
+                ContractError,
+                read_contract,
+            )
+            from penstock.policies.json_schema import check  # noqa: F401, PLC0415
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"there is no module {error.name}: install penstock[contracts]"
+            ) from None
+        self._named = configs.get(OBJECT, "").strip()
+        self._of_object = lru_cache(_OBJECTS_KEPT)(self._compiled)
+        try:
+            self._contract = contract = read_contract(self._base, name)
+            for one in contract.objects:
+                self._of_object(one)
+        except ContractError as error:
+            raise ValueError(f"{CONTRACT}={name}: {error}") from None
+        if self._named and self._named not in contract.objects:
+            raise ValueError(
+                f"{OBJECT}={self._named}: {name} has no such object; "
+                f"it has {', '.join(contract.objects)}"
+            )
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Return that values alone are looked at."""
+        return RecordIntrospectionHints(False, 0, ALL)
+
+    def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Find the topic's object.
+
+        Raises:
+            ValueError: There is none.
+        """
+        del configs
+        self._object_of(topic)
+
+    def not_judged(self, topic: str) -> Sequence[NotJudged]:
+        """Return what the contract says of a topic that is not judged record by record.
+
+        That is: rules about the data set, which need all of its records, and rules in another
+        language.
+
+        Raises:
+            ValueError: The topic has no object in the contract.
+        """
+        return self._object_of(topic).not_judged
+
+    def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
+        """Return where the value is what the contract says.
+
+        Raises:
+            InvalidRecordException: It is not; the text names the contract, the object and the
+                place, and nothing of the record.
+            UndecidableException: The topic has no object in the contract.
+        """
+        for _, text in self._refused(topic, (record.value,)):
+            raise InvalidRecordException(text)
+
+    def validate_batch(self, topic: TopicMetadata, batch: BatchProxy) -> Iterable[tuple[int, str]]:
+        """Return the position and the text of each record that `validate` would refuse."""
+        return self._refused(topic, batch.values)
+
+    def is_bounded(self, text: str) -> bool:
+        """Return whether one object is meant for all topics, and is judged natively."""
+        del text
+        name = self._name("")
+        return name is not None and self._of_object(name).check.is_bounded
+
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+        """Return whether every record is accepted; False where that takes long to find out."""
+        del text
+        name = self._name("")
+        values = tuple(batch.values)
+        return (
+            name is not None
+            and (self._null_values or None not in values)
+            and self._of_object(name).check.all_fit(values)
+        )
+
+    def _refused(
+        self, topic: TopicMetadata, values: Sequence[bytes | None]
+    ) -> list[tuple[int, str]]:
+        try:
+            of = self._object_of(topic.topic_id_partition.topic)
+        except ValueError as error:
+            raise UndecidableException(str(error)) from None
+        found = {
+            position: f"{of.title}: the value {_in_words(reason, of.words)}"
+            for position, reason in of.check.refused(values)
+        }
+        if not self._null_values:
+            found |= {
+                position: f"{of.title}: the value is null"
+                for position, value in enumerate(values)
+                if value is None
+            }
+        return sorted(found.items())
+
+    def _name(self, topic: str) -> str | None:
+        assert self._contract is not None
+        return self._named or self._contract.object_of(topic)
+
+    def _object_of(self, topic: str) -> _Object:
+        name = self._name(topic)
+        if name is None:
+            assert self._contract is not None
+            raise ValueError(
+                f"the contract {self._contract.title} has no object for topic {topic}; it has "
+                f"{', '.join(self._contract.objects)}: set {OBJECT}"
+            )
+        return self._of_object(name)
+
+    def _compiled(self, name: str) -> _Object:
+        from penstock.policies.data_contract.document import ContractError  # noqa: PLC0415
+        from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
+        from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
+
+        assert self._contract is not None
+        found = schema_of_object(name, self._contract.objects[name])
+        try:
+            check = compile_made(found.schema, formats=found.formats)
+        except ValueError as error:
+            raise ContractError(f"{name}: {error}") from None
+        agreed: list[Any] = [
+            one for one in self._contract.agreed if _is_about(str(one.get("element") or ""), name)
+        ]
+        return _Object(
+            check,
+            (*found.not_judged, *_promises(agreed, name)),
+            found.words,
+            f"contract {self._contract.title}, {name}",
+        )
+
+
+def _is_about(element: str, name: str) -> bool:
+    return not element or any(
+        part.strip() == name or part.strip().startswith(f"{name}.") for part in element.split(",")
+    )
+
+
+def _promises(agreed: Sequence[Mapping[str, Any]], name: str) -> list[NotJudged]:
+    from penstock.policies.data_contract.quality import Concern, NotJudged  # noqa: PLC0415
+
+    return [
+        NotJudged(
+            str(one.get("element") or name)[:100],
+            str(one.get("property"))[:100],
+            Concern.DATA_SET,
+            "a promise about the data set",
+        )
+        for one in agreed
+    ]
+
+
+def _in_words(reason: str, words: Mapping[str, str]) -> str:
+    """Return a reason with the words of a pattern of ours in place of the pattern."""
+    before, match, pattern = reason.partition("must match ")
+    return before + words[pattern] if match and pattern in words else reason

@@ -1,0 +1,135 @@
+"""The quality rules of a contract: which of them are about a single record.
+
+Those that count records with a flaw and allow none of them are: `nullValues`, `missingValues` and
+`invalidValues`. Any other is about a data set, or in a language of another tool.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.policies.data_contract.document import ContractError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RECORD_METRICS: Final = frozenset({"nullValues", "missingValues", "invalidValues"})
+_PERCENT: Final = frozenset({"percent", "percentage", "%"})
+_OPERATORS: Final = (
+    "mustBe", "mustNotBe", "mustBeGreaterThan", "mustBeGreaterOrEqualTo", "mustBeLessThan",
+    "mustBeLessOrEqualTo", "mustBeBetween", "mustNotBeBetween",
+)  # fmt: skip
+
+
+class Concern(Enum):
+    """What a rule is about that is not judged record by record."""
+
+    DATA_SET = "data set"
+    OTHER_TOOL = "other tool"
+    UNKNOWN = "unknown"
+
+
+class NotJudged(NamedTuple):
+    """A rule of a contract that is not judged on the wire.
+
+    Attributes:
+        place: The object, or the property, that it is about.
+        name: What it is called there.
+        concern: What it is about.
+        why: Why it is not judged.
+    """
+
+    place: str
+    name: str
+    concern: Concern
+    why: str
+
+    def __str__(self) -> str:
+        """Return it as a line for people."""
+        return f"{self.place}: {self.name}: {self.why}"
+
+
+def schema_of_rule(
+    rule: Mapping[str, Any], place: str, *, of_property: bool
+) -> dict[str, Any] | NotJudged:
+    """Return the JSON Schema that a rule means for a value that is there, or why there is none.
+
+    The key `required` of it is True where a value has to be there, and not null.
+
+    Args:
+        rule: As it is written.
+        place: What it is about, for messages.
+        of_property: Whether that is a property.
+
+    Raises:
+        ContractError: It is wrong.
+    """
+    metric = rule.get("metric") or rule.get("rule")
+    kind = rule.get("type") or ("library" if metric else "text")
+    name = str(rule.get("name") or rule.get("id") or metric or kind)[:100]
+    if kind != "library":
+        why = f"a rule of type {kind} is not judged"
+        return NotJudged(place, name, Concern.OTHER_TOOL, why)
+    if not isinstance(metric, str):
+        raise ContractError(f"{place}: rule {name} of type library has no metric")
+    if metric not in _RECORD_METRICS or not of_property:
+        return NotJudged(place, name, Concern.DATA_SET, f"{metric} is about the data set")
+    if not _allows_none(rule, place, name):
+        why = f"{metric} has a threshold other than 0, which is about the data set"
+        return NotJudged(place, name, Concern.DATA_SET, why)
+    return _of_metric(metric, rule, place, name)
+
+
+def _of_metric(
+    metric: str, rule: Mapping[str, Any], place: str, name: str
+) -> dict[str, Any] | NotJudged:
+    if metric == "nullValues":
+        return {"required": True}
+    arguments = rule.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        raise ContractError(f"{place}: arguments of rule {name} must be a mapping")
+    if metric == "missingValues":
+        values = _values(arguments, "missingValues", place, name)
+        schema: dict[str, Any] = {"not": {"enum": values}} if values else {}
+        return {**schema, "required": True}
+    valid = _values(arguments, "validValues", place, name)
+    pattern = arguments.get("pattern")
+    if valid is None and not isinstance(pattern, str):
+        why = "invalidValues has neither validValues nor a pattern among its arguments"
+        return NotJudged(place, name, Concern.UNKNOWN, why)
+    schema = {} if valid is None else {"enum": [*valid, None]}
+    return schema if pattern is None else {**schema, "pattern": str(pattern)}
+
+
+def _values(arguments: Mapping[str, Any], key: str, place: str, name: str) -> list[Any] | None:
+    found = arguments.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(
+        one is None or isinstance(one, (str, int, float, bool)) for one in found
+    ):
+        raise ContractError(f"{place}: {key} of rule {name} must be a list of values")
+    return found
+
+
+def _allows_none(rule: Mapping[str, Any], place: str, name: str) -> bool:
+    """Return whether the threshold of a rule is 0."""
+    given = {key: rule[key] for key in _OPERATORS if rule.get(key) is not None}
+    if not given:
+        raise ContractError(f"{place}: rule {name} has none of {', '.join(_OPERATORS)}")
+    if len(given) > 1:
+        return False
+    ((operator, value),) = given.items()
+    if operator in {"mustBe", "mustBeLessOrEqualTo"}:
+        return _is_zero(value)
+    if operator == "mustBeLessThan":
+        percent = str(rule.get("unit", "")).strip().lower() in _PERCENT
+        return not percent and isinstance(value, (int, float)) and 0 < value <= 1
+    if operator == "mustBeBetween":
+        return isinstance(value, list) and len(value) > 0 and all(map(_is_zero, value))
+    return False
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0

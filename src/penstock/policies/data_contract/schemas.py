@@ -1,0 +1,323 @@
+"""The JSON Schema that stands for an object of a contract, and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.policies.data_contract.document import ContractError, listed
+from penstock.policies.data_contract.instants import pattern_of
+from penstock.policies.data_contract.quality import Concern, NotJudged, schema_of_rule
+from penstock.policies.json_schema.reasons import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Schema = dict[str, Any]
+
+_TYPES: Final = {
+    "string": "string",
+    "number": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+    "object": "object",
+    "array": "array",
+    "map": "object",
+    "date": "string",
+    "time": "string",
+    "timestamp": "string",
+}
+_INSTANTS: Final = frozenset({"date", "time", "timestamp"})
+_NUMBERS: Final = {
+    "minimum": "minimum", "maximum": "maximum", "exclusiveMinimum": "exclusiveMinimum",
+    "exclusiveMaximum": "exclusiveMaximum", "multipleOf": "multipleOf",
+}  # fmt: skip
+_COUNTS: Final = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+    "map": ("minProperties", "maxProperties"),
+}
+_BITS: Final = {
+    f"{sign}{bits}": (
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "i" else (0, 2**bits - 1)
+    )
+    for sign in "iu"
+    for bits in (8, 16, 32, 64)
+}
+_FORMATS: Final = frozenset({"email", "uri", "hostname", "ipv4", "ipv6"})
+_UUID: Final = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+_SAYS_NOTHING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
+_LEVELS_MOST: Final = 60
+
+
+@dataclass(slots=True)
+class ObjectSchema:
+    """What an object of a contract means for a value.
+
+    Attributes:
+        schema: The JSON Schema.
+        not_judged: What the contract says of it beside that.
+        words: What is said where a pattern of ours does not match, by the pattern as it is shown.
+        formats: Whether the schema has a `format`.
+    """
+
+    schema: Schema = field(default_factory=dict)
+    not_judged: list[NotJudged] = field(default_factory=list)
+    words: dict[str, str] = field(default_factory=dict)
+    formats: bool = False
+
+
+def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
+    """Return what an object of a contract means.
+
+    Args:
+        name: Its name.
+        written: As it is written.
+
+    Raises:
+        ContractError: A part of it is wrong; the text says which one.
+    """
+    made = _Maker()
+    made.found.schema = made.of_properties(written, name, 0)
+    made.of_data_set(written, name)
+    return made.found
+
+
+class _Maker:
+    def __init__(self) -> None:
+        self.found = ObjectSchema()
+
+    def of_properties(self, written: Mapping[str, Any], place: str, level: int) -> Schema:
+        """Return the schema of an object with properties."""
+        if level > _LEVELS_MOST:
+            raise ContractError(f"{place}: more than {_LEVELS_MOST} levels of properties")
+        properties: Schema = {}
+        required = []
+        for one in listed(written, "properties", place):
+            name = one.get("physicalName") or one.get("name")
+            if not isinstance(name, str) or not name:
+                raise ContractError(f"{place}: a property has no name")
+            if name in properties:
+                raise ContractError(f"{place}: there are two properties with the name {name}")
+            properties[name], is_required = self._property(one, f"{place}.{name}", level)
+            if is_required:
+                required.append(name)
+        schema: Schema = {"type": "object"}
+        if properties:
+            schema["properties"] = properties
+        if required:
+            schema["required"] = required
+        return schema
+
+    def of_data_set(self, written: Mapping[str, Any], place: str) -> None:
+        """Note what an object says of all of its records together."""
+        keys = [
+            str(one.get("physicalName") or one.get("name"))
+            for one in listed(written, "properties", place)
+            if one.get("primaryKey") is True
+        ]
+        if keys:
+            self._note(
+                place, f"primaryKey {', '.join(keys)}", Concern.DATA_SET,
+                "that it is unique is about the data set",
+            )  # fmt: skip
+        for rule in listed(written, "quality", place):
+            found = schema_of_rule(rule, place, of_property=False)
+            if isinstance(found, NotJudged):
+                self.found.not_judged.append(found)
+
+    def _property(self, one: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
+        """Return the schema of a property, and whether it has to be there."""
+        required = one.get("required") is True or one.get("primaryKey") is True
+        if one.get("unique") is True:
+            self._note(place, "unique", Concern.DATA_SET, "it is about the data set")
+        parts = [self._type(one, place, level), *self._enumerations(one, place)]
+        for rule in listed(one, "quality", place):
+            found = schema_of_rule(rule, place, of_property=True)
+            if isinstance(found, NotJudged):
+                self.found.not_judged.append(found)
+                continue
+            required = found.pop("required", False) or required
+            parts.append(found)
+        parts = [part for part in parts if part]
+        schema = parts[0] if len(parts) == 1 else {"allOf": parts} if parts else {}
+        return _with_null(schema, null=not required), required
+
+    def _type(self, one: Mapping[str, Any], place: str, level: int) -> Schema:
+        kind = one.get("logicalType")
+        if kind is None:
+            return {}
+        if kind not in _TYPES:
+            raise ContractError(
+                f"{place}: logicalType must be one of {', '.join(_TYPES)}, not {kind}"
+            )
+        options = one.get("logicalTypeOptions") or {}
+        if not isinstance(options, dict):
+            raise ContractError(f"{place}: logicalTypeOptions must be a mapping")
+        schema: Schema = {"type": _TYPES[kind], **_counts(kind, options, place)}
+        if kind in _INSTANTS:
+            return schema | self._instant(kind, options, place)
+        if kind in {"number", "integer"}:
+            return schema | self._limits(options, place)
+        if kind == "string":
+            return schema | self._string(options, place)
+        return schema | self._inside(kind, one, options, place, level)
+
+    def _inside(
+        self, kind: str, one: Mapping[str, Any], options: Mapping[str, Any], place: str, level: int
+    ) -> Schema:
+        """Return what is said of what is inside an object, an array or a map."""
+        schema: Schema = {}
+        if kind == "object":
+            schema = self.of_properties(one, place, level + 1)
+            schema |= _required_names(options, schema, place)
+        elif kind == "array":
+            if isinstance(one.get("items"), dict):
+                schema["items"] = self._property(one["items"], f"{place}[*]", level + 1)[0]
+            if options.get("uniqueItems") is True:
+                schema["uniqueItems"] = True
+        elif kind == "map":
+            schema = self._map(one, place, level)
+        return schema
+
+    def _map(self, one: Mapping[str, Any], place: str, level: int) -> Schema:
+        written = one.get("map") or {}
+        schema: Schema = {}
+        if isinstance(written.get("value"), dict):
+            inner = self._property(written["value"], f"{place}[*]", level + 1)
+            schema["additionalProperties"] = inner[0]
+        if isinstance(written.get("key"), dict) and written["key"].get("logicalType") == "string":
+            schema["propertyNames"] = self._type(written["key"], f"{place} (key)", level + 1)
+        return schema
+
+    def _limits(self, options: Mapping[str, Any], place: str) -> Schema:
+        schema: Schema = {
+            keyword: _number(options[key], f"{place}: {key}")
+            for key, keyword in _NUMBERS.items()
+            if options.get(key) is not None
+        }
+        if schema.get("multipleOf", 1) <= 0:
+            raise ContractError(f"{place}: multipleOf must be greater than 0")
+        written = options.get("format")
+        if written in _BITS:
+            least, most = _BITS[written]
+            schema = {"allOf": [schema, {"minimum": least, "maximum": most}]} if schema else {
+                "minimum": least, "maximum": most,
+            }  # fmt: skip
+        elif written is not None and written not in _SAYS_NOTHING:
+            self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
+        return schema
+
+    def _string(self, options: Mapping[str, Any], place: str) -> Schema:
+        schema: Schema = {}
+        pattern, written = options.get("pattern"), options.get("format")
+        if pattern is not None:
+            schema["pattern"] = str(pattern)
+        if written in _FORMATS:
+            schema["format"] = written
+            self.found.formats = True
+        elif written == "uuid":
+            schema = {"allOf": [schema, self._ours(_UUID, "must be a UUID")]}
+        elif written is not None and written not in _SAYS_NOTHING:
+            self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
+        return schema
+
+    def _instant(self, kind: str, options: Mapping[str, Any], place: str) -> Schema:
+        for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+            if options.get(key) is not None:
+                self._note(place, key, Concern.UNKNOWN, f"limits of a {kind} are not judged")
+        written = options.get("format")
+        found = pattern_of(
+            kind,
+            None if written is None else str(written),
+            has_zone=options.get("timezone") is not False,
+        )
+        if found is None:
+            why = "not all of its letters are known"
+            self._note(place, f"format {written}", Concern.UNKNOWN, why)
+            return {}
+        return self._ours(*found)
+
+    def _ours(self, pattern: str, words: str) -> Schema:
+        self.found.words[shown(pattern)] = words
+        return {"pattern": pattern}
+
+    def _enumerations(self, one: Mapping[str, Any], place: str) -> list[Schema]:
+        """Return what the ways to list a property's values say."""
+        found = []
+        written = one.get("enum")
+        if written is not None:
+            if not isinstance(written, list):
+                raise ContractError(f"{place}: enum must be a list")
+            found.append([v.get("value") if isinstance(v, dict) else v for v in written])
+        options = one.get("logicalTypeOptions") or {}
+        if isinstance(options, dict) and isinstance(options.get("enum"), list):
+            found.append(options["enum"])
+        for custom in listed(one, "customProperties", place):
+            if custom.get("property") == "enum":
+                values = _json_list(custom.get("value"))
+                found += [values] if values is not None else []
+        for values in found:
+            if not all(isinstance(v, (str, int, float, bool)) or v is None for v in values):
+                raise ContractError(f"{place}: enum must list texts, numbers, true, false or null")
+        return [{"enum": [*values, None]} for values in found]
+
+    def _note(self, place: str, name: str, concern: Concern, why: str) -> None:
+        self.found.not_judged.append(NotJudged(place, name, concern, why))
+
+
+def _counts(kind: str, options: Mapping[str, Any], place: str) -> Schema:
+    return {
+        key: _number(options[key], f"{place}: {key}", whole=True)
+        for key in _COUNTS.get(kind, ())
+        if options.get(key) is not None
+    }
+
+
+def _with_null(schema: Schema, *, null: bool) -> Schema:
+    """Return a schema that lets null pass, or does not."""
+    if null:
+        return _or_null(schema)
+    if "type" in schema:
+        return schema
+    return {"allOf": [schema, {"not": {"type": "null"}}]}
+
+
+def _or_null(schema: Schema) -> Schema:
+    """Return a schema that lets null pass: no keyword but `type` and `enum` is about null.
+
+    The enumerations here have null among their values.
+    """
+    found = dict(schema)
+    if "type" in found:
+        found["type"] = [found["type"], "null"]
+    if "allOf" in found:
+        found["allOf"] = [_or_null(part) for part in found["allOf"]]
+    return found
+
+
+def _required_names(options: Mapping[str, Any], schema: Schema, place: str) -> Schema:
+    names = options.get("required")
+    if names is None:
+        return {}
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ContractError(f"{place}: required must be a list of names")
+    return {"required": list(dict.fromkeys([*schema.get("required", []), *names]))}
+
+
+def _number(value: Any, where: str, *, whole: bool = False) -> Any:
+    good = isinstance(value, int) if whole else isinstance(value, (int, float))
+    if not good or isinstance(value, bool) or (whole and value < 0):
+        raise ContractError(f"{where} must be a {'whole ' if whole else ''}number, not {value!r}")
+    return value
+
+
+def _json_list(value: Any) -> list[Any] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, list) else None

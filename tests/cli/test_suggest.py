@@ -1,0 +1,95 @@
+"""`penstock suggest`: proposals from a file or from a topic."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock import cli
+
+VALUES = [json.dumps({"id": n, "kind": "ab"[n % 2]}).encode() for n in range(300)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "penstock.properties"
+    path.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps({"key": "k", "value": v.decode()}) + "\n" for v in VALUES))
+    return path
+
+
+def run(*arguments):
+    return cli.main([str(one) for one in ("suggest", *arguments)])
+
+
+def test_a_file_of_records(file, lines, tmp_path, capsys):
+    out = tmp_path / "out"
+    before = file.read_text()
+    assert run(file, "--topic", "t", "--input", lines, "--output", out) == 0
+    shown = capsys.readouterr().out
+    assert "topic t: 300 records" in shown
+    assert 'policies.t-rules.rules.kind=value.kind in ["a", "b"]' in shown
+    assert json.loads((out / "t.schema.json").read_text())["required"] == ["id", "kind"]
+    written = (out / "suggested.properties").read_text()
+    assert written in shown
+    assert file.read_text() == before
+    assert run(file, "--topic", "t", "--input", lines, "--output", out) == 2
+    assert "is there already; no file is replaced" in capsys.readouterr().err
+
+
+def test_no_more_than_the_limit(file, lines, capsys):
+    assert run(file, "--topic", "t", "--input", lines, "--limit", 7) == 0
+    assert "topic t: 7 records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--input", "none.jsonl"], "--input none.jsonl: cannot be read"),
+        (["--input", "/dev/null"], "there are no records of t to look at"),
+        (["--tolerance", "0.7", "--input", "/dev/null"], "--tolerance must be less than 0.5"),
+    ],
+)
+def test_wrong_use(file, arguments, told, capsys):
+    assert run(file, "--topic", "t", *arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_topic_of_the_cluster(file, kafka, capsys):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    name = "suggest-orders"
+    admin.create_topics([NewTopic(name, 2)])[name].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "zstd"})
+    for number, value in enumerate(VALUES):
+        producer.produce(name, value, key=b"k", partition=number % 2, headers={"trace": b"x"})
+    assert producer.flush(30) == 0
+    server = ("--bootstrap-server", kafka.bootstrap_servers)
+    assert run(file, "--topic", name, *server) == 0
+    shown = capsys.readouterr().out
+    assert f"topic {name}: 300 records" in shown
+    assert "every record has the headers trace" in shown
+    assert run(file, "--topic", name, *server, "--from", "0:100,1:150") == 0
+    assert f"topic {name}: 50 records" in capsys.readouterr().out
+    assert run(file, "--topic", name, *server, "--from", "latest") == 2
+    assert "there are no records" in capsys.readouterr().err
+    assert run(file, "--topic", "suggest-none", *server) in {2, 3}
+    assert "suggest-none" in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_away(file, capsys, monkeypatch):
+    from penstock.cluster import offsets
+    from penstock.cluster.errors import ClusterError
+
+    def away(*_):
+        raise ClusterError("away")
+
+    monkeypatch.setattr(offsets.Cluster, "topic", away)
+    assert run(file, "--topic", "t") == 3
+    assert "127.0.0.1:1: away" in capsys.readouterr().err

@@ -1,0 +1,268 @@
+"""`DataContract`: values judged by contracts of ODCS."""
+
+import json
+import re
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policies import DataContract
+from penstock.policy import (
+    RecordProxy,
+    TopicIdPartition,
+    TopicMetadata,
+    UndecidableException,
+)
+from penstock.policy.testing import judge
+from tests.policies.data_contract.records import GOOD, records
+
+HERE = Path(__file__).parent
+VERDICTS = json.loads((HERE / "verdicts.json").read_text())
+
+
+def texts(contract, values, topic="t", **configs):
+    path = contract if isinstance(contract, Path) else HERE / "contracts" / contract
+    configs = {"contract": str(path), **{key.replace("_", "."): v for key, v in configs.items()}}
+    return [one.message for one in judge(DataContract, values, topic=topic, configs=configs)]
+
+
+@pytest.mark.parametrize(("contract", "name"), list(GOOD))
+def test_verdicts_are_those_of_datacontract_cli(contract, name):
+    """`run_datacontract_cli.py` writes what they are compared with."""
+    given = records(GOOD[contract, name])
+    found = texts(contract, [json.dumps(one).encode() for one in given], object=name)
+    expected = VERDICTS[f"{contract} {name}"]
+    assert found[0] is None
+    assert any(found)
+    for record, text, failed in zip(given, found, expected, strict=True):
+        assert (text is None) == (failed == []), (record, text, failed)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(properties, **more):
+        document = {
+            "apiVersion": "v3.1.0",
+            "kind": "DataContract",
+            "name": "c",
+            "version": "1.0.0",
+            "schema": [{"name": "o", "properties": properties, **more}],
+        }
+        (tmp_path / "c.odcs.yaml").write_text(json.dumps(document))  # JSON is YAML
+        return tmp_path / "c.odcs.yaml"
+
+    return write
+
+
+def of_one(written, value, **prop):
+    path = written([{"name": "a", **prop}])
+    [found] = texts(path, [json.dumps({"a": value}).encode()])
+    return None if found is None else found.removeprefix("contract c 1.0.0, o: the value ")
+
+
+@pytest.mark.parametrize(
+    ("prop", "good", "bad", "told"),
+    [
+        ({"logicalType": "date"}, "2024-02-29", "2023-02-29", "at /a must be a date, like 2024-07-10"),
+        ({"logicalType": "date"}, "2000-12-31", "2024-04-31", "at /a must be a date, like 2024-07-10"),
+        ({"logicalType": "date"}, None, "1900-02-29", "at /a must be a date, like 2024-07-10"),
+        ({"logicalType": "time"}, "23:59:59.5", "24:00:00", "at /a must be a time, like 08:30:00"),
+        ({"logicalType": "timestamp"}, "2024-03-10t14:22:35.1+10:00", "2024-03-10T14:22:35",
+         "at /a must be a timestamp with its distance from UTC, like 2024-03-10T14:22:35Z"),
+        ({"logicalType": "timestamp", "logicalTypeOptions": {"timezone": False}},
+         "2024-03-10T14:22:35", "2024-03-10", "at /a must be a timestamp, like 2024-03-10T14:22:35"),
+        ({"logicalType": "timestamp", "logicalTypeOptions": {"format": "yyyy-MM-dd HH:mm:ss"}},
+         "2024-03-10 14:22:35", "2024-03-10T14:22:35",
+         "at /a must be a timestamp of the form yyyy-MM-dd HH:mm:ss"),
+        ({"logicalType": "date", "logicalTypeOptions": {"format": "dd.MM.yyyy 'Uhr'"}},
+         "10.03.2024 Uhr", "10x03.2024 Uhr", "at /a must be a date of the form dd.MM.yyyy 'Uhr'"),
+        ({"logicalType": "string", "logicalTypeOptions": {"format": "uuid"}},
+         "123e4567-e89b-12d3-a456-426614174000", "123e4567", "at /a must be a UUID"),
+        ({"logicalType": "string", "logicalTypeOptions": {"format": "email"}},
+         "a@example.com", "a", 'at /a must be of format "email"'),
+        ({"logicalType": "integer", "logicalTypeOptions": {"format": "u8"}}, 255, 256,
+         "at /a must be at most 255"),
+        ({"logicalType": "integer", "logicalTypeOptions": {"format": "i8", "minimum": 0}}, 127, -1,
+         "at /a must be at least 0"),
+        ({"logicalType": "number", "logicalTypeOptions": {"multipleOf": 5}}, 10, 12,
+         "at /a must be a multiple of 5"),
+        ({"logicalType": "array", "logicalTypeOptions": {"minItems": 1, "uniqueItems": True}},
+         [1, 2], [1, 1], "at /a has the same item twice"),
+        ({"logicalType": "array", "items": {"logicalType": "array", "items": {"logicalType": "string"}}},
+         [["x"], [], None], [[1]], "at /a/0/0 must be of type null or string"),
+        ({"logicalType": "object", "logicalTypeOptions": {"required": ["x"], "maxProperties": 1}},
+         {"x": 1}, {"y": 1}, 'at /a lacks the property "x"'),
+        ({"logicalType": "map", "map": {"value": {"logicalType": "integer"}}}, {"x": 1}, {"x": "y"},
+         "at /a/* must be of type integer or null"),
+        ({"enum": [{"value": "x"}, {"value": 2}]}, 2, "SECRET", None),
+        ({"logicalType": "string", "required": True, "enum": ["x"]}, "x", None, None),
+        ({"required": True}, 0, None, None),
+        ({"primaryKey": True}, 0, None, None),
+        ({"customProperties": [{"property": "enum", "value": '["x"]'}]}, "x", "y", None),
+        ({"quality": [{"rule": "nullValues", "type": "library", "mustBe": 0}]}, 0, None, None),
+        ({"quality": [{"metric": "invalidValues", "mustBeLessThan": 1,
+                       "arguments": {"validValues": ["x"]}}]}, None, "y", None),
+        ({"quality": [{"metric": "invalidValues", "mustBeBetween": [0, 0],
+                       "arguments": {"pattern": "^x$"}}]}, "x", "y", None),
+        ({"quality": [{"metric": "missingValues", "mustBeLessOrEqualTo": 0,
+                       "arguments": {"missingValues": ["-"]}}]}, "x", "-", None),
+    ],
+)  # fmt: skip
+def test_what_a_property_may_be(written, prop, good, bad, told):
+    assert of_one(written, good, **prop) is None
+    found = of_one(written, bad, **prop)
+    assert found is not None
+    assert told is None or found == told
+    assert "SECRET" not in found
+
+
+def test_what_is_no_json_and_tombstones():
+    assert texts("inventory.odcs.yaml", [b"SECRET", None]) == [
+        "contract Inventory Events 0.0.1, inventory: the value is not JSON",
+        None,
+    ]
+    assert texts("inventory.odcs.yaml", [None], null_values="refuse") == [
+        "contract Inventory Events 0.0.1, inventory: the value is null"
+    ]
+
+
+def loaded(contract, **configs):
+    policy = DataContract()
+    policy.configure({"contract": str(HERE / "contracts" / contract), **configs})
+    return policy
+
+
+def test_the_object_of_a_topic():
+    orders = b'{"line_item_id":"1","order_id":"1","sku":"s","quantity":1}'
+    assert texts("orders.odcs.yaml", [orders], topic="line_items") == [None]
+    assert texts("orders.odcs.yaml", [orders], topic="orders")[0] is not None
+    assert texts("orders.odcs.yaml", [orders], topic="x", object="line_items") == [None]
+    assert texts("inventory.odcs.yaml", [b"{}"], topic="anything") == [None]
+    policy = loaded("orders.odcs.yaml")
+    told = "the contract Orders 1.0.0 has no object for topic other; it has orders, line_items"
+    with pytest.raises(ValueError, match=told):
+        policy.prepare_topic("other", {})
+    topic = TopicMetadata(TopicIdPartition(UUID(int=1), "other", 0), "")
+    with pytest.raises(UndecidableException, match=told):
+        policy.validate(topic, RecordProxy((), None, b"{}"))
+
+
+def test_what_is_not_judged_is_said_by_name():
+    found = list(map(str, loaded("orders.odcs.yaml").not_judged("orders")))
+    assert found == [
+        "orders.order_id: unique: it is about the data set",
+        "orders.order_total: sql: a rule of type sql is not judged",
+        "orders: primaryKey order_id: that it is unique is about the data set",
+        "orders: sql: a rule of type sql is not judged",
+        "orders.order_timestamp: retention: a promise about the data set",
+        "orders.order_timestamp: freshness: a promise about the data set",
+    ]
+    assert [str(one) for one in loaded("inventory.odcs.yaml").not_judged("t")] == [
+        "inventory: rowCount: rowCount is about the data set"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prop", "told"),
+    [
+        ({"quality": [{"metric": "nullValues", "mustBeLessThan": 5}]}, "a threshold other than 0"),
+        ({"quality": [{"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}]},
+         "a threshold other than 0"),
+        ({"quality": [{"metric": "duplicateValues", "mustBe": 0}]}, "duplicateValues is about the"),
+        ({"quality": [{"metric": "invalidValues", "mustBe": 0}]}, "neither validValues nor a pat"),
+        ({"quality": [{"type": "text", "description": "verified"}]}, "a rule of type text is not"),
+        ({"quality": [{"type": "custom", "engine": "soda", "name": "n"}]}, "o.a: n: a rule of type"),
+        ({"logicalType": "date", "logicalTypeOptions": {"format": "EEE"}}, "format EEE: not all of"),
+        ({"logicalType": "date", "logicalTypeOptions": {"minimum": "2020-01-01"}}, "limits of a date"),
+        ({"logicalType": "string", "logicalTypeOptions": {"format": "iban"}}, "format iban: the for"),
+    ],
+)  # fmt: skip
+def test_parts_that_are_not_judged(written, prop, told):
+    policy = DataContract()
+    policy.configure({"contract": str(written([{"name": "a", **prop}]))})
+    [found] = policy.not_judged("t")
+    assert told in str(found)
+
+
+@pytest.mark.parametrize(
+    ("prop", "told"),
+    [
+        ({"logicalType": "text"}, "o.a: logicalType must be one of string, number, integer"),
+        ({"logicalType": "string", "logicalTypeOptions": {"minLength": -1}},
+         "o.a: minLength must be a whole number, not -1"),
+        ({"logicalType": "number", "logicalTypeOptions": {"minimum": "x"}}, "minimum must be a number"),
+        ({"logicalType": "number", "logicalTypeOptions": {"multipleOf": 0}}, "multipleOf must be gr"),
+        ({"logicalType": "string", "logicalTypeOptions": {"pattern": "("}}, "o: the schema"),
+        ({"quality": [{"metric": "nullValues"}]}, "o.a: rule nullValues has none of mustBe"),
+        ({"quality": [{"type": "library", "name": "n"}]}, "o.a: rule n of type library has no metric"),
+        ({"quality": "x"}, "o.a: quality must be a list of mappings"),
+        ({"enum": [{"value": []}]}, "o.a: enum must list texts"),
+        ({"logicalType": "object", "properties": [{"name": "b"}, {"name": "b"}]},
+         "o.a: there are two properties with the name b"),
+        ({"logicalType": "object", "properties": [{}]}, "o.a: a property has no name"),
+    ],
+)  # fmt: skip
+def test_wrong_properties(written, prop, told):
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        of_one(written, 1, **prop)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [", "c.yaml is not YAML at line 1"),
+        ("a: 1", "c.yaml is no contract of ODCS: it has no kind: DataContract"),
+        (
+            "kind: DataContract\napiVersion: v2.2.2",
+            "apiVersion must be of ODCS 3, like v3.1.0, not",
+        ),
+        ("kind: DataContract\napiVersion: v3.0.0", "schema has no object"),
+        ("kind: DataContract\napiVersion: v3.0.0\nschema: [{}]", "an object of schema has no name"),
+        ("kind: DataContract\napiVersion: v3.0.0\nschema: [{name: a}, {name: a}]", "two objects"),
+        ("kind: DataContract\napiVersion: v3.0.0\nschema: {}", "schema must be a list of mappings"),
+    ],
+)
+def test_wrong_contracts(tmp_path, text, told):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        texts(tmp_path / "c.yaml", [b"{}"])
+
+
+def test_aliases_that_grow_without_end_are_refused(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (tmp_path / "c.yaml").write_text("\n".join(lines))
+    with pytest.raises(ConfigurationError, match="more than 1000000 values"):
+        texts(tmp_path / "c.yaml", [b"{}"])
+
+
+def test_wrong_settings():
+    with pytest.raises(ConfigurationError, match="contract must name a file, like"):
+        judge(DataContract, [b"{}"], topic="t", configs={})
+    with pytest.raises(ConfigurationError, match="none cannot be read: No such file"):
+        texts(Path("none"), [b"{}"])
+    with pytest.raises(
+        ConfigurationError, match=r"object=x: .* has no such object; it has inventory"
+    ):
+        texts("inventory.odcs.yaml", [b"{}"], object="x")
+
+
+def test_only_what_native_judges_is_bounded(written):
+    class Batch:
+        values = (b'{"available":1}',)
+
+    policy = loaded("inventory.odcs.yaml")
+    from penstock.native import find_native
+
+    assert policy.is_bounded("") == (find_native()[0] is not None)
+    assert policy.all_fit("", Batch)
+    Batch.values = (b'{"available":"x"}',)
+    assert not policy.all_fit("", Batch)
+    assert not loaded("orders.odcs.yaml").is_bounded("")
+    named = loaded("orders.odcs.yaml", object="orders")
+    assert named.is_bounded("") == policy.is_bounded("")
+    mail = {"name": "a", "logicalType": "string", "logicalTypeOptions": {"format": "email"}}
+    policy.configure({"contract": str(written([mail]))})
+    assert not policy.is_bounded("")

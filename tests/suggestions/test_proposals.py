@@ -1,0 +1,145 @@
+"""What a sample of records suggests, and what is written of it."""
+
+import json
+import random
+from io import StringIO
+
+import javaproperties
+import pytest
+
+from penstock.policies import HeaderRequired, JsonSchema, Rules
+from penstock.policy import Header, Record
+from penstock.policy.testing import judge
+from penstock.suggestions.proposals import propose
+from penstock.suggestions.writing import properties, table
+
+
+def record(value, key=b"k", headers=()):
+    data = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+    return Record(0, key, data, tuple(Header(name, b"x") for name in headers))
+
+
+def orders(count=1000, seed=1):
+    chance = random.Random(seed)
+    for number in range(count):
+        yield {
+            "id": f"{number:08x}-0000-4000-8000-000000000000",
+            "amount": round(chance.uniform(0.5, 900), 2),
+            "currency": chance.choice(["EUR", "USD"]),
+            "customer": {"age": chance.choice([None, 30, 40]), "name": f"n{number}"},
+            "lines": [{"sku": f"s{number}"}],
+            "in": chance.randint(-5, 5),
+            **({"discount": chance.random()} if chance.random() < 0.5 else {}),
+        }
+
+
+def refused(found):
+    return {(one.policy, *one.keys): one.refused for one in found.proposals}
+
+
+def test_records_without_mistakes_are_not_refused():
+    given = [record(one, headers=["trace"]) for one in orders()]
+    found = propose("orders", given, 0.01)
+    assert set(refused(found).values()) == {0}
+    assert set(refused(found)) == {
+        ("JsonSchema",),
+        ("Rules", "rules.amount"),
+        ("Rules", "rules.currency"),
+        ("Rules", "rules.customer_age"),
+        ("Rules", "rules.discount"),
+        ("KeyRequired",),
+        ("HeaderRequired", "headers"),
+    }
+    schema = found.schema
+    assert schema["required"] == ["id", "amount", "currency", "customer", "lines", "in"]
+    assert schema["properties"]["id"]["format"] == "uuid"
+    assert schema["properties"]["amount"] == {"type": "number"}
+    assert schema["properties"]["customer"]["properties"]["age"] == {"type": ["integer", "null"]}
+    assert schema["properties"]["lines"]["items"]["required"] == ["sku"]
+    expressions = {name: text for one in found.proposals for name, text in one.keys.items()}
+    assert expressions["rules.amount"] == "value.amount > 0 && value.amount <= 2000"
+    assert expressions["rules.currency"] == 'value.currency in ["EUR", "USD"]'
+    assert expressions["rules.customer_age"] == (
+        "value.customer.age == null || value.customer.age > 0 && value.customer.age <= 80"
+    )
+    assert expressions["rules.discount"].startswith("!has(value.discount) || value.discount > 0")
+
+
+def test_each_says_how_many_mistakes_it_would_refuse():
+    given = [record(one) for one in orders()]
+    mistakes = [
+        record({**next(orders(1)), "amount": "x"}),
+        record({**next(orders(1)), "amount": -1e12}),
+        record({**next(orders(1)), "currency": "eur"}),
+        record({name: value for name, value in next(orders(1)).items() if name != "currency"}),
+        record(b"junk"),
+        record(next(orders(1)), key=None),
+    ]
+    found = refused(propose("orders", given + mistakes, 0.01))
+    assert found["JsonSchema",] == 3  # "x", no currency, junk
+    assert found["Rules", "rules.amount"] == 3  # "x", -1e12, junk
+    assert found["Rules", "rules.currency"] == 2  # eur, junk; it asks whether it is there
+    assert found["KeyRequired",] == 1
+
+
+def test_what_is_no_json_gets_no_schema():
+    found = propose("t", [record(b"\0\0\0\0\1x")] * 100, 0.01)
+    assert found.schema is None
+    assert [one.policy for one in found.proposals] == ["KeyRequired"]
+    assert "SchemaPolicy" in found.notes[0]
+    found = propose("t", [record(b"text")] * 80 + [record({"a": 1})] * 20, 0.01)
+    assert found.notes == ["20.0% of the values are JSON objects: nothing is proposed for values"]
+
+
+def test_little_is_said_of_few_records():
+    found = propose("t", [record({"a": "x", "b": 1})] * 3, 0.01)
+    assert [one.policy for one in found.proposals] == ["JsonSchema", "KeyRequired"]
+    found = propose("t", [record(None, key=None)] * 3, 0.01)
+    assert (found.proposals, found.schema) == ([], None)
+    assert "  nothing is proposed" in list(table(found))
+    assert list(properties(found)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {str(number): 1 for number in range(1000)},
+        {"a": [[[[1]]]], "b": {"c d": 1, "in": 2, "\0": 3, "ä": 4}},
+        {"a": 2**70, "b": -0.0, "c": 1e-300},
+        {"a": "x" * 10_000},
+    ],
+)
+def test_strange_values(value):
+    found = propose("t", [record(value)] * 100, 0.01)
+    assert set(refused(found).values()) == {0}
+
+
+def test_the_keys_are_what_was_proposed(tmp_path):
+    given = [record({**one, 'q"\\': 1}, headers=["ä=x"]) for one in orders()]
+    found = propose("my orders", given, 0.01)
+    keys = javaproperties.load(StringIO("\n".join(properties(found))))
+    assert keys["topics.my orders.penstock.mode"] == "observe"
+    names = keys["policies"].split(",")
+    assert names == ["my_orders-schema", "my_orders-rules", "my_orders-key", "my_orders-headers"]
+    assert keys["topics.my orders.penstock.policies"].split(",") == names
+
+    def own(name):
+        prefix = f"policies.{name}."
+        return {key.removeprefix(prefix): value for key, value in keys.items() if prefix in key}
+
+    written = tmp_path / own(names[0])["schema"]
+    written.write_text(json.dumps(found.schema))
+    for cls, name in ((Rules, names[1]), (HeaderRequired, names[3])):
+        configs = own(name)
+        assert configs.pop("type") == f"penstock.policies.{cls.__name__}"
+        verdicts = judge(cls, given[:50], topic="t", configs=configs)
+        assert {one.outcome for one in verdicts} == {"accepted"}
+    policy = JsonSchema()
+    policy.use_folder(tmp_path)
+    policy.configure(own(names[0]))
+
+
+def test_nothing_of_a_record_is_in_what_is_not_an_enumeration():
+    given = [record({"name": f"SECRET{n}", "few": "SECRET" if n < 2 else "b"}) for n in range(100)]
+    found = propose("t", given, 0.05)
+    assert "SECRET" not in "\n".join([*table(found), *properties(found), json.dumps(found.schema)])
