@@ -6,8 +6,8 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.batch_jobs import dead_letters
-from penstock.batch_jobs.dead_letters import (
+from penstock.engine import dead_letters
+from penstock.engine.dead_letters import (
     Attempts,
     Origin,
     ReasonHeaders,

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
-        from penstock.batch_jobs.dead_letters import PARKED_SUFFIX, Attempts  # noqa: PLC0415
+        from penstock.engine.dead_letters import PARKED_SUFFIX, Attempts  # noqa: PLC0415
         from penstock.spark.locations import Location  # noqa: PLC0415
         from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
@@ -111,7 +111,7 @@ def _between_topics(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
 ) -> Mapping[str, int]:
     """Return dead letters of a topic to a topic; return the counts."""
-    from penstock.batch_jobs.dead_letters import Attempts  # noqa: PLC0415
+    from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
     from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED  # noqa: PLC0415
     from penstock.client.places import read_places  # noqa: PLC0415
     from penstock.client.positions import redrive_job  # noqa: PLC0415

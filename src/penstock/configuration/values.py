@@ -30,6 +30,9 @@ class Listener(NamedTuple):
         return f"{'SSL' if self.tls else 'PLAINTEXT'}://{self.address}"
 
 
+TOPIC_VARIABLE = "${topic}"
+"""Stands for the name of a topic in that of another one."""
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
@@ -89,6 +92,29 @@ def one_of(*choices: str) -> Callable[[str], str]:
 def boolean(value: str) -> bool:
     """Read `true` or `false`, as Kafka does: letter case does not matter."""
     return one_of("true", "false")(value) == "true"
+
+
+def topic_template(value: str) -> str:
+    """Read the name of a topic, perhaps with `${topic}` for another one's."""
+    name = value.strip()
+    rest = name.replace(TOPIC_VARIABLE, "")
+    if not rest or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
+        raise ValueError(
+            "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, which may have "
+            f"{TOPIC_VARIABLE} in it and something beside it"
+        )
+    return name
+
+
+def ratio(value: str) -> float:
+    """Read a share, from 0.0 to 1.0."""
+    try:
+        number = float(value.strip())
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 1.0:
+        raise ValueError("a number from 0.0 to 1.0")
+    return number
 
 
 def address(value: str) -> Address:

@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import (
+    ABOUT_BAD_RECORDS,
+    DEAD_LETTER_HEADERS,
+    DEAD_LETTER_REPLICAS,
+    DEAD_LETTER_TOPIC,
     ENFORCE,
     MARK,
     MODE,
     MODES,
     OBSERVE,
+    QUARANTINE,
+    QUARANTINE_MAX_RATIO,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
@@ -28,6 +34,7 @@ from penstock.configuration.topic_keys import (
     Scope,
     keys_in,
 )
+from penstock.configuration.values import TOPIC_VARIABLE
 
 if TYPE_CHECKING:
     import re
@@ -45,6 +52,7 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 """The settings of a topic without topic level keys."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
+_TOPIC_NAME_MAX: Final = 249
 _CACHE_LIMIT: Final = 10_000
 
 
@@ -68,6 +76,8 @@ class TopicPlan:
             Spark judges all the same.
         policy_modes: The modes of policies that have their own, by class name; not of
             interceptors, which go by the topic's.
+        holds_dead_letters: Whether it is the dead letter topic of another topic. Then policies
+            whose mode is `quarantine` do not judge it.
     """
 
     topic: str
@@ -81,6 +91,7 @@ class TopicPlan:
     validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
     mode: str = ENFORCE
     policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    holds_dead_letters: bool = False
 
     def mode_of(self, policy: str) -> str:
         """Return the mode of one policy that is no interceptor."""
@@ -100,12 +111,38 @@ class TopicPlan:
     @property
     def diverts(self) -> bool:
         """Whether records to which policies object may be stored."""
-        return self.marks
+        return self.marks or self.quarantines
+
+    @cached_property
+    def quarantines(self) -> bool:
+        """Whether records may go to the dead letter topic."""
+        return QUARANTINE in self.judging_modes and not self.holds_dead_letters
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The name of the topic for bad records in quarantine."""
+        return _dead_letter_topic(self.topic, self.settings)
+
+    @property
+    def dead_letter_replicas(self) -> int:
+        """The replication factor of that topic, if it is created."""
+        return int(_value(DEAD_LETTER_REPLICAS, self.settings) or 0)
+
+    @property
+    def dead_letters_have_context(self) -> bool:
+        """Whether dead letters say where they come from and why."""
+        return _value(DEAD_LETTER_HEADERS, self.settings) == "true"
+
+    @property
+    def quarantine_max_ratio(self) -> float:
+        """The share of the topic's records that may be bad in quarantine."""
+        return float(_value(QUARANTINE_MAX_RATIO, self.settings) or 0)
 
     @cached_property
     def waited_for(self) -> TopicPlan | None:
         """The policies whose verdicts clients wait for; None where all only observe."""
-        return self._in_modes(tuple(mode for mode in MODES if mode != OBSERVE))
+        left_out = {OBSERVE, QUARANTINE} if self.holds_dead_letters else {OBSERVE}
+        return self._in_modes(tuple(mode for mode in MODES if mode not in left_out))
 
     @cached_property
     def observed(self) -> TopicPlan | None:
@@ -240,6 +277,12 @@ class Plan:
         self._policy_modes: Mapping[str, str] = {}
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
+        for glob in sorted({default.glob for default in self._defaults}):
+            if any(one in glob for one in "*?["):
+                continue
+            why_not = self._not_set_aside(glob, self.settings(glob))
+            if why_not:
+                raise ConfigurationError(f"{configuration.path}: {why_not}")
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
@@ -268,12 +311,13 @@ class Plan:
                     f"the mode of {name} must be one of {', '.join(MODES)}; it is {mode!r}"
                 )
         self._policy_modes = dict(modes)
+        self.__dict__.pop("may_quarantine", None)
         self._cached.cache_clear()
 
     @property
     def is_empty(self) -> bool:
         """Whether no topic can have a policy."""
-        by_topic = any(default.key != MODE for default in self._defaults)
+        by_topic = any(default.key not in ABOUT_BAD_RECORDS for default in self._defaults)
         return not (self._interceptors or self._validators or by_topic)
 
     @property
@@ -282,14 +326,15 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Return whether a topic has interceptors, which do not depend on topic level keys.
+        """Return whether records of a topic may not be stored though the client gets success.
 
-        Whether they are only observed does: here they count in either case.
+        It has interceptors, which do not depend on topic level keys (whether they are only observed
+        does: here they count in either case), or the file puts its bad records in quarantine.
         """
-        if not self._patterns:
+        if not self._patterns and not self.may_quarantine:
             return False
         plan = self.for_topic(topic)
-        return plan is not None and bool(plan.interceptors)
+        return plan is not None and (bool(plan.interceptors) or plan.quarantines)
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -415,13 +460,72 @@ class Plan:
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=self._unusable(batch, settings),
+            unusable=self._unusable(batch, settings) or self._not_set_aside(topic, settings),
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
             mode=_value(MODE, settings) or ENFORCE,
             policy_modes=self._policy_modes,
+            holds_dead_letters=self._holds_dead_letters(topic),
         )
         return plan if plan.policies or plan.unusable else None
+
+    @cached_property
+    def may_quarantine(self) -> bool:
+        """Whether some topic's bad records go to a dead letter topic, by the file."""
+        modes = (_value(MODE, {MODE: one.value}) for one in self._defaults if one.key == MODE)
+        return QUARANTINE in modes or QUARANTINE in self._policy_modes.values()
+
+    def _sets_aside(self, settings: Mapping[str, str]) -> bool:
+        of_policies = QUARANTINE in self._policy_modes.values()
+        return of_policies or _value(MODE, settings) == QUARANTINE
+
+    def _holds_dead_letters(self, topic: str) -> bool:
+        """Whether a topic is the dead letter topic of another one, by the file."""
+        if not self.may_quarantine:
+            return False
+        of_file = (one.value for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
+        for name in {*of_file, TOPIC_KEYS[DEAD_LETTER_TOPIC].default or ""}:
+            before, variable, after = name.strip().partition(TOPIC_VARIABLE)
+            if not variable:
+                if name.strip() == topic and self._is_used(name):
+                    return True
+                continue
+            if not (topic.startswith(before) and topic.endswith(after)):
+                continue
+            source = topic[len(before) : len(topic) - len(after)]
+            settings = self.settings(source)
+            if (
+                source
+                and source != topic
+                and self._sets_aside(settings)
+                and _dead_letter_topic(source, settings) == topic
+            ):
+                return True
+        return False
+
+    def _is_used(self, name: str) -> bool:
+        """Whether dead letters of another topic than this one may go to a topic."""
+        globs = {one.glob for one in self._defaults if one.key == MODE}
+        return bool(self._policy_modes) or any(
+            glob != name.strip() and self._sets_aside(self.settings(glob)) for glob in globs
+        )
+
+    def _not_set_aside(self, topic: str, settings: Mapping[str, str]) -> str:
+        """Say why bad records of a topic cannot go to its dead letter topic."""
+        if not self._sets_aside(settings) or self._holds_dead_letters(topic):
+            return ""
+        name = _dead_letter_topic(topic, settings)
+        if name == topic:
+            return (
+                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {topic} would be {topic} itself; "
+                "name another one"
+            )
+        if len(name) > _TOPIC_NAME_MAX:
+            return (
+                f"{DEAD_LETTER_TOPIC}: {name} has {len(name)} characters, and a topic's name "
+                f"{_TOPIC_NAME_MAX} at most"
+            )
+        return ""
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
@@ -437,6 +541,10 @@ class Plan:
             if reader is not None:
                 return f"{key} is set, and there is no {reader}"
         return ""
+
+
+def _dead_letter_topic(topic: str, settings: Mapping[str, str]) -> str:
+    return (_value(DEAD_LETTER_TOPIC, settings) or "").replace(TOPIC_VARIABLE, topic)
 
 
 def _value(key: str, settings: Mapping[str, str]) -> str | None:
