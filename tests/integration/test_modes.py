@@ -324,7 +324,7 @@ def test_a_topic_is_put_in_quarantine_by_admin_tools(measured, topic, kafka):
     })  # fmt: skip
     name = topic()
     target = ConfigResource(ResourceType.TOPIC, name)
-    settings = {"penstock.mode": "quarantine", "errors.deadletterqueue.topic.name": f"{name}.dead"}
+    settings = {"penstock.mode": "quarantine", "errors.deadletterqueue.topic.name": "${topic}.dead"}
     target.incremental_configs = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         for key, value in settings.items()

@@ -112,7 +112,7 @@ def _between_topics(
 ) -> Mapping[str, int]:
     """Return dead letters of a topic to a topic; return the counts."""
     from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
-    from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED  # noqa: PLC0415
+    from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, RETURNED  # noqa: PLC0415
     from penstock.client.places import read_places  # noqa: PLC0415
     from penstock.client.positions import redrive_job  # noqa: PLC0415
     from penstock.spark.redrive import redrive  # noqa: PLC0415
@@ -145,7 +145,8 @@ def _between_topics(
         places=places_topic,
     )
     done = write_ranges(running, (letters,), ranges, work, what).counts.outcomes
-    return {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+    counts = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+    return counts | ({DOUBLE: done[DOUBLE]} if done[DOUBLE] else {})
 
 
 def _not_done(

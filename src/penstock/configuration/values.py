@@ -98,10 +98,11 @@ def topic_template(value: str) -> str:
     """Read the name of a topic, perhaps with `${topic}` for another one's."""
     name = value.strip()
     rest = name.replace(TOPIC_VARIABLE, "")
-    if not rest or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
+    is_own = name.startswith("__")  # of Kafka's or a gateway's own
+    if is_own or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
         raise ValueError(
-            "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, which may have "
-            f"{TOPIC_VARIABLE} in it and something beside it"
+            "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, not beginning with __, which "
+            f"may have {TOPIC_VARIABLE} in it and something beside it"
         )
     return name
 

@@ -368,7 +368,11 @@ class Plan:
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        allowed = {key: value for key, value in own if self.allows_key(key)}
+        allowed = {
+            key: value
+            for key, value in own
+            if self.allows_key(key) and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
+        }
         return self.from_settings(topic, {**self.settings(topic), **allowed})
 
     def allows_key(self, name: str) -> bool:
@@ -381,6 +385,15 @@ class Plan:
             records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
             for one in self._allowed
         )
+
+    def allows_dead_letters(self, name: str) -> bool:
+        """Return whether a topic's own setting may name this dead letter topic.
+
+        The gateway writes there with its own principal: whoever may alter a topic's configs may not
+        have it write to any topic.
+        """
+        of_file = (one.value.strip() for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
+        return TOPIC_VARIABLE in name or name.strip() in of_file
 
     def missing_reader(self, key: str) -> str | None:
         """Return the key of the file that has to name what reads a topic level key, and does not.

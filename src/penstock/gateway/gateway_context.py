@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.gateway.produce.write_rights import WriteRights
     from penstock.gateway.refusal_log import Refused
     from penstock.gateway.turns import Turns
 
@@ -49,6 +50,10 @@ class GatewayContext(Protocol):
     @property
     def bad_shares(self) -> BadShares:
         """How many of a topic's records were bad of late."""
+
+    @property
+    def write_rights(self) -> WriteRights:
+        """To which topics clients may write, where that has to be known."""
 
     @property
     def keeps_decisions(self) -> bool:

@@ -45,6 +45,7 @@ from penstock.gateway.produce.observed_batches import (
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
 from penstock.gateway.turns import Turns
@@ -125,6 +126,7 @@ class Gateway:
         self.postponed = PostponedBatches(self.clock)
         self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run)
         self.bad_shares = BadShares(self.clock)
+        self.write_rights = WriteRights(self.clock)
         self._keeps_losses = False
         self._opening_decisions = False
         self._use(OpenedProducers(Producers(now=time.time)))

@@ -116,7 +116,7 @@ class ProduceExchange(Held):
     __slots__ = ("_accepted", "_again", "_checked", "_connection", "_gateway", "_ids",
                  "_intercepted", "_observed", "_policies", "_progress", "_quarantined",
                  "_readdress", "_reading", "_topics", "_undecided", "_unread", "_unwritten",
-                 "request", "responses")  # fmt: skip
+                 "_with_letters", "request", "responses")  # fmt: skip
 
     is_judged = True
 
@@ -141,6 +141,7 @@ class ProduceExchange(Held):
         self._observed: set[str] = set()
         self._quarantined: set[str] = set()
         self._again: set[Position] = set()
+        self._with_letters: dict[Position, str] = {}
         self._topics: list[tuple[int, TopicData]] = []
         self._intercepted = InterceptedBatches(gateway.producers, self._policies.idempotence)
 
@@ -547,7 +548,11 @@ class ProduceExchange(Held):
         verdict = self._intercepted.judged(position, plan.topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(position, plan.topic, verdict)
-        elif plan.policies and (self._gateway.counts is not None or verdict.diverted):
+        elif verdict.replacement is not None and verdict.replacement.letters:
+            self._with_letters[position] = plan.topic
+        if verdict.outcome is Outcome.ACCEPTED and plan.policies and (
+            self._gateway.counts is not None or verdict.diverted
+        ):
             self._accepted[position] = plan, verdict
         self._verdict_received()
 
@@ -602,7 +607,45 @@ class ProduceExchange(Held):
     def _verdict_received(self) -> None:
         self._undecided -= 1
         if not self._undecided:
+            self._check_rights()
+
+    def _check_rights(self) -> None:
+        """Check that the client may write to the topics whose dead letters are to be stored."""
+        if not self._with_letters:
             self._check_sizes()
+            return
+        rights, client = self._gateway.write_rights, self._client
+        codes = {name: rights.code(client, name) for name in self._with_letters.values()}
+        unknown = {name for name, code in codes.items() if code is None}
+        if unknown:
+            self._connection.send_request(
+                partial(topics.write_rights_request, names=unknown),
+                partial(self._on_rights, codes),
+            )
+            return
+        self._forbid(codes)
+
+    def _on_rights(self, codes: dict[str, int | None], frame: bytes) -> None:
+        """Handle the Metadata response, which is about the topics whose code is not known."""
+        if self.state is State.CANCELLED:
+            return
+        found = topics.write_rights_response(frame)
+        for name in [name for name, code in codes.items() if code is None]:
+            codes[name] = code = found.get(name, UNKNOWN_TOPIC_OR_PARTITION)
+            if code not in RETRIABLE:
+                self._gateway.write_rights.put(self._client, name, code)
+        self._forbid(codes)
+
+    def _forbid(self, codes: Mapping[str, int | None]) -> None:
+        for position, name in self._with_letters.items():
+            code = codes[name]
+            if code:
+                self.responses[position] = PartitionResponse(code)
+        self._check_sizes()
+
+    @property
+    def _client(self) -> tuple[int, str | None]:
+        return self._connection.number, self._connection.authentication.principal
 
     def _check_sizes(self) -> None:
         """Check batches that interceptors enlarged against `max.message.bytes` of their topics."""
