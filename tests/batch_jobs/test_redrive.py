@@ -226,3 +226,56 @@ def test_split_and_redrive_bring_everything_back():
     after = [as_repaired(row, own(row)) for row in cluster.rows("all")]
     assert sorted(before, key=order) == sorted(after, key=order)
     assert len(content(cluster.rows("dead"))) > 50
+
+
+def identified(value, letter_id, **options):
+    return letter(value, more=(Header("__dlq.id", letter_id),), **options)
+
+
+def redrive_job():
+    policies = chain(interceptors=[Repair], validators=[NoBad])
+    return Redrive(
+        Judge(policies, TOPIC_ID), "dead", 2,
+        target=Target("orders", 4, LIMIT), again=Target("dead", 3, LIMIT),
+        parked=Target("parked", 2, LIMIT), replays_max=5, clock=lambda: LATER / 1000 + 60,
+    )  # fmt: skip
+
+
+def test_a_letter_that_is_there_again_is_taken_once():
+    job, counts = redrive_job(), TaskCounts()
+    first = [identified(b"good 1", b"a"), identified(b"good 2", b"b"), letter(b"good 3")]
+    again = [identified(b"good 2", b"b"), letter(b"good 3"), identified(b"badly", b"c")]
+    rows = []
+    for offset, letters in ((0, first), (3, again), (6, [identified(b"good 1", b"a")])):
+        stored = encode_stored(letters, base_offset=offset)
+        batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+        for topic, partition, data, _ in job.process(batch, counts):
+            rows += [
+                (topic, row.value, dict(row.headers)) for row in rows_of(data, topic, partition)
+            ]
+    returned = [value for topic, value, _ in rows if topic == "orders"]
+    assert sorted(returned) == [b"good 1", b"good 2", b"good 3", b"good 3"]
+    assert counts.outcomes["double"] == 2
+    assert all(not key.startswith("__dlq") for topic, _, headers in rows if topic == "orders"
+               for key in headers)  # fmt: skip
+
+
+def test_a_batch_that_is_looked_at_again_is_not_its_own_double():
+    job, counts = redrive_job(), TaskCounts()
+    stored = encode_stored([identified(b"good 1", b"a")], base_offset=7)
+    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    for _ in range(2):
+        assert len(list(job.process(batch, counts))) == 1
+    before = encode_stored([identified(b"good 1", b"a")], base_offset=3)
+    job = redrive_job()
+    job.recall(read_stored_batch(before, max_decompressed_bytes=LIMIT))
+    assert list(job.process(batch, counts)) == []
+
+
+def test_a_letter_that_waits_again_has_another_id():
+    job = redrive_job()
+    stored = encode_stored([identified(b"badly", b"a", replays=1)])
+    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    ((topic, partition, data, _),) = job.process(batch, TaskCounts())
+    (row,) = rows_of(data, topic, partition)
+    assert (topic, dict(row.headers)["__dlq.id"]) == ("dead", b"a/2")

@@ -24,6 +24,10 @@ class Intercepted(Talk):
         self.session._supports_describe_producers = False  # an older broker
 
     has_interceptors = True
+    may_quarantine = False
+
+    def settings(self, topic):
+        return {}
 
     def intercepts(self, topic):
         return topic in self.judged

@@ -112,6 +112,7 @@ class Talk:
         return route(api_key)
 
     has_interceptors = False
+    may_quarantine = False
 
     def intercepts(self, topic):
         return False

@@ -1,9 +1,17 @@
 """`penstock.mode` at work: what becomes of a bad record."""
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from penstock.local import free_ports
+from tests.conftest import create_topic
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
@@ -19,6 +27,15 @@ class Check(BrokerRecordValidator):
         if value == b"fail":
             raise ZeroDivisionError
         return InvalidRecordException("it is bad") if value.startswith(b"bad") else None
+"""
+INTERCEPTOR = """
+class Drop(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return "."
+    def process_record(self, key, value, topic, partition, headers):
+        if value.startswith(b"drop"):
+            raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value)
 """
 CHECK = {"record.validator.classes": "policies.Check"}
 WHY = [
@@ -101,3 +118,241 @@ def test_a_batch_that_comes_again_is_the_same_one(measured, topic, kafka):
     with RawClient(running.broker_address()) as client:
         assert [produce(client, name, batch) for _ in range(3)] == [(0, 0)] * 3
     assert len(read_topic(kafka.bootstrap_servers, name)) == 2
+
+
+def dead_letters(kafka, topic):
+    """Return value, partition and headers of each dead letter."""
+    return [
+        (value, partition, dict(headers))
+        for partition, _, value, headers in read_topic(kafka.bootstrap_servers, topic)
+    ]
+
+
+QUARANTINE = {
+    "penstock.mode": "quarantine",
+    "errors.deadletterqueue.topic.replication.factor": 1,
+}
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_bad_records_become_dead_letters_and_the_others_are_stored(measured, topic, kafka, acks):
+    running, port = measured(QUARANTINE)
+    name = topic(partitions=2)
+    with RawClient(running.broker_address()) as client:
+        sent = encode_batch(values(b"a", b"bad", b"b"))
+        assert produce(client, name, sent, acks=acks) == (0, 0)
+        assert produce(client, name, encode_batch(values(b"bad 2", b"bad 3")), acks=acks) == (0, -1)
+        assert produce(client, name, encode_batch(values(b"c")), acks=acks) == (0, 2)
+        assert produce(client, name, encode_batch(values(b"bad", b"fail")), acks=acks) == (-1, -1)
+
+    stored = read_topic(kafka.bootstrap_servers, name)
+    assert [(value, headers) for _, _, value, headers in stored] == [
+        (b"a", []), (b"b", []), (b"c", []),
+    ]  # fmt: skip
+    found = dead_letters(kafka, f"{name}.dead")
+    assert [(value, partition) for value, partition, _ in found] == [
+        (b"bad", 0), (b"bad 2", 0), (b"bad 3", 0),
+    ]  # fmt: skip
+    headers = found[0][2]
+    assert headers["__dlq.errors.topic"] == name.encode()
+    assert headers["__dlq.errors.partition"] == b"0"
+    assert headers["__dlq.errors.offset"] == b"-1"
+    assert headers["__penstock.policy"] == b"policies.Check"
+    assert headers["__penstock.code"] == b"87"
+    assert headers["__penstock.message"] == headers["__dlq.errors.message"] == b"it is bad"
+    assert len({headers["__dlq.id"] for _, _, headers in found}) == 3
+    assert outcomes(port, name) == {"accepted": 3, "quarantined": 3, "failed": 2}
+    assert running.wait_for("records quarantined")
+
+
+def test_without_acknowledgements(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    with RawClient(running.broker_address()) as client:
+        batch = encode_batch(values(b"bad", b"a"))
+        client.send(client.frame(produce_request([(name, [(0, batch)])], acks=0)))
+        assert produce(client, name, encode_batch(values(b"b")))[0] == 0
+    assert [one[2] for one in read_topic(kafka.bootstrap_servers, name)] == [b"a", b"b"]
+    assert [one[0] for one in dead_letters(kafka, f"{name}.dead")] == [b"bad"]
+
+
+def check_exactly_once(kafka, name, sent, *, doubles=False):
+    stored = [value for _, _, value, _ in read_topic(kafka.bootstrap_servers, name)]
+    letters = dead_letters(kafka, f"{name}.dead")
+    assert stored == [value for value in sent if not value.startswith(b"bad")]
+    bad = [value for value in sent if value.startswith(b"bad")]
+    by_id = {headers["__dlq.id"]: value for value, _, headers in letters}
+    assert sorted(by_id.values()) == sorted(bad)
+    if not doubles:
+        assert [value for value, _, _ in letters] == bad
+
+
+def test_idempotent_producers_go_on(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    producer = Producer({
+        "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 1,
+    })  # fmt: skip
+    sent = [b"bad %d" % n if n % 7 == 0 or 500 < n < 900 else b"%d" % n for n in range(3000)]
+    told = []
+    for value in sent:
+        producer.produce(name, value, on_delivery=lambda error, _: told.append(error))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert told == [None] * len(sent)
+    check_exactly_once(kafka, name, sent)
+
+
+def numbered(first, *sent):
+    """Return a batch of an idempotent producer."""
+    return encode_batch(values(*sent), producer_id=4711, producer_epoch=0, base_sequence=first)
+
+
+AWAY = {**QUARANTINE, "errors.deadletterqueue.topic.replication.factor": 3}
+ONLY_FORGIVING = POLICIES.replace('b"bad"', 'b"worst"')
+
+
+@pytest.mark.parametrize("again", [POLICIES, ONLY_FORGIVING], ids=["same", "forgiving"])
+@pytest.mark.parametrize("sent", [(b"bad", b"a", b"bad 2"), (b"bad", b"bad 2")])
+def test_what_was_decided_stays_when_letters_come_late(gateway, topic, kafka, sent, again):
+    """One gateway has decided, and ends before the letters are stored; another goes on."""
+    name = topic()
+    first = gateway({**CHECK, **AWAY}, POLICIES)
+    with RawClient(first.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, b"x")) == (0, 0)
+        assert produce(client, name, numbered(1, *sent)) == (7, -1)
+        assert produce(client, name, numbered(1 + len(sent), b"y"))[0] in (7, 45)
+    first.kill()
+    assert len(read_topic(kafka.bootstrap_servers, name)) == 1
+
+    second = gateway({**CHECK, **QUARANTINE}, again)
+    with RawClient(second.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(1, *sent))[0] == 0
+        assert produce(client, name, numbered(1 + len(sent), b"y"))[0] == 0
+        assert produce(client, name, numbered(1, *sent))[0] == 0
+    check_exactly_once(kafka, name, [b"x", *sent, b"y"], doubles=True)
+
+
+def test_letters_are_stored_as_soon_as_their_topic_is_there(gateway, topic, kafka, admin):
+    name = topic()
+    running = gateway({**CHECK, **AWAY}, POLICIES)
+    plain, whole = encode_batch(values(b"bad 1", b"b")), numbered(2, b"bad 2", b"bad 3")
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, b"bad 0", b"a"))[0] == 7
+        assert produce(client, name, plain)[0] == 7
+        assert read_topic(kafka.bootstrap_servers, name) == []
+        (line,) = running.wait_for("dead letters cannot be stored: their batches get a retriable "
+                                   "error")  # fmt: skip
+        assert "errors.deadletterqueue.topic.replication.factor is 3" in line["reason"]
+        create_topic(admin, f"{name}.dead")
+        assert produce(client, name, numbered(0, b"bad 0", b"a"))[0] == 0
+        assert produce(client, name, whole)[0] == 0
+        assert produce(client, name, plain)[0] == 0
+    check_exactly_once(kafka, name, [b"bad 0", b"a", b"bad 2", b"bad 3", b"bad 1", b"b"])
+
+
+def test_a_retry_through_another_gateway_writes_the_same_ids(gateway, topic, kafka):
+    name = topic()
+    gateways = [gateway({**CHECK, **QUARANTINE}, POLICIES) for _ in range(2)]
+    for running in (*gateways, *gateways):
+        with RawClient(running.broker_address(), timeout_s=60) as client:
+            assert produce(client, name, numbered(0, b"bad", b"a", b"bad 2"))[0] == 0
+    check_exactly_once(kafka, name, [b"bad", b"a", b"bad 2"], doubles=True)
+
+
+def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    producer = Producer({"bootstrap.servers": running.address, "transactional.id": name})
+    producer.init_transactions(60)
+    told = []
+    producer.begin_transaction()
+    producer.produce(name, b"bad", on_delivery=lambda error, _: told.append(error.code()))
+    producer.flush(60)
+    assert told == [87]
+    producer.abort_transaction(60)
+    (line,) = running.wait_for("records refused")
+    assert line["code"] == 87
+    for _ in range(2):  # after a broker's own refusal, too, librdkafka may have to abort once more
+        try:
+            producer.begin_transaction()
+            producer.produce(name, b"a")
+            producer.commit_transaction(60)
+            break
+        except KafkaException:
+            producer.abort_transaction(60)
+    stored = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert [one[2] for one in stored] == [b"a"]
+
+
+def test_what_interceptors_drop_is_no_dead_letter(gateway, topic, kafka):
+    name = topic()
+    running = gateway({
+        **CHECK, **QUARANTINE, "produce.request.interceptors": "policies.Drop",
+    }, POLICIES + INTERCEPTOR)  # fmt: skip
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        batch = numbered(0, b"drop", b"bad", b"a", b"drop bad")
+        assert [produce(client, name, batch)[0] for _ in range(2)] == [0, 0]
+        assert produce(client, name, numbered(4, b"b"))[0] == 0
+    check_exactly_once(kafka, name, [b"bad", b"a", b"b"])
+
+
+def test_too_many_bad_records_are_refused(measured, topic, kafka):
+    running, _ = measured({**QUARANTINE, "penstock.quarantine.max.ratio": "0.1"})
+    name = topic()
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, encode_batch(values(*[b"a"] * 95, *[b"bad"] * 5)))[0] == 0
+        assert produce(client, name, encode_batch(values(*[b"bad"] * 20)))[0] == 87
+        assert produce(client, name, encode_batch(values(b"a")))[0] == 0
+    assert len(dead_letters(kafka, f"{name}.dead")) == 5
+
+
+def test_a_dead_letter_topic_is_not_judged_in_this_mode(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, encode_batch(values(b"bad")))[0] == 0
+        assert produce(client, f"{name}.dead", encode_batch(values(b"bad too")))[0] == 0
+    found = read_topic(kafka.bootstrap_servers, f"{name}.dead")
+    assert [one[2] for one in found] == [b"bad", b"bad too"]
+
+
+def test_a_topic_is_put_in_quarantine_by_admin_tools(measured, topic, kafka):
+    running, _ = measured({
+        "topic.settings.topic": "__penstock_topic_settings",
+        "errors.deadletterqueue.topic.replication.factor": 1,
+    })  # fmt: skip
+    name = topic()
+    target = ConfigResource(ResourceType.TOPIC, name)
+    settings = {"penstock.mode": "quarantine", "errors.deadletterqueue.topic.name": "${topic}.dead"}
+    target.incremental_configs = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    client = AdminClient({"bootstrap.servers": running.address})
+    client.incremental_alter_configs([target])[target].result(60)
+    producer = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
+    sent = [b"a", b"bad", b"b"]
+    for value in sent:
+        producer.produce(name, value)
+    assert producer.flush(60) == 0
+    check_exactly_once(kafka, name, sent)
+
+
+@pytest.mark.slow
+def test_gateways_are_killed_while_a_producer_is_at_work(gateway, topic, kafka):
+    name = topic()
+    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    producer = Producer({
+        "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 2,
+        "reconnect.backoff.max.ms": 200,
+    })  # fmt: skip
+    sent, told = [b"bad %d" % n if n % 3 == 0 else b"%d" % n for n in range(6000)], []
+    for number, value in enumerate(sent):
+        producer.produce(name, value, on_delivery=lambda error, _: told.append(error))
+        producer.poll(0.001)
+        if number % 2000 == 1000:
+            running.restart(kill=True)
+    assert producer.flush(120) == 0
+    assert told == [None] * len(sent)
+    check_exactly_once(kafka, name, sent, doubles=True)

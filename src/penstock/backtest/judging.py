@@ -43,6 +43,7 @@ class Pool(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
+        quarantined_before: Sequence[int] = ...,
         client: Hashable = ...,
     ) -> None: ...
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.client.positions import Claim, Task
     from penstock.client.reader import LostOffsets, OffsetRange
     from penstock.client.writer import Writer
+    from penstock.records.stored_batch import StoredBatch
 
 
 def range_task(
@@ -36,6 +37,8 @@ def range_task(
     on_chunk: Callable[[Progress], None] = ignore,
     on_lost: Callable[[LostOffsets], None] = ignore,
     is_over: Callable[[], bool] = never,
+    recall: Callable[[StoredBatch], None] | None = None,
+    looks_back: int = 0,
 ) -> RangeTask:
     """Return a task on a cluster; nothing is contacted.
 
@@ -53,6 +56,8 @@ def range_task(
         on_chunk: See `RangeTask`.
         on_lost: See `RangeTask`.
         is_over: See `RangeTask`.
+        recall: See `RangeTask`.
+        looks_back: See `RangeTask`.
     """
 
     def read(
@@ -70,7 +75,18 @@ def range_task(
             places=places,
         )
 
-    return RangeTask(offsets, read, opened, run, limits, on_chunk, on_lost, is_over)
+    return RangeTask(
+        offsets,
+        read,
+        opened,
+        run,
+        limits,
+        on_chunk,
+        on_lost,
+        is_over,
+        recall=recall,
+        looks_back=looks_back,
+    )
 
 
 def keep_position(

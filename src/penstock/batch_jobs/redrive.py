@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.batch_jobs import dead_letters
-from penstock.batch_jobs.dead_letters import (
+from penstock.batch_jobs.kept import SourcePartition
+from penstock.batch_jobs.retiming import retimed, runs
+from penstock.batch_jobs.targets import fitting
+from penstock.engine import dead_letters
+from penstock.engine.columns import Columns
+from penstock.engine.dead_letters import (
     Attempts,
     Origin,
     ReasonHeaders,
     own_headers,
     read_origin,
 )
-from penstock.batch_jobs.kept import SourcePartition
-from penstock.batch_jobs.retiming import retimed, runs
-from penstock.batch_jobs.targets import fitting
-from penstock.engine.columns import Columns
 from penstock.engine.verdict import ACCEPTED, Outcome
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
+DOUBLE = "double"
+"""A letter that is there again, because its batch came to a gateway again: it is taken once."""
+LOOKS_BACK: Final = 10_000
+"""In so many offsets before a run letters are looked for that are there again in it. A batch comes
+again within minutes (`delivery.timeout.ms`), and most at once."""
+_IDS_MAX: Final = 500_000
 
 
 class _Letters(NamedTuple):
@@ -103,13 +110,38 @@ class Redrive:
         self._attempts = Attempts.of(topic, replays_max)
         self._clock = clock
         self._headers = ReasonHeaders()
+        self._first_offsets: OrderedDict[bytes, int] = OrderedDict()
+
+    def recall(self, batch: StoredBatch) -> None:
+        """Take note of letters that are before those that are redriven."""
+        self._doubles(batch)
+
+    def _doubles(self, batch: StoredBatch) -> set[int]:
+        """Return the positions of letters that were there before.
+
+        A batch may be looked at again, after its transaction was lost: then its letters are not
+        their own doubles.
+        """
+        doubles: set[int] = set()
+        if not batch.records.has_header(dead_letters.ID):
+            return doubles
+        for position, headers in enumerate(batch.records.headers):
+            letter_id = dead_letters.read_id(headers)
+            if letter_id is None:
+                continue
+            offset = batch.offsets[position]
+            if self._first_offsets.setdefault(letter_id, offset) < offset:
+                doubles.add(position)
+            if len(self._first_offsets) > _IDS_MAX:
+                self._first_offsets.popitem(last=False)
+        return doubles
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
         """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
         letters = self._judged(batch)
         for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
             counts.outcomes[sink] += 1
-            if verdict.outcome is not Outcome.ACCEPTED:
+            if sink != DOUBLE and verdict.outcome is not Outcome.ACCEPTED:
                 counts.add_reason(self._target.topic, verdict)
         returned: dict[int, list[int]] = {}
         for position in letters.of(RETURNED):
@@ -159,8 +191,10 @@ class Redrive:
             if found.replaced is not None:
                 first, end = positions[0], positions[-1] + 1
                 keys[first:end], values[first:end] = map(list, found.replaced)
+        doubles = self._doubles(batch)
         sinks = [
-            self._sink(verdict, origin) for verdict, origin in zip(verdicts, origins, strict=True)
+            DOUBLE if position in doubles else self._sink(verdict, origin)
+            for position, (verdict, origin) in enumerate(zip(verdicts, origins, strict=True))
         ]
         return _Letters(origins, own, verdicts, (keys, values), sinks)
 
@@ -196,14 +230,7 @@ class Redrive:
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
     ) -> Iterator[OutgoingBatch]:
         now = int(self._clock() * 1000)
-        appended = [
-            self._headers.headers(
-                letters.verdicts[one],
-                letters.origins[one],
-                replays=letters.origins[one].replays + 1,
-            )
-            for one in positions
-        ]
+        appended = [self._reasons(batch, letters, one) for one in positions]
         return fitting(
             target,
             self._source.partition,
@@ -216,6 +243,18 @@ class Redrive:
             ),
             self._source.of(batch, positions),
         )
+
+    def _reasons(
+        self, batch: StoredBatch, letters: _Letters, position: int
+    ) -> list[tuple[str, bytes | None]]:
+        replays = letters.origins[position].replays + 1
+        headers = self._headers.headers(
+            letters.verdicts[position], letters.origins[position], replays=replays
+        )
+        letter_id = dead_letters.read_id(batch.records.headers[position])
+        if letter_id is not None:
+            headers.append((dead_letters.ID, dead_letters.next_id(letter_id, replays)))
+        return headers
 
 
 def _returning(origin: Origin) -> list[tuple[str, bytes | None]]:

@@ -152,6 +152,9 @@ class RangeTask:
         on_lost: Called with offsets that retention removed, before they are counted; may raise,
             which ends the task.
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
+        recall: Called with the batches of the offsets before the one at which an attempt begins,
+            as many as `looks_back` says; None where nobody wants to know them.
+        looks_back: How many offsets before.
         clock: Returns seconds that never go back.
     """
 
@@ -163,6 +166,8 @@ class RangeTask:
     on_chunk: Callable[[Progress], None] = ignore
     on_lost: Callable[[LostOffsets], None] = ignore
     is_over: Callable[[], bool] = never
+    recall: Callable[[StoredBatch], None] | None = None
+    looks_back: int = 0
     clock: Callable[[], float] = time.monotonic
 
 
@@ -247,6 +252,7 @@ class _Running:
         offsets = task.offsets._replace(first=self.progress.offset)
         if offsets.first >= offsets.end:
             return
+        self._recall(offsets)
         size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
         for fetched in task.read(offsets, on_lost=self._lose):
             batch = read_batch(fetched, offsets, limits)
@@ -266,6 +272,17 @@ class _Running:
         if self.progress.offset < offsets.end:
             # Also without a record: whoever asks sees that the range is done.
             self._commit(writer, offsets.end)
+
+    def _recall(self, offsets: OffsetRange) -> None:
+        """Show the job what is before the offset at which it begins."""
+        task = self._task
+        before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
+        if task.recall is None or before.first >= before.end:
+            return
+        for fetched in task.read(before, on_lost=ignore):
+            batch = read_batch(fetched, before, task.limits)
+            if len(batch.records) and not batch.is_control:
+                task.recall(batch)
 
     def _find_progress(self, position: Position | None) -> None:
         """Find out what was committed, by this attempt or another."""

@@ -187,9 +187,16 @@ def _mode_of(plan: Plan, glob: str, found: TopicPlan | None) -> str:
     """Return what becomes of bad records of a topic, where they are not refused."""
     if plan.observes_topic(glob):
         return ", observed: nothing is refused"
-    if found is not None and found.marks:
-        return ", marked: bad records are stored, with headers that say why"
-    return ""
+    if found is None:
+        return ""
+    if found.holds_dead_letters and found.waited_for is None:
+        return ", not judged: it holds dead letters"
+    words = ""
+    if found.quarantines:
+        words = f", in quarantine: bad records go to {found.dead_letter_topic}"
+    if found.marks:
+        words += ", marked: bad records are stored, with headers that say why"
+    return words
 
 
 def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:

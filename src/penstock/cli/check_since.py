@@ -20,7 +20,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.plan import INTERNAL_TOPICS, Plan
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
@@ -52,7 +52,12 @@ _IN_WORDS: Final = {
 }
 
 
-_IN_PAST: Final = {OBSERVE: "observed", MARK: "marked", ENFORCE: "enforced"}
+_IN_PAST: Final = {
+    OBSERVE: "observed",
+    MARK: "marked",
+    QUARANTINE: "in quarantine",
+    ENFORCE: "enforced",
+}
 
 
 class _Wanted(NamedTuple):

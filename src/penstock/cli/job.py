@@ -187,7 +187,7 @@ class Job(ABC):
 
 def target_names(written: Iterable[Location]) -> frozenset[str]:
     """Return the topics among places that are written to, and those where `redrive` parks."""
-    from penstock.batch_jobs.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
+    from penstock.engine.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
 
     names = [one.name for one in written if not one.is_folder]
     return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
-        from penstock.batch_jobs.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
+        from penstock.engine.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
         from penstock.stored.locations import Location  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
@@ -86,7 +86,7 @@ def _through_frames(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
-    from penstock.batch_jobs.dead_letters import Attempts  # noqa: PLC0415
+    from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
     from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
     from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
@@ -148,11 +148,12 @@ def _between_topics(
     work = dataclasses.replace(work, targets=to, replays_max=options.max_replays)
     if options.dry_run:
         with running.counting_tasks(what, ranges) as counted:
-            counts = count_raw(running.runner, ranges, work, done=counted)
+            done = count_raw(running.runner, ranges, work, done=counted).outcomes
     else:
-        counts = write_ranges(running, (letters,), ranges, work, what).counts
+        done = write_ranges(running, (letters,), ranges, work, what).counts.outcomes
     names = (outcomes.RETURNED, outcomes.AGAIN, outcomes.PARKED, outcomes.DROPPED)
-    return {name: counts.outcomes[name] for name in names}
+    counts = {name: done[name] for name in names}
+    return counts | ({outcomes.DOUBLE: done[outcomes.DOUBLE]} if done[outcomes.DOUBLE] else {})
 
 
 def _not_done(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 NOT_STORED: Final = ("refused", "failed", "postponed")
-STORED: Final = ("marked",)
+STORED: Final = ("marked", "quarantined")
 WOULD: Final = ("would_refuse", "would_fail", "would_postpone")
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ROWS_WITHOUT_HEIGHT: Final = 20

@@ -64,6 +64,11 @@ class PendingResponse:
         """
         return self._future.result()
 
+    @property
+    def future(self) -> Future[RawResponse]:
+        """What has the response, or what `wait` raises, for those who do not block."""
+        return self._future
+
     def is_done(self) -> bool:
         """Return whether `wait` would return, or raise, at once."""
         return self._future.done()
@@ -259,6 +264,16 @@ class Connection:
         if found.code:
             raise response_error(found.code, f"topic {name}")
         return found
+
+    def known_leaders(self, topic: str) -> Mapping[int, Leader] | None:
+        """Return a topic's leaders as far as they are known; None where they have to be asked for.
+
+        It does not block.
+        """
+        known = self._topics.get(topic)
+        if known is None or topic in self._stale:
+            return None
+        return known.leaders
 
     def refresh(self, topic: str) -> None:
         """Have the next question about a topic's leaders ask the cluster."""

@@ -53,8 +53,9 @@ class KeyType:
     complaint: str | None = None
 
 
-def _whole_number(name: str, number: int, bits: int) -> KeyType:
-    read = values.whole_number(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+def _whole_number(name: str, number: int, bits: int, least: int | None = None) -> KeyType:
+    lowest = -(2 ** (bits - 1)) if least is None else least
+    read = values.whole_number(lowest, 2 ** (bits - 1) - 1)
     return KeyType(name, number, read, str.strip, complaint=f"Not a number of type {name}")
 
 
@@ -71,8 +72,9 @@ LIST: Final = KeyType("LIST", 7, values.items, lambda value: ",".join(values.ite
 _POLICIES_TYPE: Final = KeyType("LIST", LIST.number, values.policy_names, LIST.normalize)
 OBSERVE: Final = "observe"
 MARK: Final = "mark"
+QUARANTINE: Final = "quarantine"
 ENFORCE: Final = "enforce"
-MODES: Final = (ENFORCE, MARK, OBSERVE)
+MODES: Final = (ENFORCE, QUARANTINE, MARK, OBSERVE)
 """What may become of a bad record, the strictest first."""
 _MODE_TYPE: Final = KeyType(
     "STRING",
@@ -80,6 +82,16 @@ _MODE_TYPE: Final = KeyType(
     values.one_of(*MODES),
     lambda value: value.strip().lower(),
     complaint=f"String must be one of: {', '.join(MODES)}",
+)
+_DEAD_LETTER_NAME: Final = KeyType(
+    "STRING",
+    2,
+    values.topic_template,
+    str.strip,
+    complaint="Not the name of a topic, which may have ${topic} in it and something beside it",
+)
+_RATIO: Final = KeyType(
+    "DOUBLE", 6, values.ratio, str.strip, complaint="Not a number from 0.0 to 1.0"
 )
 KEY_TYPES: Final[dict[str, KeyType]] = {
     one.name: one
@@ -119,6 +131,14 @@ RECORDS_POLICY_ENABLED: Final = "records.policy.enabled"
 VALIDATION_POLICY: Final = "record.validation.policy"
 MODE: Final = "penstock.mode"
 POLICIES: Final = "penstock.policies"
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_REPLICAS: Final = "errors.deadletterqueue.topic.replication.factor"
+DEAD_LETTER_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
+QUARANTINE_MAX_RATIO: Final = "penstock.quarantine.max.ratio"
+ABOUT_BAD_RECORDS: Final = frozenset(
+    {MODE, DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS, QUARANTINE_MAX_RATIO}
+)
+"""The keys that say what becomes of bad records, and switch no policy on."""
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {
     key.name: key
@@ -155,14 +175,16 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
                 "What becomes of a record that a policy objects to. `enforce`: its batch is "
-                "refused. `mark`: it is stored with headers that say which policy objects, and "
+                "refused. `quarantine`: it goes to the dead letter topic, and the rest of its batch is "
+                "stored. `mark`: it is stored with headers that say which policy objects, and "
                 "why. `observe`: what policies would have done is counted and logged, and what "
                 "the client sent is stored. Without `topics.<glob>.` it holds for all topics. The "
                 "policies of KIP-108 and KIP-133 go by the file. Default `enforce`. "
                 "[modes.md](modes.md)"
             ),
             documentation=(
-                "enforce: a batch that policies object to is refused. mark: it is stored, and "
+                "enforce: a batch that policies object to is refused. quarantine: its bad records "
+                "go to the dead letter topic, and the others are stored. mark: it is stored, and "
                 "headers of its bad records say why. observe: objections are only counted and "
                 "logged, and the records are stored as they were sent."
             ),
@@ -176,6 +198,60 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
                 "them. [policies.md](policies.md#named-policies)"
             ),
             documentation="The named policies that judge the topic's records, in their order.",
+        ),
+        TopicKey(
+            name=DEAD_LETTER_TOPIC,
+            type=_DEAD_LETTER_NAME,
+            default="${topic}.dead",
+            scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
+            meaning=(
+                "Where `penstock.mode=quarantine` sends bad records; `${topic}` stands for the "
+                "name of their topic. It is created if it is not there, by the principal of "
+                "`upstream.*`, which needs Describe, Write and Create on it. Default "
+                "`${topic}.dead`."
+            ),
+            documentation=(
+                "The topic to which bad records go in quarantine; ${topic} stands for the name of "
+                "this topic."
+            ),
+        ),
+        TopicKey(
+            name=DEAD_LETTER_REPLICAS,
+            type=_whole_number("SHORT", 4, 16, least=1),
+            default="3",
+            scopes=Scope.FILE | Scope.GLOB,
+            meaning=(
+                "The replication factor of a dead letter topic that is created, as in Kafka "
+                "Connect. A cluster with fewer brokers needs a smaller one. Default `3`."
+            ),
+            documentation="The replication factor of a dead letter topic that is created.",
+        ),
+        TopicKey(
+            name=DEAD_LETTER_HEADERS,
+            type=BOOLEAN,
+            default="true",
+            scopes=Scope.FILE | Scope.GLOB,
+            meaning=(
+                "Whether dead letters have headers that say where they come from and why. With "
+                "`false` they only have `__dlq.id`, and `penstock redrive` has to be told where "
+                "they return to. Default `true` (in Kafka Connect it is `false`)."
+            ),
+            documentation="Whether dead letters say where they come from and why.",
+        ),
+        TopicKey(
+            name=QUARANTINE_MAX_RATIO,
+            type=_RATIO,
+            default="1.0",
+            scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
+            meaning=(
+                "The share of a topic's records that may be bad in quarantine, over a minute, "
+                "once there are 100 of them: above it batches with bad records are refused. "
+                "Default `1.0`: none are."
+            ),
+            documentation=(
+                "The share of the topic's records that may be bad in quarantine, over a minute; "
+                "above it batches with bad records are refused."
+            ),
         ),
     )
 }

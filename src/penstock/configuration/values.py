@@ -31,6 +31,9 @@ class Listener(NamedTuple):
         return f"{'SSL' if self.tls else 'PLAINTEXT'}://{self.address}"
 
 
+TOPIC_VARIABLE = "${topic}"
+"""Stands for the name of a topic in that of another one."""
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
 _POLICY_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -102,6 +105,30 @@ def one_of(*choices: str) -> Callable[[str], str]:
 def boolean(value: str) -> bool:
     """Read `true` or `false`, as Kafka does: letter case does not matter."""
     return one_of("true", "false")(value) == "true"
+
+
+def topic_template(value: str) -> str:
+    """Read the name of a topic, perhaps with `${topic}` for another one's."""
+    name = value.strip()
+    rest = name.replace(TOPIC_VARIABLE, "")
+    is_own = name.startswith("__")  # of Kafka's or a gateway's own
+    if is_own or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
+        raise ValueError(
+            "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, not beginning with __, which "
+            f"may have {TOPIC_VARIABLE} in it and something beside it"
+        )
+    return name
+
+
+def ratio(value: str) -> float:
+    """Read a share, from 0.0 to 1.0."""
+    try:
+        number = float(value.strip())
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 1.0:
+        raise ValueError("a number from 0.0 to 1.0")
+    return number
 
 
 def address(value: str) -> Address:

@@ -8,10 +8,12 @@ record holds for it. A policy that does not decide counts as always: nothing pas
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.configuration.topic_keys import MARK
+from penstock.configuration.topic_keys import MARK, QUARANTINE
 from penstock.engine.marks import PREFIX, has_marks, mark
+from penstock.engine.quarantine import Blame, Place, write_letters
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -19,14 +21,16 @@ from penstock.engine.verdict import (
     Diverted,
     Outcome,
     RecordError,
+    bounded,
     refused,
     replaced,
 )
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild_with_headers
+from penstock.records.header import TRANSACTIONAL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.chain import Chain
@@ -35,8 +39,13 @@ if TYPE_CHECKING:
     from penstock.records.batch import RecordBatch
     from penstock.records.stored import KeysAndValues
 
-_OUTCOMES: Final = {MARK: Outcome.MARKED}
+_OUTCOMES: Final = {MARK: Outcome.MARKED, QUARANTINE: Outcome.QUARANTINED}
 """What becomes of bad records, by the mode of the policies that object to them."""
+_DECIDED_BEFORE: Final = "it was refused when its batch came first"
+_OF_TRANSACTION: Final = (
+    "penstock.mode is quarantine, which sets no records of transactions aside: an aborted one "
+    "would leave them behind"
+)
 
 
 class Objected(NamedTuple):
@@ -116,68 +125,125 @@ def judge_and_divert(
     verdict, found = judge_by_mode(chain, partition, topic_id, columns, positions)
     if verdict is not ACCEPTED:
         return verdict
-    return divert(chain, batch, found, positions, max_bytes=max_bytes) or ACCEPTED
+    rest = Rest(positions)
+    return divert(chain, partition, batch, found, rest, max_bytes=max_bytes) or ACCEPTED
+
+
+class Rest(NamedTuple):
+    """The records of a batch that policies were asked about.
+
+    Attributes:
+        positions: Their positions in the client's batch.
+        changed: Their keys and values as interceptors left them; None where nothing is changed.
+        dropped: The positions of the others, ascending.
+        blamed: Those of the others that have become dead letters, or have to, and why.
+    """
+
+    positions: Sequence[int]
+    changed: KeysAndValues | None = None
+    dropped: Sequence[int] = ()
+    blamed: Mapping[int, Blame] = MappingProxyType({})
+
+
+def blame_again(
+    chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, positions: Sequence[int]
+) -> dict[int, Blame]:
+    """Return why records become dead letters that did when the same batch came before.
+
+    Whatever policies say now, they stay what they were: the others may be stored already.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        batch: As the client sent it.
+        positions: The positions of these records.
+    """
+    blamed = decided_before(positions)
+    records = StoredColumns(batch.records).pick(positions)
+    for mode, policies in chain.tiers:
+        if mode == QUARANTINE and blamed:
+            verdict = policies.judge(partition, topic_id, records, positions)
+            if verdict.outcome is Outcome.REFUSED:
+                errors = verdict.record_errors or _of_all(verdict, positions)
+                blamed |= {error.index: Blame(error, verdict.code) for error in errors}
+    return blamed
+
+
+def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
+    """Return why records become dead letters, where nobody is left to say it."""
+    return {one: Blame(RecordError(one, _DECIDED_BEFORE)) for one in positions}
 
 
 def divert(
     chain: Chain,
+    partition: int,
     batch: RecordBatch,
     found: Sequence[Objected],
-    positions: Sequence[int],
+    rest: Rest,
     *,
     max_bytes: int,
-    dropped: Sequence[int] = (),
-    changed: KeysAndValues | None = None,
 ) -> Verdict | None:
     """Return the verdict about a batch with bad records that is not refused.
 
     Args:
         chain: The topic's policies.
+        partition: The partition's number.
         batch: As the client sent it.
         found: What policies object to.
-        positions: The positions of the records that are stored, in the client's batch.
+        rest: The records that they were asked about.
         max_bytes: A new batch that is larger is refused.
-        dropped: The positions of the records that interceptors dropped.
-        changed: The keys and the values of the records at `positions` as interceptors left them;
-            None where they changed nothing.
 
     Returns:
         None where nothing has to be done for it.
     """
-    if not found and not (chain.plan.marks and has_marks(batch.records)):
+    is_marked = chain.plan.marks and has_marks(batch.records)
+    if not found and not is_marked and not rest.blamed:
         return None
-    marks = {
-        error.index: mark(error, one.refusal.code)
-        for one in found
-        if one.mode == MARK
-        for error in one.errors
-    }
-    data = rebuild_with_headers(
-        batch,
-        positions,
-        [marks.get(position, ()) for position in positions],
-        without=(PREFIX,),
-        replaced=_of_batch(batch, positions, changed),
-    )
-    if len(data) > max_bytes:
-        return too_large(len(data), max_bytes)
+    blamed = dict(rest.blamed)
+    marks: dict[int, Sequence[tuple[str, bytes | None]]] = {}
+    for mode, refusal, errors in found:
+        if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
+            return replace(refusal, message=bounded(f"{_OF_TRANSACTION}: {refusal.message}"))
+        if mode == QUARANTINE:
+            blamed |= {error.index: Blame(error, refusal.code) for error in errors}
+        else:
+            marks |= {error.index: mark(error, refusal.code) for error in errors}
     diverted = tuple(
         Diverted(replace(one.refusal, outcome=_OUTCOMES[one.mode]), len(one.errors))
         for one in found
     )
-    return replaced(data, dropped, diverted)
+    letters = b""
+    if blamed:
+        place = Place(chain.plan.topic, partition, chain.plan.dead_letters_have_context)
+        letters = write_letters(batch, blamed, place)
+    kept = [position for position in rest.positions if position not in blamed]
+    data = b""
+    if kept:
+        data = _stored(batch, kept, marks, rest, without=(PREFIX,) if chain.plan.marks else ())
+    if len(data) > max_bytes:
+        return too_large(len(data), max_bytes)
+    dropped = sorted({*rest.dropped, *blamed})
+    return replaced(data, dropped, diverted, quarantined=sorted(blamed), letters=letters)
 
 
-def _of_batch(
-    batch: RecordBatch, positions: Sequence[int], changed: KeysAndValues | None
-) -> KeysAndValues | None:
-    """Return the keys and values of all records, where interceptors changed some."""
-    if changed is None:
-        return None
-    keys, values = list(batch.records.keys), list(batch.records.values)
-    for position, key, value in zip(positions, *changed, strict=True):
-        keys[position], values[position] = key, value
-    return keys, values
+def _stored(
+    batch: RecordBatch,
+    kept: Sequence[int],
+    marks: Mapping[int, Sequence[tuple[str, bytes | None]]],
+    rest: Rest,
+    *,
+    without: Sequence[str],
+) -> bytes:
+    """Write the records that are stored."""
+    changed = None
+    if rest.changed is not None:
+        keys, values = list(batch.records.keys), list(batch.records.values)
+        for position, key, value in zip(rest.positions, *rest.changed, strict=True):
+            keys[position], values[position] = key, value
+        changed = keys, values
+    appended = [marks.get(position, ()) for position in kept]
+    return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
 
 def too_large(size: int, max_bytes: int) -> Verdict:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.diverting import divert, judge_by_mode, too_large
+from penstock.engine.diverting import (
+    Rest,
+    blame_again,
+    decided_before,
+    divert,
+    judge_by_mode,
+    too_large,
+)
 from penstock.engine.interceptor_chain import intercept
+from penstock.engine.quarantine import write_letters
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, UNDECIDED, Verdict, refused, replaced
 from penstock.records.batch import read_batch
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.chain import Chain
+    from penstock.engine.diverting import Objected
+    from penstock.engine.quarantine import Place
     from penstock.records.batch import RecordBatch
 
 
@@ -28,6 +38,7 @@ def intercept_and_judge(
     batch: RecordBatch,
     *,
     dropped_before: Collection[int] = (),
+    quarantined_before: Sequence[int] = (),
     on_intercepted: Callable[[], None],
     max_bytes: int,
 ) -> Verdict:
@@ -40,6 +51,7 @@ def intercept_and_judge(
         batch: As the client sent it.
         dropped_before: Positions of records that were dropped when the same batch came
             before: they are dropped again, whatever the interceptors would do now.
+        quarantined_before: Those among them that became dead letters then, or were to.
         on_intercepted: Called when the interceptors are through and judging begins.
         max_bytes: A new batch that is larger is refused.
 
@@ -47,6 +59,7 @@ def intercept_and_judge(
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
+    again = [position for position in quarantined_before if position < count]
     records = StoredColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
@@ -65,23 +78,22 @@ def intercept_and_judge(
         passed = passed.pick(kept) if passed is not None else None
         dropped.update(positions[index] for index, _ in done.verdicts)
         positions = [positions[index] for index in kept] if dropped_before else kept
-    if not positions:
-        return replaced(b"", sorted(dropped))
-    if passed is not None:
+    found: Sequence[Objected] = ()
+    if positions and passed is not None:
         verdict, found = judge_by_mode(chain, partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
             return verdict
-        diverted = divert(
-            chain,
-            batch,
-            found,
-            positions,
-            max_bytes=max_bytes,
-            dropped=sorted(dropped),
-            changed=(keys, values) if done.changed else None,
-        )
-        if diverted is not None:
-            return diverted
+    rest = Rest(
+        positions,
+        (keys, values) if done.changed else None,
+        sorted(dropped),
+        blame_again(chain, partition, topic_id, batch, again) if again else {},
+    )
+    diverted = divert(chain, partition, batch, found, rest, max_bytes=max_bytes)
+    if diverted is not None:
+        return diverted
+    if not positions:
+        return replaced(b"", sorted(dropped))
     if not dropped and not done.changed:
         return ACCEPTED
     return _rebuilt(batch, positions, keys, values, sorted(dropped), max_bytes)
@@ -95,12 +107,16 @@ def drop_again(
     max_decompressed_bytes: int,
     max_records: int,
     max_bytes: int,
+    quarantined_before: Collection[int] = (),
+    place: Place | None = None,
 ) -> Verdict:
     """Drop records of a batch whose topic has no policies any more.
 
     Args:
         data: The batch, as the client sent it.
         dropped_before: See `intercept_and_judge`.
+        quarantined_before: See `intercept_and_judge`.
+        place: Where the batch was going; needed for dead letters.
         api_version: The version of the Produce request.
         max_decompressed_bytes: The maximum size of the decompressed records.
         max_records: The maximum number of records.
@@ -118,10 +134,17 @@ def drop_again(
     count = len(batch.records)
     dropped = sorted(index for index in dropped_before if index < count)
     kept = [index for index in range(count) if index not in dropped_before]
+    again = [index for index in dropped if index in quarantined_before]
+    letters = b""
+    if again and place is not None:
+        letters = write_letters(batch, decided_before(again), place)
     if not kept:
-        return replaced(b"", dropped)
+        return replaced(b"", dropped, quarantined=again, letters=letters)
     records = StoredColumns(batch.records).pick(kept)
-    return _rebuilt(batch, kept, [*records.keys], [*records.values], dropped, max_bytes)
+    verdict = _rebuilt(batch, kept, [*records.keys], [*records.values], dropped, max_bytes)
+    if verdict.replacement is None or not letters:
+        return verdict
+    return replaced(verdict.replacement.data, dropped, quarantined=again, letters=letters)
 
 
 def _rebuilt(

@@ -18,12 +18,18 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
 from penstock.configuration.policies import NAMES, unknown_name
 from penstock.configuration.topic_keys import (
+    ABOUT_BAD_RECORDS,
+    DEAD_LETTER_HEADERS,
+    DEAD_LETTER_REPLICAS,
+    DEAD_LETTER_TOPIC,
     ENFORCE,
     MARK,
     MODE,
     MODES,
     OBSERVE,
     POLICIES,
+    QUARANTINE,
+    QUARANTINE_MAX_RATIO,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
@@ -31,7 +37,7 @@ from penstock.configuration.topic_keys import (
     Scope,
     keys_in,
 )
-from penstock.configuration.values import items
+from penstock.configuration.values import TOPIC_VARIABLE, items
 
 if TYPE_CHECKING:
     import re
@@ -50,6 +56,7 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 """The settings of a topic without topic level keys."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
+_TOPIC_NAME_MAX: Final = 249
 _CACHE_LIMIT: Final = 10_000
 
 
@@ -76,6 +83,8 @@ class TopicPlan:
             Spark judges all the same.
         policy_modes: The modes of policies that have their own, by class or name; not of
             interceptors, which go by the topic's.
+        holds_dead_letters: Whether it is the dead letter topic of another topic. Then policies
+            whose mode is `quarantine` do not judge it.
     """
 
     topic: str
@@ -91,6 +100,7 @@ class TopicPlan:
     named_interceptors: tuple[str, ...] = ()
     mode: str = ENFORCE
     policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    holds_dead_letters: bool = False
 
     def mode_of(self, policy: str) -> str:
         """Return the mode of one policy that is no interceptor."""
@@ -110,12 +120,38 @@ class TopicPlan:
     @property
     def diverts(self) -> bool:
         """Whether records to which policies object may be stored."""
-        return self.marks
+        return self.marks or self.quarantines
+
+    @cached_property
+    def quarantines(self) -> bool:
+        """Whether records may go to the dead letter topic."""
+        return QUARANTINE in self.judging_modes and not self.holds_dead_letters
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The name of the topic for bad records in quarantine."""
+        return _dead_letter_topic(self.topic, self.settings)
+
+    @property
+    def dead_letter_replicas(self) -> int:
+        """The replication factor of that topic, if it is created."""
+        return int(_value(DEAD_LETTER_REPLICAS, self.settings) or 0)
+
+    @property
+    def dead_letters_have_context(self) -> bool:
+        """Whether dead letters say where they come from and why."""
+        return _value(DEAD_LETTER_HEADERS, self.settings) == "true"
+
+    @property
+    def quarantine_max_ratio(self) -> float:
+        """The share of the topic's records that may be bad in quarantine."""
+        return float(_value(QUARANTINE_MAX_RATIO, self.settings) or 0)
 
     @cached_property
     def waited_for(self) -> TopicPlan | None:
         """The policies whose verdicts clients wait for; None where all only observe."""
-        return self._in_modes(tuple(mode for mode in MODES if mode != OBSERVE))
+        left_out = {OBSERVE, QUARANTINE} if self.holds_dead_letters else {OBSERVE}
+        return self._in_modes(tuple(mode for mode in MODES if mode not in left_out))
 
     @cached_property
     def observed(self) -> TopicPlan | None:
@@ -262,6 +298,12 @@ class Plan:
         }
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
+        for glob in sorted({default.glob for default in self._defaults}):
+            if any(one in glob for one in "*?["):
+                continue
+            why_not = self._not_set_aside(glob, self.settings(glob))
+            if why_not:
+                raise ConfigurationError(f"{configuration.path}: {why_not}")
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
@@ -290,12 +332,13 @@ class Plan:
                     f"the mode of {name} must be one of {', '.join(MODES)}; it is {mode!r}"
                 )
         self._policy_modes = dict(modes)
+        self.__dict__.pop("may_quarantine", None)
         self._cached.cache_clear()
 
     @property
     def is_empty(self) -> bool:
         """Whether no topic can have a policy."""
-        by_topic = any(default.key != MODE for default in self._defaults)
+        by_topic = any(default.key not in ABOUT_BAD_RECORDS for default in self._defaults)
         return not (self._interceptors or self._validators or by_topic)
 
     @property
@@ -304,14 +347,18 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Return whether a topic may have interceptors, whatever its topic level keys are.
+        """Return whether records of a topic may not be stored though the client gets success.
 
-        A named one counts where its pattern is found in the topic's name, and one that is only
-        observed counts, too.
+        It may have interceptors, whatever its topic level keys are (a named one counts where its
+        pattern is found in the topic's name, and one that is only observed counts, too), or the
+        file puts its bad records in quarantine.
         """
-        return topic not in INTERNAL_TOPICS and any(
-            pattern.search(topic) for _, pattern in self._patterns
-        )
+        if topic in INTERNAL_TOPICS:
+            return False
+        if any(pattern.search(topic) for _, pattern in self._patterns):
+            return True
+        plan = self.for_topic(topic) if self.may_quarantine else None
+        return plan is not None and plan.quarantines
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -365,7 +412,12 @@ class Plan:
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        allowed = {key: value for key, value in own if self.allows_key(key)}
+        allowed = {
+            key: value
+            for key, value in own
+            if self.allows_key(key)
+            and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
+        }
         return self.from_settings(topic, {**self.settings(topic), **allowed})
 
     def allows_key(self, name: str) -> bool:
@@ -378,6 +430,15 @@ class Plan:
             records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
             for one in self._allowed
         )
+
+    def allows_dead_letters(self, name: str) -> bool:
+        """Return whether a topic's own setting may name this dead letter topic.
+
+        The gateway writes there with its own principal: whoever may alter a topic's configs may not
+        have it write to any topic.
+        """
+        of_file = (one.value.strip() for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
+        return TOPIC_VARIABLE in name or name.strip() in of_file
 
     def missing_reader(self, key: str) -> str | None:
         """Return the key of the file that has to name what reads a topic level key, and does not.
@@ -465,18 +526,76 @@ class Plan:
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=unusable,
+            unusable=unusable or self._not_set_aside(topic, settings),
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
             named=tuple(name for name in names if not self._is_interceptor(name)),
             named_interceptors=named_interceptors,
             mode=_value(MODE, settings) or ENFORCE,
             policy_modes=self._policy_modes,
+            holds_dead_letters=self._holds_dead_letters(topic),
         )
         return plan if plan.policies or plan.unusable else None
 
     def _is_interceptor(self, name: str) -> bool:
         return self._named_policies[name].interface == INTERCEPTORS
+
+    @cached_property
+    def may_quarantine(self) -> bool:
+        """Whether some topic's bad records go to a dead letter topic, by the file."""
+        modes = (_value(MODE, {MODE: one.value}) for one in self._defaults if one.key == MODE)
+        return QUARANTINE in modes or QUARANTINE in self._policy_modes.values()
+
+    def _sets_aside(self, settings: Mapping[str, str]) -> bool:
+        names = items(_value(POLICIES, settings) or "")
+        by_policy = any(self._policy_modes.get(name) == QUARANTINE for name in names)
+        return by_policy or _value(MODE, settings) == QUARANTINE
+
+    def _holds_dead_letters(self, topic: str) -> bool:
+        """Whether a topic is the dead letter topic of another one, by the file."""
+        if not self.may_quarantine:
+            return False
+        of_file = (one.value for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
+        for name in {*of_file, TOPIC_KEYS[DEAD_LETTER_TOPIC].default or ""}:
+            before, variable, after = name.strip().partition(TOPIC_VARIABLE)
+            if not variable:
+                if name.strip() == topic and self._is_used(name):
+                    return True
+                continue
+            if not (topic.startswith(before) and topic.endswith(after)):
+                continue
+            source = topic[len(before) : len(topic) - len(after)]
+            settings = self.settings(source)
+            if (
+                source
+                and source != topic
+                and self._sets_aside(settings)
+                and _dead_letter_topic(source, settings) == topic
+            ):
+                return True
+        return False
+
+    def _is_used(self, name: str) -> bool:
+        """Whether dead letters of another topic than this one may go to a topic."""
+        globs = {one.glob for one in self._defaults if one.key in {MODE, POLICIES}}
+        return any(glob != name.strip() and self._sets_aside(self.settings(glob)) for glob in globs)
+
+    def _not_set_aside(self, topic: str, settings: Mapping[str, str]) -> str:
+        """Say why bad records of a topic cannot go to its dead letter topic."""
+        if not self._sets_aside(settings) or self._holds_dead_letters(topic):
+            return ""
+        name = _dead_letter_topic(topic, settings)
+        if name == topic:
+            return (
+                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {topic} would be {topic} itself; "
+                "name another one"
+            )
+        if len(name) > _TOPIC_NAME_MAX:
+            return (
+                f"{DEAD_LETTER_TOPIC}: {name} has {len(name)} characters, and a topic's name "
+                f"{_TOPIC_NAME_MAX} at most"
+            )
+        return ""
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
@@ -495,6 +614,10 @@ class Plan:
             if reader is not None:
                 return f"{key} is set, and there is no {reader}"
         return ""
+
+
+def _dead_letter_topic(topic: str, settings: Mapping[str, str]) -> str:
+    return (_value(DEAD_LETTER_TOPIC, settings) or "").replace(TOPIC_VARIABLE, topic)
 
 
 def _value(key: str, settings: Mapping[str, str]) -> str | None:

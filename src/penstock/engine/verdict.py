@@ -37,9 +37,12 @@ class Outcome(StrEnum):
     MARKED = "marked"
     """A policy objects, and a gateway stores the record with headers that say so
     (`penstock.mode`). Never the outcome of a stored record."""
+    QUARANTINED = "quarantined"
+    """A policy objects, and a gateway stores the record in the dead letter topic
+    (`penstock.mode`). Never the outcome of a stored record."""
 
 
-STORED: Final = frozenset({Outcome.MARKED})
+STORED: Final = frozenset({Outcome.MARKED, Outcome.QUARANTINED})
 """What becomes of bad records of a batch whose client is answered with success."""
 OF_GATEWAYS: Final = STORED | {Outcome.POSTPONED}
 """What becomes of records on their way only."""
@@ -124,12 +127,16 @@ class Replacement:
     """What interceptors (KIP-905), or marks, made of an accepted batch.
 
     Attributes:
-        data: The new batch; empty where every record was dropped.
-        dropped: The positions of the dropped records in the client's batch, ascending.
+        data: The new batch; empty where no record is left.
+        dropped: The positions of the records that are not in it in the client's batch, ascending.
+        quarantined: The positions of those among them that become dead letters.
+        letters: The dead letters: batches, one behind the other.
     """
 
     data: bytes
     dropped: Sequence[int]
+    quarantined: Sequence[int] = ()
+    letters: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +184,19 @@ class Verdict:
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
 
 
-def replaced(data: bytes, dropped: Sequence[int], diverted: tuple[Diverted, ...] = ()) -> Verdict:
-    """Accept a batch in another form than its client gave it."""
+def replaced(
+    data: bytes,
+    dropped: Sequence[int],
+    diverted: tuple[Diverted, ...] = (),
+    *,
+    quarantined: Sequence[int] = (),
+    letters: bytes = b"",
+) -> Verdict:
+    """Accept a batch in another form than its client gave it; see `Replacement`."""
     return Verdict(
-        outcome=Outcome.ACCEPTED, replacement=Replacement(data, dropped), diverted=diverted
+        outcome=Outcome.ACCEPTED,
+        replacement=Replacement(data, dropped, quarantined, letters),
+        diverted=diverted,
     )
 
 

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import PolicySet
+    from penstock.gateway.produce.bad_shares import BadShares
+    from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter
     from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.gateway.produce.write_rights import WriteRights
     from penstock.gateway.refusal_log import Refused
     from penstock.gateway.turns import Turns
 
@@ -39,6 +42,25 @@ class GatewayContext(Protocol):
     @property
     def shared_producers(self) -> ClusterStore | None:
         """The producer state shared by all gateways; None with `state=local`."""
+
+    @property
+    def dead_letters(self) -> DeadLetterWriter:
+        """Stores dead letters (`penstock.mode=quarantine`)."""
+
+    @property
+    def bad_shares(self) -> BadShares:
+        """How many of a topic's records were bad of late."""
+
+    @property
+    def write_rights(self) -> WriteRights:
+        """To which topics clients may write, where that has to be known."""
+
+    @property
+    def keeps_decisions(self) -> bool:
+        """Whether it is kept which records of a producer are not stored."""
+
+    def open_decisions(self) -> None:
+        """Begin to keep that; it takes a moment."""
 
     @property
     def postponed(self) -> PostponedBatches:

@@ -41,7 +41,8 @@ class LoadedPolicies(NamedTuple):
         policies: The policies.
         pool: Runs the policies of records; None if there are none.
         topic_keys: The topic level keys that the validation policy declares.
-        loses_records: Whether interceptors may drop records of idempotent producers.
+        loses_records: Whether records of idempotent producers may be dropped, by interceptors or
+            into quarantine.
     """
 
     policies: PolicySet
@@ -138,7 +139,7 @@ class PolicyLoader(NamedTuple):
         )
         loses_records = (
             pool is not None
-            and pool.drops_records
+            and (pool.drops_records or plan.may_quarantine)
             and policies.idempotence is not Idempotence.REFUSE
         )
         return LoadedPolicies(policies, pool, configuration.policies.topic_keys, loses_records)

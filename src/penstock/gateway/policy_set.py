@@ -34,6 +34,7 @@ class Submit(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
+        quarantined_before: Sequence[int] = ...,
         client: Hashable = ...,
         sender: ClientContext | None = ...,
     ) -> None: ...

@@ -35,6 +35,8 @@ from penstock.gateway.metrics.broker_checks import BrokerChecks
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
+from penstock.gateway.produce.bad_shares import BadShares
+from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.observed_batches import (
     SHARE_OF_MEMORY,
@@ -43,6 +45,7 @@ from penstock.gateway.produce.observed_batches import (
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
 from penstock.gateway.turns import Turns
@@ -121,6 +124,11 @@ class Gateway:
         self.topic_configs: TopicConfigs = TopicConfigs()
         self.max_message_bytes = MaxMessageBytes()
         self.postponed = PostponedBatches(self.clock)
+        self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run)
+        self.bad_shares = BadShares(self.clock)
+        self.write_rights = WriteRights(self.clock)
+        self._keeps_losses = False
+        self._opening_decisions = False
         self._use(OpenedProducers(Producers(now=time.time)))
         self._loaded: LoadedPolicies | None = None
         self._shared = SharedValues()
@@ -196,11 +204,37 @@ class Gateway:
             brokers.UnreachableError: The topic cannot be read now.
         """
         opened = await open_producers(of, self._cluster_id, self._name, loses_records=loses_records)
+        self._keeps_losses = loses_records or opened.writes is not None
         self._use(opened)
         if self._announcing is not None:
             self._announcing.cancel()
         if opened.presence is not None:
             self._announcing = self.run(opened.presence.run())
+
+    @property
+    def keeps_decisions(self) -> bool:
+        """Whether it is kept which records of a producer are not stored."""
+        return self._keeps_losses
+
+    def open_decisions(self) -> None:
+        """Begin to keep that: a topic's own setting has its bad records put in quarantine."""
+        if not self._opening_decisions:
+            self._opening_decisions = True
+            self.run(self._open_decisions())
+
+    async def _open_decisions(self) -> None:
+        try:
+            async with self._reloading:
+                before = self._opened_producers
+                if not self._keeps_losses:
+                    await self._open_producers(self.configuration, loses_records=True)
+                    await before.close()
+        except (ConfigurationError, brokers.UnreachableError) as error:
+            log.error("no records can be put in quarantine", reason=str(error))
+        except Exception:
+            log.exception("no records can be put in quarantine")
+        finally:
+            self._opening_decisions = False
 
     def _use(self, opened: OpenedProducers) -> None:
         self._opened_producers = opened
@@ -538,6 +572,7 @@ class Gateway:
     async def _close_stores(self) -> None:
         if self.audit_trail is not None:
             await asyncio.to_thread(self.audit_trail.close)
+        await asyncio.to_thread(self.dead_letters.close)
         await self.topic_configs.close()
         await self._opened_producers.close()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.batch_jobs.dead_letters import TIMESTAMP
+from penstock.engine.dead_letters import TIMESTAMP
 from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.batch_jobs import dead_letters
+from penstock.engine import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import dead_letter, header, in_ms, own_headers, with_header

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka.partitioner import murmur2
 
-from penstock.batch_jobs import dead_letters
-from penstock.batch_jobs.dead_letters import Origin, ReasonHeaders
+from penstock.engine import dead_letters
+from penstock.engine.dead_letters import Origin, ReasonHeaders
 from penstock.batch_jobs.targets import fitting
 from penstock.client.produced_batches import Source
 from penstock.configuration import ConfigurationError

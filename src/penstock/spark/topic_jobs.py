@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.batch_jobs.dead_letters import PARKED_SUFFIX
+from penstock.engine.dead_letters import PARKED_SUFFIX
 from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED
 from penstock.batch_jobs.targets import Target
 from penstock.client.places import find_starts, read_places

@@ -19,7 +19,7 @@ from penstock.batch_jobs.at_cluster import keep_position, range_task
 from penstock.batch_jobs.counts import TaskCounts, read_counts
 from penstock.batch_jobs.judge import Judge
 from penstock.batch_jobs.redact import Redact
-from penstock.batch_jobs.redrive import Redrive
+from penstock.batch_jobs.redrive import LOOKS_BACK, Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.task import Ending, Limits, Progress, ignore, never, read_batch, run
 from penstock.client.errors import ClientError, TopicRecreatedError
@@ -272,7 +272,8 @@ class WritingTask:
         topic_id = self.topic_ids[one.topic]
         position = PositionTask(self.job, one.topic, topic_id, one.partition)
         background: Background[TaskResult] = Background()
-        job = _Shown(self.job_of(one, background.beat), background)
+        work = self.job_of(one, background.beat)
+        job = _Shown(work, background)
         counted_as = self.counted_as.get(one.of, self.run)
         task = range_task(
             connection,
@@ -284,6 +285,8 @@ class WritingTask:
             places=None if self.places is None else PlaceRecords(self.places),
             limits=self.limits,
             is_over=is_over,
+            recall=work.recall if isinstance(work, Redrive) else None,
+            looks_back=LOOKS_BACK,
         )
         result = yield from background.run(lambda: run(task, job))
         if result.ending is not Ending.FENCED:

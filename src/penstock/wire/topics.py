@@ -13,9 +13,14 @@ from uuid import UUID
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest
+from kio.schema.metadata.v12.response import MetadataResponse
 from kio.static.primitive import i8
 
-from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
+from penstock.wire.errors import (
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    WireError,
+)
 from penstock.wire.names import NO_ID
 from penstock.wire.own_requests import CLIENT_ID, framed_request, read_response, write_request
 from penstock.wire.primitives import (
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TOPIC: Final = 2
+_WRITE: Final = 4
+"""In a set of operations (AclOperation.java)."""
+_NOT_TOLD: Final = -(2**31)
 _RESPONSE_AT: Final = 8
 _UUID_BYTES: Final = 16
 _VERSION: Final = 12
@@ -74,7 +82,11 @@ def framed_metadata(correlation_id: int, *, body: bytes, client_id: str | None) 
 
 
 def metadata_body(
-    names: Iterable[str], ids: Iterable[UUID] = (), *, creating: bool = False
+    names: Iterable[str],
+    ids: Iterable[UUID] = (),
+    *,
+    creating: bool = False,
+    operations: bool = False,
 ) -> Slices[bytes]:
     """Return the body of a Metadata request.
 
@@ -82,6 +94,7 @@ def metadata_body(
         names: The names of topics.
         ids: The ids of others.
         creating: Whether topics that do not exist may be created.
+        operations: Whether to ask what the client may do with them.
 
     Yields:
         After each slice.
@@ -92,7 +105,7 @@ def metadata_body(
         if len(written) % _SLICE_STEPS == 0:
             yield
     count = array_length(len(written), flexible=True)
-    return b"".join((count, *written, bytes([creating, False]), b"\x00"))
+    return b"".join((count, *written, bytes([creating, operations]), b"\x00"))
 
 
 class NamedTopic(NamedTuple):
@@ -261,6 +274,32 @@ class _Response(Generic[T]):
 
     def _after_tags(self, position: int) -> int:
         return skip_tags(self._frame, position) if self._flexible else position
+
+
+def write_rights_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
+    """Return a Metadata request for what a client may do with topics (KIP-430)."""
+    body = finish(metadata_body(names, operations=True))
+    return framed_metadata(correlation_id, body=body, client_id=CLIENT_ID)
+
+
+def write_rights_response(frame: bytes) -> dict[str, int]:
+    """Return the error code for writing to each topic of such a Metadata response; 0 for none.
+
+    A cluster that does not tell it is taken to forbid it.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    return {
+        topic.name: int(topic.error_code)
+        or (0 if _may_write(topic.topic_authorized_operations) else TOPIC_AUTHORIZATION_FAILED)
+        for topic in read_response(frame, MetadataResponse).topics
+        if topic.name is not None
+    }
+
+
+def _may_write(operations: int) -> bool:
+    return operations != _NOT_TOLD and bool(operations & 1 << _WRITE)
 
 
 def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:

@@ -58,8 +58,11 @@ _VERDICT: Final = Struct(">IBQIB")  # length, kind, attempt, microseconds, what 
 _VERDICT_BODY: Final = Struct(">QIB")
 _MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
-_DROPPED: Final = Struct(">II")  # lengths of the positions, and of what was diverted
+_REPLACED_HEAD: Final = Struct(">IIII")
+"""Lengths of the positions dropped, of those in quarantine, of what was diverted, of letters."""
 _POSITION: Final = "I"
+_QUARANTINED: Final = 2**31
+"""Added to a position: no batch has so many records."""
 _SHARED: Final = Struct(">HI")  # lengths of name and value
 _SHARED_BYTES: Final = 4 * 2**20
 """Where a message of several shared values ends."""
@@ -294,6 +297,26 @@ def positions(of: Iterable[int]) -> bytes:
     return array(_POSITION, of).tobytes()
 
 
+def positions_before(dropped: Iterable[int], quarantined: Iterable[int]) -> bytes:
+    """Write which records of a batch were dropped when it came before.
+
+    Args:
+        dropped: The positions of all of them.
+        quarantined: Those among them that became dead letters, or were to.
+    """
+    letters = frozenset(quarantined)
+    return positions(one | _QUARANTINED if one in letters else one for one in dropped)
+
+
+def read_positions_before(data: bytes | memoryview) -> tuple[Sequence[int], Sequence[int]]:
+    """Read what `positions_before` wrote."""
+    found = read_positions(data)
+    return (
+        [one & ~_QUARANTINED for one in found],
+        [one & ~_QUARANTINED for one in found if one & _QUARANTINED],
+    )
+
+
 def read_positions(data: bytes | memoryview) -> Sequence[int]:
     """Read what `positions` wrote.
 
@@ -357,13 +380,16 @@ def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
     if decided is ACCEPTED:
         return _VERDICT.pack(14, VERDICT, attempt, took, _ACCEPTED)
     if decided.replacement is not None:
-        data = decided.replacement.data
-        dropped = positions(decided.replacement.dropped)
-        diverted = _diverted(decided.diverted)
-        length = 14 + _DROPPED.size + len(dropped) + len(diverted) + len(data)
-        head = _VERDICT.pack(length, VERDICT, attempt, took, _REPLACED)
-        sizes = _DROPPED.pack(len(dropped), len(diverted))
-        return b"".join((head, sizes, dropped, diverted, data))
+        made = decided.replacement
+        parts = (
+            positions(made.dropped),
+            positions(made.quarantined),
+            _diverted(decided.diverted),
+            made.letters,
+        )
+        sizes = _REPLACED_HEAD.pack(*map(len, parts))
+        body = b"".join((sizes, *parts, made.data))
+        return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _REPLACED) + body
     body = json.dumps(_plain_verdict(decided)).encode()
     return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
 
@@ -372,7 +398,7 @@ def _plain_verdict(decided: Verdict) -> dict[str, Any]:
     """Return a verdict that stores nothing as JSON has it."""
     if len(decided.record_errors) > RECORD_ERRORS_MAX:
         decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
-    fields = asdict(decided)
+    fields = asdict(replace(decided, replacement=None, diverted=()))
     del fields["replacement"], fields["diverted"]
     fields["cause"] = decided.cause and decided.cause.value
     return fields
@@ -409,10 +435,18 @@ def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
         return attempt, ACCEPTED, took_s
     start = _VERDICT_BODY.size
     if follows == _REPLACED:
-        dropped_size, diverted_size = _DROPPED.unpack_from(body, start)
-        start += _DROPPED.size
-        end = start + dropped_size
-        dropped = read_positions(body[start:end])
-        diverted = _read_diverted(body[end : end + diverted_size])
-        return attempt, replaced(body[end + diverted_size :], dropped, diverted), took_s
+        sizes = _REPLACED_HEAD.unpack_from(body, start)
+        start += _REPLACED_HEAD.size
+        parts = []
+        for size in sizes:
+            parts.append(body[start : start + size])
+            start += size
+        verdict = replaced(
+            body[start:],
+            read_positions(parts[0]),
+            _read_diverted(parts[2]),
+            quarantined=read_positions(parts[1]),
+            letters=parts[3],
+        )
+        return attempt, verdict, took_s
     return attempt, _of_plain(json.loads(body[start:])), took_s

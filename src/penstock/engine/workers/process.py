@@ -124,12 +124,14 @@ class Judge:
                 )
             return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
         begin(attempt, INTERCEPTING)
+        dropped, quarantined = messages.read_positions_before(dropped_before)
         return intercept_and_judge(
             chain,
             partition,
             _topic_id(topic_id),
             batch,
-            dropped_before=frozenset(messages.read_positions(dropped_before)),
+            dropped_before=frozenset(dropped),
+            quarantined_before=quarantined,
             on_intercepted=partial(begin, attempt),
             max_bytes=self._max_bytes,
         )

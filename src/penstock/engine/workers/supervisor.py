@@ -159,6 +159,7 @@ class Supervisor:
         *,
         timeout_ms: int = 2**31 - 1,
         dropped_before: Sequence[int] = (),
+        quarantined_before: Sequence[int] = (),
         client: Hashable = None,
         sender: ClientContext | None = None,
     ) -> None:
@@ -174,6 +175,7 @@ class Supervisor:
             timeout_ms: The request's own timeout; where it has none, half a minute.
             dropped_before: Positions of records that interceptors dropped when the same
                 batch came before; they are dropped again.
+            quarantined_before: Those among them that became dead letters, or were to.
             client: Whose request it is, as a connection: clients are served round-robin. The
                 batches of one client for one partition keep their order.
             sender: Who that is, for policies that ask; nobody unless given.
@@ -186,7 +188,9 @@ class Supervisor:
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
                 done(timed_out(topic_plan.interceptor_names, why))
                 return
-        again = messages.positions(dropped_before) if dropped_before else b""
+        again = b""
+        if dropped_before:
+            again = messages.positions_before(dropped_before, quarantined_before)
         now = self._clock.now()
         records_policy = topic_plan.records_policy
         if records_policy is not None:

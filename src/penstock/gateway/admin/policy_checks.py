@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
-from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY, VALIDATION_POLICY
+from penstock.configuration.topic_keys import (
+    DEAD_LETTER_TOPIC,
+    POLICIES,
+    RECORDS_POLICY,
+    VALIDATION_POLICY,
+)
+from penstock.configuration.values import TOPIC_VARIABLE
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
@@ -215,6 +221,11 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
     if reason is not None:
         return reason
     why = None
+    if key == DEAD_LETTER_TOPIC and not gateway.policies.plan.allows_dead_letters(value):
+        why = (
+            f"A topic's own name for its dead letter topic has {TOPIC_VARIABLE} in it, or stands "
+            "in the gateway's configuration file"
+        )
     if key == RECORDS_POLICY:
         why = await _about_class(gateway, value.strip())
     if why is None:

@@ -242,12 +242,15 @@ class GatewayCounts:
         for one in verdict.diverted:
             of = one.verdict
             self._records.add((plan.topic, of.policy, of.outcome.value), one.count)
-            count = max(0, count - one.count)
-        replacement = verdict.replacement
-        if replacement is not None and replacement.dropped:
-            dropped = len(replacement.dropped)
-            self._records.add((plan.topic, plan.interceptor_names, Outcome.DROPPED.value), dropped)
-            count = max(0, count - dropped)
+            if of.outcome is Outcome.MARKED:
+                count = max(0, count - one.count)
+        made = verdict.replacement
+        if made is not None and made.dropped:
+            dropped = len(made.dropped) - len(made.quarantined)
+            if dropped:
+                labels = plan.topic, plan.interceptor_names, Outcome.DROPPED.value
+                self._records.add(labels, dropped)
+            count = max(0, count - len(made.dropped))
         self._records.add((plan.topic, plan.policy_names, "accepted"), count)
 
     def refused(self, topic: str, data: bytes | memoryview, verdict: Verdict) -> None:

@@ -52,6 +52,8 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return True
     if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in found):
         return False
+    if any(plan.quarantines for plan, _ in found):
+        return False
     waited_for = [(one.waited_for, topic) for one, topic in found if one.waited_for]
     if waited_for and not _accepts_all(policies.inline, request, waited_for):
         return False

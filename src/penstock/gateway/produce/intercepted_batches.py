@@ -11,16 +11,21 @@ its topics are known, `judged` with each verdict, `decide` when all requests bef
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.verdict import refused
+from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.batch import State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival
+from penstock.gateway.produce.producer_state.producers import (
+    Arrival,
+    LettersNotStored,
+    Quarantined,
+)
 from penstock.records.header import checksum, is_intact, read_producer, with_sequence
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
@@ -118,6 +123,10 @@ class _Intercepted:
     def dropped(self) -> Sequence[int]:
         return self.replacement.dropped if self.replacement is not None else ()
 
+    @property
+    def letters(self) -> bytes:
+        return self.replacement.letters if self.replacement is not None else b""
+
 
 class InterceptedBatches:
     """The intercepted batches of one request.
@@ -125,16 +134,18 @@ class InterceptedBatches:
     Attributes:
         principal: The principal of the client; others cannot affect the state of its producers.
         connection: The number of the connection.
+        letters: Stores the dead letters of a batch, by its position; see `Quarantined.store`.
     """
 
     __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "connection",
-                 "principal")  # fmt: skip
+                 "letters", "principal")  # fmt: skip
 
     def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
         self._producers = producers
         self._idempotence = idempotence
         self.principal = ""
         self.connection = 0
+        self.letters: dict[Position, Callable[[bytes, Callable[[str | None], None]], None]] = {}
         self._arrived: dict[Position, tuple[Arrival | None, BatchProducer | None]] = {}
         self._batches: dict[Position, _Intercepted] = {}
         self._due: dict[Position, None] = {}
@@ -239,6 +250,9 @@ class InterceptedBatches:
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
         if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
+            for diverted in verdict.diverted:
+                if diverted.verdict.outcome is Outcome.QUARANTINED:
+                    return replace(diverted.verdict, outcome=Outcome.REFUSED)
             return refused(
                 INVALID_RECORD,
                 "An interceptor drops records of this batch, and its producer is idempotent "
@@ -349,6 +363,8 @@ class InterceptedBatches:
                 yield
             self.leave(position)
             if not one.is_translated:
+                if one.letters and position not in responses:
+                    waiting += self._store_letters(position, one, responses, done)
                 continue
             if position in responses:
                 self._record_local_response(one, responses[position].code)
@@ -360,6 +376,30 @@ class InterceptedBatches:
         if whole_request:
             self._hold_back_all(responses)
         return waiting
+
+    def _store_letters(
+        self,
+        position: Position,
+        one: _Intercepted,
+        responses: dict[Position, PartitionResponse],
+        done: Callable[[], None],
+    ) -> int:
+        """Store the dead letters of a batch whose producer is not known by its numbers."""
+        ended: list[None] = []
+        waits: list[None] = []
+
+        def stored(failure: str | None) -> None:
+            ended.append(None)
+            if failure is not None:
+                responses[position] = _not_stored(failure)
+            if waits:
+                done()
+
+        self.letters[position](one.letters, stored)
+        if ended:
+            return 0
+        waits.append(None)
+        return 1
 
     def _decide(
         self,
@@ -397,6 +437,7 @@ class InterceptedBatches:
             own,
             connection=self.connection,
             topic_id=one.topic_id,
+            quarantined=self._quarantined(position, one),
             done=written,
         )
         if isinstance(decided, int):
@@ -410,17 +451,26 @@ class InterceptedBatches:
         waits.append(None)
         return 1
 
+    def _quarantined(self, position: Position, one: _Intercepted) -> Quarantined | None:
+        store = self.letters.get(position)
+        if store is None:
+            return None
+        made = one.replacement
+        if made is None or not made.quarantined:
+            return Quarantined((), None, store)
+        return Quarantined(made.quarantined, made.letters, store)
+
     def _has_to_be_judged_again(self, one: _Intercepted) -> bool:
         """Whether the first attempt of a batch was forgotten, or became known, since `expect`.
 
         In the second case another gateway has decided, and the same records have to be dropped.
         """
         known = self._producers.find(one.producer, one.epoch, one.numbers)
-        if known is not None and (known.is_done or known.data is not None):
+        if known is not None and known.is_decided:
             return False
         if one.judging is Judging.AWAITED:
             return True
-        return known is not None and not set(known.dropped) <= set(one.dropped)
+        return known is not None and not set(known.dropped_again) <= set(one.dropped)
 
     def _written(
         self,
@@ -431,7 +481,10 @@ class InterceptedBatches:
     ) -> None:
         if failure is not None and one.batch is not None:
             self._producers.not_kept(one.producer, one.batch)
-            responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
+            if isinstance(failure, LettersNotStored):
+                responses[position] = _not_stored(failure)
+            else:
+                responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
 
     def _record_local_response(self, one: _Intercepted, code: int) -> None:
         """Record that the gateway responds to a batch with an error, and does not send it.
@@ -641,6 +694,11 @@ class InterceptedBatches:
                 left_out = set(dropped)
                 positions = [at for at in range(one.by.record_count) if at not in left_out]
                 response.move_record_errors(one.key, one.number, positions)
+
+
+def _not_stored(failure: str) -> PartitionResponse:
+    text = f"The dead letters of this batch could not be stored: {failure}"
+    return PartitionResponse(REQUEST_TIMED_OUT, bounded(text))
 
 
 def _error_response(code: int) -> PartitionResponse:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,15 +24,18 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.configuration.topic_keys import MODE, POLICIES, QUARANTINE_MAX_RATIO
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     Outcome,
+    bounded,
     failed,
     refused,
 )
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
+from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import (
     cached_topic_id,
     is_for_gateways,
@@ -88,6 +92,9 @@ _OTHER_PARTITION_REFUSED: Final = (
 _OTHER_PARTITION_RETRIED: Final = (
     "Another partition of the request has to come again, and so has this one"
 )
+_NOT_OPEN: Final = (
+    "penstock.mode is quarantine, and what keeps decisions about records is not open yet"
+)
 _PRODUCER_STATE_NOT_READ: Final = (
     "It is not known yet which of this producer's records were dropped by other gateways"
 )
@@ -111,11 +118,11 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_accepted", "_before", "_checked", "_connection", "_gateway", "_ids",
+    __slots__ = ("_accepted", "_again", "_before", "_checked", "_connection", "_gateway", "_ids",
                  "_intercepted", "_is_asked_again", "_is_deciding", "_is_prepared", "_observed",
-                 "_policies", "_progress", "_readdress", "_reading", "_rewritten", "_submitted",
-                 "_topics", "_undecided", "_unread", "_unwritten", "_work", "request",
-                 "responses")  # fmt: skip
+                 "_policies", "_progress", "_quarantined", "_readdress", "_reading", "_rewritten",
+                 "_submitted", "_topics", "_undecided", "_unread", "_unwritten", "_with_letters",
+                 "_work", "request", "responses")  # fmt: skip
 
     is_judged = True
 
@@ -142,6 +149,9 @@ class ProduceExchange(Held):
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
         self._observed: set[str] = set()
+        self._quarantined: set[str] = set()
+        self._again: set[Position] = set()
+        self._with_letters: dict[Position, str] = {}
         self._topics: list[tuple[int, TopicData]] = []
         self._intercepted = InterceptedBatches(gateway.producers, self._policies.idempotence)
 
@@ -255,8 +265,9 @@ class ProduceExchange(Held):
                 self._topics.append((t, topic))
 
     def _register_batches(self) -> Slices[None]:
-        """Register the batches that may be intercepted."""
-        if not self._policies.plan.has_interceptors and not self._gateway.producers:
+        """Register the batches that may be intercepted, before anything else can take time."""
+        plan = self._policies.plan
+        if not (plan.has_interceptors or plan.may_quarantine or self._gateway.producers):
             return
         steps = 0
         for t, topic in self._topics:
@@ -276,7 +287,7 @@ class ProduceExchange(Held):
                     yield
 
     def _is_intercepted(self, name: str) -> bool:
-        if self._gateway.producers.has_topic(name):
+        if self._gateway.producers.has_topic(name) or name in self._quarantined:
             return True
         return name not in self._observed and self._policies.plan.intercepts(name)
 
@@ -366,12 +377,29 @@ class ProduceExchange(Held):
             if name is None and topic.topic_id is not None:
                 name = self._connection.topics.name(topic.topic_id)
             yield None
-            if name is None or not self._is_intercepted(name):
+            if name is None or not (
+                self._is_intercepted(name)
+                or self._may_be_quarantined(topic, name, modes_are_known=modes_are_known)
+            ):
                 continue
             if modes_are_known and self._is_only_observed(t, topic, name):
                 continue
             for i in range(len(topic.partitions)):
                 yield (t, i) if self._intercepted.unknown_producers((t, i), name) else None
+
+    def _may_be_quarantined(self, topic: TopicData, name: str, *, modes_are_known: bool) -> bool:
+        """Return whether bad records of a topic may become dead letters by its own settings."""
+        configs, plan = self._gateway.topic_configs, self._gateway.policies.plan
+        if not configs.are_stored:
+            return False
+        if not modes_are_known:
+            return plan.allows_key(MODE) or plan.allows_key(POLICIES)
+        try:
+            own = configs.of(name, topic.topic_id or self._ids.get(name, NO_ID))
+        except UnreadableTopicConfigsError:
+            return False
+        found = plan.for_topic(name, own) if own else None
+        return found is not None and found.quarantines
 
     def _is_only_observed(self, t: int, topic: TopicData, name: str) -> bool:
         """Return whether a topic's batches are forwarded as they are (`penstock.mode`)."""
@@ -494,13 +522,21 @@ class ProduceExchange(Held):
         if own is None:
             return None
         plan = self._policies.plan.for_topic(name, own)
-        if plan is not None and plan.observed is not None:
-            observe(plan.observed, topic_id, topic, self.request, self._connection)
+        if plan is not None:
+            if plan.observed is not None:
+                observe(plan.observed, topic_id, topic, self.request, self._connection)
             plan = plan.waited_for
             if plan is None:
                 self._observed.add(name)
+        if plan is not None and plan.quarantines:
+            if not self._gateway.keeps_decisions:
+                self._gateway.open_decisions()
+                for i in range(len(topic.partitions)):
+                    self.responses[t, i] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_OPEN)
+                return None
+            self._quarantined.add(name)
         if plan is None and name and self._had_interceptors(t, topic, name):
-            return TopicPlan(topic=name)
+            return TopicPlan(topic=name, settings={**self._policies.plan.settings(name), **own})
         if plan is None:
             for i in range(len(topic.partitions)):
                 self._intercepted.leave((t, i))  # it loses nothing
@@ -535,7 +571,11 @@ class ProduceExchange(Held):
             self._refuse((t, i), plan.topic, verdict)
 
     def _submit(self, t: int, topic: TopicData, plan: TopicPlan, topic_id: UUID) -> Iterator[None]:
-        intercepted = bool(plan.interceptors) or self._had_interceptors(t, topic, plan.topic)
+        intercepted = (
+            bool(plan.interceptors)
+            or plan.quarantines
+            or self._had_interceptors(t, topic, plan.topic)
+        )
         known_id = topic_id if topic_id != NO_ID else None
         number = self._connection.number
         client = number if self.expects_response else without_response(number)
@@ -547,14 +587,21 @@ class ProduceExchange(Held):
                 self.responses[t, i] = PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             dropped_before: Sequence[int] = ()
+            quarantined_before: Sequence[int] = ()
+            if plan.quarantines:
+                self._store_letters_of((t, i), plan, partition.number)
             if intercepted:
                 before = self._intercepted.expect(
                     (t, i), plan.topic, known_id, self.request, has_policies=bool(plan.policies)
                 )
                 if before is not None:
-                    if before.is_done or before.data is not None:
+                    self._again.add((t, i))
+                    if before.quarantined:
+                        self._store_letters_of((t, i), plan, partition.number)
+                    if before.is_decided:
                         continue  # a retry: it was decided when it was received first
-                    dropped_before = before.dropped
+                    dropped_before = before.dropped_again
+                    quarantined_before = before.quarantined
             if not plan.policies and not dropped_before:
                 continue
             self._undecided += 1
@@ -567,10 +614,17 @@ class ProduceExchange(Held):
                 partial(self._on_verdict, (t, i), plan),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
+                quarantined_before=quarantined_before,
                 client=client,
                 sender=sender,
             )
             yield
+
+    def _store_letters_of(self, position: Position, plan: TopicPlan, partition: int) -> None:
+        to = DeadLetterTopic(
+            plan.dead_letter_topic, plan.topic, partition, plan.dead_letter_replicas
+        )
+        self._intercepted.letters[position] = partial(self._gateway.dead_letters.store, to)
 
     def _fail_topic(self, t: int, topic: TopicData, code: int) -> None:
         for i in range(len(topic.partitions)):
@@ -590,12 +644,40 @@ class ProduceExchange(Held):
         self._connection.fail()
 
     def _apply_verdict(self, position: Position, plan: TopicPlan, verdict: Verdict) -> None:
+        if plan.quarantines and position not in self._again:
+            verdict = self._within_ratio(position, plan, verdict)
         verdict = self._intercepted.judged(position, plan.topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(position, plan.topic, verdict)
-        elif plan.policies and (self._gateway.counts is not None or verdict.diverted):
+        elif verdict.replacement is not None and verdict.replacement.letters:
+            self._with_letters[position] = plan.topic
+        if (
+            verdict.outcome is Outcome.ACCEPTED
+            and plan.policies
+            and (self._gateway.counts is not None or verdict.diverted)
+        ):
             self._accepted[position] = plan, verdict
         self._verdict_received()
+
+    def _within_ratio(self, position: Position, plan: TopicPlan, verdict: Verdict) -> Verdict:
+        """Refuse a batch with bad records where too many of the topic's are bad."""
+        if verdict.outcome is not Outcome.ACCEPTED:
+            return verdict
+        t, i = position
+        data = self.request.records(self.request.topics[t].partitions[i])
+        bad = [one for one in verdict.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+        share = self._gateway.bad_shares.add(
+            plan.topic, sum(one.count for one in bad), record_count(data)
+        )
+        if not bad or share <= plan.quarantine_max_ratio:
+            return verdict
+        refusal = bad[0].verdict
+        text = (
+            f"{share:.1%} of the records of topic {plan.topic} were bad in the last minute, more "
+            f"than {QUARANTINE_MAX_RATIO} ({plan.quarantine_max_ratio:g}) lets into quarantine: "
+            f"{refusal.message}"
+        )
+        return replace(refusal, outcome=Outcome.REFUSED, message=bounded(text))
 
     def _refuse(self, position: Position, topic: str, verdict: Verdict) -> None:
         self.responses[position] = PartitionResponse(
@@ -628,7 +710,45 @@ class ProduceExchange(Held):
     def _verdict_received(self) -> None:
         self._undecided -= 1
         if not self._undecided:
+            self._check_rights()
+
+    def _check_rights(self) -> None:
+        """Check that the client may write to the topics whose dead letters are to be stored."""
+        if not self._with_letters:
             self._check_sizes()
+            return
+        rights, client = self._gateway.write_rights, self._client
+        codes = {name: rights.code(client, name) for name in self._with_letters.values()}
+        unknown = {name for name, code in codes.items() if code is None}
+        if unknown:
+            self._connection.send_request(
+                partial(topics.write_rights_request, names=unknown),
+                partial(self._on_rights, codes),
+            )
+            return
+        self._forbid(codes)
+
+    def _on_rights(self, codes: dict[str, int | None], frame: bytes) -> None:
+        """Handle the Metadata response, which is about the topics whose code is not known."""
+        if self.state is State.CANCELLED:
+            return
+        found = topics.write_rights_response(frame)
+        for name in [name for name, code in codes.items() if code is None]:
+            codes[name] = code = found.get(name, UNKNOWN_TOPIC_OR_PARTITION)
+            if code not in RETRIABLE:
+                self._gateway.write_rights.put(self._client, name, code)
+        self._forbid(codes)
+
+    def _forbid(self, codes: Mapping[str, int | None]) -> None:
+        for position, name in self._with_letters.items():
+            code = codes[name]
+            if code:
+                self.responses[position] = PartitionResponse(code)
+        self._check_sizes()
+
+    @property
+    def _client(self) -> tuple[int, str | None]:
+        return self._connection.number, self._connection.authentication.principal
 
     def _check_sizes(self) -> None:
         """Check batches that interceptors enlarged against `max.message.bytes` of their topics."""

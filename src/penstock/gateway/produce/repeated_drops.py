@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from penstock.engine.intercepted_batch import drop_again
+from penstock.engine.quarantine import Place
 from penstock.engine.verdict import not_judged
 
 if TYPE_CHECKING:
@@ -39,24 +40,28 @@ class RepeatedDrops:
 
     def submit(
         self,
-        topic_plan: TopicPlan,  # noqa: ARG002 - it has no policies
-        partition: int,  # noqa: ARG002
-        topic_id: UUID,  # noqa: ARG002
+        topic_plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,  # noqa: ARG002 - nobody judges
         version: int,
         data: bytes | memoryview,
         done: Callable[[Verdict], None],
         *,
         dropped_before: Sequence[int] = (),
+        quarantined_before: Sequence[int] = (),
         **_: object,
     ) -> None:
         """Have the records dropped; implements `gateway.policy_set.Submit`."""
-        self._run(self._drop_again(version, data, dropped_before, done))
+        place = Place(topic_plan.topic, partition, topic_plan.dead_letters_have_context)
+        before = dropped_before, quarantined_before
+        self._run(self._drop_again(place, version, data, before, done))
 
     async def _drop_again(
         self,
+        place: Place,
         version: int,
         data: bytes | memoryview,
-        dropped_before: Sequence[int],
+        before: tuple[Sequence[int], Sequence[int]],
         done: Callable[[Verdict], None],
     ) -> None:
         limits = self._configuration
@@ -64,7 +69,9 @@ class RepeatedDrops:
             verdict = await asyncio.to_thread(
                 drop_again,
                 data,
-                frozenset(dropped_before),
+                frozenset(before[0]),
+                quarantined_before=frozenset(before[1]),
+                place=place,
                 api_version=version,
                 max_decompressed_bytes=limits.decompressed_batch_max_bytes,
                 max_records=limits.decompressed_batch_max_records,

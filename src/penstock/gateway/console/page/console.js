@@ -13,7 +13,7 @@ const AGAIN_MS = 5_000;
 const DRAWN_EVERY_MS = 200;
 const MISSED_SHOWN_MS = 15_000;
 const WOULD = ["would_refuse", "would_fail", "would_postpone", "would_drop", "would_change", "not_observed"];
-const KEPT = ["marked"];
+const KEPT = ["marked", "quarantined"];
 const NOT_STORED = ["refused", "failed", "postponed"];
 
 const $ = (id) => document.getElementById(id);
@@ -162,7 +162,7 @@ const show = {
       tile("State", ready.is_ready ? "ready" : "not ready", ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, ready.is_ready ? "good" : "bad", !ready.is_ready),
       tile("Accepted records/s", rate(rates.records.accepted), `${count(all.accepted)} since the start`),
       tile("Refused records/s", rate(refused), `${count(sum(all, NOT_STORED))} since the start`, refused ? "bad" : ""),
-      sum(all, KEPT) ? tile("Marked records/s", rate(sum(rates.records, KEPT)), `${count(sum(all, KEPT))} since the start`, "would") : null,
+      sum(all, KEPT) ? tile("Marked or in quarantine/s", rate(sum(rates.records, KEPT)), `${count(sum(all, KEPT))} since the start`, "would") : null,
       sum(all, WOULD) ? tile("Would be refused/s", rate(would), `${count(sum(all, WOULD.slice(0, 3)))} since the start`, would ? "would" : "") : null,
       tile("Requests/s", rate(rates.requests), `${byteRate(rates.client_bytes)} in, ${byteRate(rates.broker_bytes)} out`),
       tile("Produce, median", duration(rates.produce.p50), `99 %: ${duration(rates.produce.p99)}`),

@@ -139,6 +139,9 @@ class Batch:
         checksum: The CRC of the client's batch; 0 if it is not known.
         is_whole: Whether a retry goes as the client sends it, whatever interceptors drop now: the
             broker has stored all of it.
+        quarantined: The positions of those dropped records that become dead letters.
+        letters: These, until they are stored; None after a restart, or for lack of memory.
+        is_lettered: Whether they are stored.
     """
 
     first: int
@@ -153,6 +156,31 @@ class Batch:
     stored: Stored = NOT_STORED
     checksum: int = 0
     is_whole: bool = False
+    quarantined: Sequence[int] = ()
+    letters: bytes | None = None
+    is_lettered: bool = False
+
+    @property
+    def owes_letters(self) -> bool:
+        """Whether it has dead letters that are not known to be stored."""
+        if not self.quarantined or self.is_lettered:
+            return False
+        # The rest of it is sent once they are stored.
+        return self.state is not State.STORED or self.loses_all
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a retry need not be judged: all that is to be stored is known."""
+        if self.owes_letters and self.letters is None:
+            return False
+        return self.is_done or self.data is not None
+
+    @property
+    def dropped_again(self) -> Sequence[int]:
+        """The positions of the records that are dropped if it has to be judged again."""
+        if self.loses_all and self.quarantined:
+            return range(self.count)
+        return self.dropped
 
     @property
     def numbers(self) -> Range:

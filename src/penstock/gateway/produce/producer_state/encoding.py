@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _VERSION: Final = 2
 _POSITION: Final = "I"
+_ALL: Final = "a"
+"""All records that were dropped, where positions would stand."""
 _COMPRESSED_FROM_BYTES: Final = 256
 _HEAD: Final = re.compile(
     rb'\{"version":%d,"writer":"(\w+)","epoch":(\d+),"revision":(\d+),"seen":(\d+),' % _VERSION
@@ -187,7 +189,7 @@ def _read(record: bytes) -> dict[str, Any]:
 
 
 def _fields(batch: Batch) -> list[Any]:
-    return [
+    fields = [
         batch.first,
         batch.count,
         batch.broker_first,
@@ -196,6 +198,10 @@ def _fields(batch: Batch) -> list[Any]:
         batch.state is State.STORED,
         batch.checksum,
     ]
+    if batch.quarantined:
+        is_all = len(batch.quarantined) == batch.dropped_count
+        fields.append(_ALL if is_all else _encode_positions(batch.quarantined))
+    return fields
 
 
 def _batch(
@@ -206,20 +212,29 @@ def _batch(
     dropped: str | None,
     is_stored: bool = False,
     checksum: int = 0,
+    quarantined: str | None = None,
 ) -> Batch:
     # The record does not say whether the client got its response.
     if dropped_count == count:
         state = State.DROPPED
     else:
         state = State.STORED if is_stored else State.PRESUMED
+    positions = _decode_positions(dropped)
+    if quarantined == _ALL:
+        letters = positions or range(count)
+    else:
+        letters = _decode_positions(quarantined)
     return Batch(
         first,
         count,
         broker_first,
-        _decode_positions(dropped),
+        positions,
         dropped_count,
         state,
         checksum=checksum,
+        quarantined=letters,
+        # They are stored before the rest is; else nobody knows here.
+        is_lettered=is_stored and dropped_count < count,
     )
 
 

@@ -503,7 +503,8 @@ class Producer:
             one.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
-        batch.dropped = ()
+        if not batch.quarantined:  # else a retry elsewhere has to lose the same ones
+            batch.dropped = ()
         self._release(batch)
         self._settle_before(batch)
         if self.history in _UNCONFIRMED:
@@ -790,7 +791,8 @@ class Producer:
             if known is None:
                 continue
             if known.loses_all and one.loses_all:
-                known.apply(Event.DROP)
+                if not known.letters:  # its dead letters are being stored
+                    known.apply(Event.DROP)
             elif (
                 one.state is State.STORED
                 and known.broker_first == one.broker_first

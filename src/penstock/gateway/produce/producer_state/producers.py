@@ -61,6 +61,26 @@ class Arrival(NamedTuple):
     principal: str = ""
 
 
+class LettersNotStored(str):
+    """Why the dead letters of a batch could not be stored."""
+
+    __slots__ = ()
+
+
+class Quarantined(NamedTuple):
+    """The records of a batch that become dead letters.
+
+    Attributes:
+        positions: Their positions.
+        letters: The dead letters; None where they are not known, because the batch was not judged.
+        store: Stores dead letters; its last argument is called with None, or with an error message.
+    """
+
+    positions: Sequence[int]
+    letters: bytes | None
+    store: Callable[[bytes, Callable[[str | None], None]], None]
+
+
 class Decided(NamedTuple):
     """A decided batch.
 
@@ -335,6 +355,7 @@ class Producers:
         *,
         connection: int,
         topic_id: UUID | None = None,
+        quarantined: Quarantined | None = None,
         done: Callable[[str | None], None],
     ) -> Decided | int:
         """Decide what is sent to the broker for the next batch.
@@ -348,7 +369,11 @@ class Producers:
             data: The batch without these records.
             connection: The number of the connection on which it will be sent.
             topic_id: The id of the topic, if it is known.
-            done: Called with None when the decision has been written, or with an error message.
+            quarantined: Those of the records dropped now that become dead letters; None where
+                there are none, now or before. They are stored after the decision has been written,
+                so that whoever decides again sets the same ones aside.
+            done: Called with None when the decision has been written, or with an error message;
+                `LettersNotStored` where it has been, and dead letters could not be stored.
 
         Returns:
             The batch; or the error code for the client, without a call of `done`.
@@ -375,13 +400,53 @@ class Producers:
             return decision
         if decision is not known:
             producer.decided = producer.used
-        outgoing = decision.data
+        if quarantined is not None and _takes_letters(decision, known, quarantined):
+            decision.quarantined = quarantined.positions
+            decision.letters = quarantined.letters
+        outgoing, letters = decision.data, decision.letters
         self._hold(decision)  # may release it at once, for lack of memory
         if decision.dropped_count and decision.state in _TO_BE_WRITTEN:
-            self._write(key, producer, partial(_kept, decision, done))
+            done = partial(_kept, decision, done)
+            if decision.owes_letters and quarantined is not None:
+                done = partial(self._store_letters, decision, letters, quarantined, done)
+            self._write(key, producer, done)
+        elif decision.owes_letters and quarantined is not None:
+            self._store_letters(decision, letters, quarantined, done, None)
         else:
             done(None)
         return Decided(decision, outgoing)
+
+    def _store_letters(
+        self,
+        batch: Batch,
+        letters: bytes | None,
+        quarantined: Quarantined,
+        done: Callable[[str | None], None],
+        failure: str | None,
+    ) -> None:
+        """Store the dead letters of a batch whose decision has been written."""
+        if failure is not None:
+            done(failure)
+        elif letters is None:
+            done(LettersNotStored("they have to be written again"))
+        else:
+            quarantined.store(letters, partial(self._letters_stored, batch, done))
+
+    def _letters_stored(
+        self, batch: Batch, done: Callable[[str | None], None], failure: str | None
+    ) -> None:
+        if failure is None:
+            self._held_bytes -= self._forget_letters(batch)
+            batch.letters, batch.is_lettered = None, True
+        done(None if failure is None else LettersNotStored(failure))
+
+    def _forget_letters(self, batch: Batch) -> int:
+        """Take a batch's dead letters out of what is held; return how many bytes they were."""
+        size, held_at = self._held.get(batch, (0, 0.0))
+        letters = min(size, len(batch.letters or b""))
+        if letters:
+            self._held[batch] = (size - letters, held_at)
+        return letters
 
     def _write(
         self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]
@@ -784,9 +849,9 @@ class Producers:
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""
         data = batch.data
-        if batch in self._held or (data is None and not batch.dropped):
+        if batch in self._held or (data is None and not batch.dropped and not batch.letters):
             return
-        size = len(batch.dropped) * 4
+        size = len(batch.dropped) * 4 + len(batch.letters or b"")
         if data is not None:
             held = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
             if 2 * len(data) < held:
@@ -801,7 +866,7 @@ class Producers:
     def _release(self, batch: Batch) -> None:
         size, _ = self._held.pop(batch, (0, 0.0))
         self._held_bytes -= size
-        batch.data = None
+        batch.data = batch.letters = None
 
 
 def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
@@ -809,6 +874,18 @@ def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None)
     if failure is None and batch.loses_all:
         batch.apply(Event.DROP)
     done(failure)
+
+
+def _takes_letters(decision: Batch, known: Batch | None, quarantined: Quarantined) -> bool:
+    """Whether the dead letters made now are those of a decided batch.
+
+    They are not where the batch stays what was decided before about other records.
+    """
+    if quarantined.letters is None or decision.is_lettered or decision.is_whole:
+        return False
+    if decision is not known:
+        return True
+    return list(decision.quarantined) == list(quarantined.positions)
 
 
 def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:

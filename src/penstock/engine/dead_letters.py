@@ -1,7 +1,10 @@
-"""The headers of dead letters: added by `split`, read and removed by `redrive`.
+"""The headers of dead letters: added by `split` and gateways, read and removed by `redrive`.
 
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
 begin with `__penstock.`. All values are texts in UTF-8.
+
+A gateway's dead letters have an id besides, which is the same where their batch comes again, through
+any gateway: so the same letter may be there twice, and is taken once.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ POLICY, CODE, REASON, OUTCOME, TIMESTAMP, REPLAYS = (
     "__penstock.timestamp",
     "__penstock.replays",
 )
-PREFIXES: Final = ("__dlq.errors.", "__penstock.")
+ID: Final = "__dlq.id"
+"""Of a dead letter that a gateway wrote."""
+PREFIXES: Final = ("__dlq.", "__penstock.")
 PARKED_SUFFIX: Final = ".parked"
 """What the names of places end with where dead letters are parked that failed too often."""
 _NUMBER: Final = re.compile(rb"\s*([+-]?[0-9]{1,20})\s*")
@@ -118,6 +123,16 @@ class Attempts(NamedTuple):
         while name.endswith(PARKED_SUFFIX):
             name, rounds = name.removesuffix(PARKED_SUFFIX), rounds + 1
         return cls(replays_max * rounds, rounds > 1)
+
+
+def read_id(headers: Sequence[Header]) -> bytes | None:
+    """Return the id of a dead letter that a gateway wrote; None without one."""
+    return dict(headers).get(ID)
+
+
+def next_id(letter_id: bytes, replays: int) -> bytes:
+    """Return the id of a dead letter that is written again after an attempt to return it."""
+    return b"%s/%d" % (letter_id.partition(b"/")[0], replays)
 
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.batch_jobs.dead_letters import (
+from penstock.engine.dead_letters import (
     Origin,
     ReasonHeaders,
     is_dead_letter,

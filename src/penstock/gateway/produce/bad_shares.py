@@ -1,0 +1,64 @@
+"""How many of a topic's records were bad in the last minute (`penstock.quarantine.max.ratio`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WINDOW_S: Final = 60
+RECORDS_MIN: Final = 100
+"""Of fewer records no share is computed: the first one may be bad."""
+_TOPICS_MAX: Final = 10_000
+
+
+class _Share:
+    """The records of one topic, by the second."""
+
+    __slots__ = ("bad", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds: deque[list[int]] = deque()
+        self.bad = self.count = 0
+
+    def add(self, second: int, bad: int, count: int) -> None:
+        while self.seconds and self.seconds[0][0] <= second - WINDOW_S:
+            _, old_bad, old_count = self.seconds.popleft()
+            self.bad -= old_bad
+            self.count -= old_count
+        if not self.seconds or self.seconds[-1][0] != second:
+            self.seconds.append([second, 0, 0])
+        last = self.seconds[-1]
+        last[1] += bad
+        last[2] += count
+        self.bad += bad
+        self.count += count
+
+
+class BadShares:
+    """The shares of all topics, as this gateway has seen them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._topics: OrderedDict[str, _Share] = OrderedDict()
+
+    def add(self, topic: str, bad: int, count: int) -> float:
+        """Count the records of a batch that comes for the first time; return the share by now.
+
+        What is refused for its share counts, too, or every other batch would pass.
+
+        Args:
+            topic: The topic.
+            bad: How many of the batch are bad.
+            count: How many it has.
+        """
+        share = self._topics.get(topic)
+        if share is None:
+            share = self._topics[topic] = _Share()
+            if len(self._topics) > _TOPICS_MAX:
+                self._topics.popitem(last=False)
+        self._topics.move_to_end(topic)
+        share.add(int(self._clock()), bad, count)
+        return share.bad / share.count if share.count >= RECORDS_MIN else 0.0

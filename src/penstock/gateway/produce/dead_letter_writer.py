@@ -1,0 +1,275 @@
+"""Stores dead letters in the cluster, by the gateway's own principal, before their batch goes on.
+
+Directly at the brokers, so that no policy judges them. Letters are stored when all replicas in sync
+have them. What is not stored in time has failed: the client sends its batch again, and its letters
+are written again under the same ids. How much waits is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.client.connection import LEADER_NOT_AVAILABLE, Connection
+from penstock.client.errors import BrokerUnreachableError, ClientError, describe, response_error
+from penstock.client.metadata import NO_NODE
+from penstock.client.produce import read_response, write_head, write_request
+from penstock.cluster.created_topics import create
+from penstock.configuration import ConfigurationError
+from penstock.configuration.clients import client_properties
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
+from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.records.header import PREFIX_BYTES
+from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from pathlib import Path
+
+    from penstock.client.metadata import Leader, TopicLeaders
+
+    Done = Callable[[str | None], None]
+    """Called with None when letters are stored, or with an error message."""
+
+log = structlog.get_logger()
+
+DEADLINE_S: Final = 10.0
+"""What is not stored by then has failed: clients wait half a minute for a response."""
+WAITING_MAX_BYTES: Final = 64 * 2**20
+CHANNELS: Final = 4
+"""A broker handles one request of a connection at a time."""
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
+_CREATE_TIMEOUT_S: Final = 10.0
+_LOG_EVERY_S: Final = 60.0
+
+
+class DeadLetterTopic(NamedTuple):
+    """Where the dead letters of a partition go.
+
+    Attributes:
+        name: The dead letter topic.
+        source: The topic that its records were for.
+        partition: The partition of that topic. Letters go to the same one, modulo their topic's
+            number of partitions.
+        replicas: The replication factor of the dead letter topic, if it is created.
+    """
+
+    name: str
+    source: str
+    partition: int
+    replicas: int
+
+
+class NotStoredError(Exception):
+    """Letters cannot be stored, and another attempt would not help. The message is for users."""
+
+
+class DeadLetterWriter:
+    """Writes dead letters.
+
+    Attributes:
+        waiting_bytes: The bytes of letters that are not stored yet.
+        stored: How many batches of letters were stored.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        file: Path,
+        run: Callable[[Coroutine[object, object, None]], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            properties: The keys after `upstream.`, as for a Java client.
+            file: The configuration file; relative locations start at its folder.
+            run: Runs a coroutine beside everything else.
+            clock: Returns the time in seconds.
+        """
+        self._properties = properties
+        self._file = file
+        self._run = run
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._creating = asyncio.Lock()
+        self._failed = 0
+        self._logged_at = -_LOG_EVERY_S
+        self.waiting_bytes = 0
+        self.stored = 0
+
+    def store(self, to: DeadLetterTopic, letters: bytes, done: Done) -> None:
+        """Store letters; `done` is called once, perhaps before this returns.
+
+        Args:
+            to: Where.
+            letters: Batches, one behind the other.
+            done: See `Done`.
+        """
+        if self.waiting_bytes and self.waiting_bytes + len(letters) > WAITING_MAX_BYTES:
+            self._report(to, why := "too many dead letters wait")
+            done(why)
+            return
+        self.waiting_bytes += len(letters)
+        self._run(self._store(to, letters, done))
+
+    async def _store(self, to: DeadLetterTopic, letters: bytes, done: Done) -> None:
+        failure: str | None = "there was an error"
+        try:
+            failure = await self._attempts(to, letters)
+        except Exception:
+            log.exception("an error of the gateway", action="store dead letters")
+        finally:
+            self.waiting_bytes -= len(letters)
+        if failure is not None:
+            self._report(to, failure)
+        done(failure)
+
+    async def _attempts(self, to: DeadLetterTopic, letters: bytes) -> str | None:
+        """Store letters; return why they could not be stored in time."""
+        deadline, why, pause = self._clock() + DEADLINE_S, "it took too long", _PAUSE_S
+        try:
+            for batch in _batches(letters):
+                while True:
+                    left = deadline - self._clock()
+                    if left <= 0:
+                        return why
+                    try:
+                        async with asyncio.timeout(left):
+                            await self._write(to, batch)
+                        break
+                    except TimeoutError:
+                        return why
+                    except (ClientError, WireError) as error:
+                        why = str(error)
+                        if not getattr(error, "retriable", False):
+                            return why
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _PAUSE_MAX_S)
+        except (NotStoredError, ConfigurationError) as error:
+            return str(error)
+        return None
+
+    async def _write(self, to: DeadLetterTopic, batch: memoryview) -> None:
+        """Store one batch.
+
+        Raises:
+            NotStoredError: It cannot be, whenever it is tried.
+            ClientError: It was not; `retriable` says whether to try again.
+        """
+        connection = self._connected()
+        leaders = connection.known_leaders(to.name)
+        if leaders is None:
+            leaders = await self._look_up(connection, to)
+        partition = to.partition % len(leaders)
+        leader = leaders[partition]
+        subject = f"topic {to.name}, partition {partition}"
+        head = write_head(None, DEADLINE_S, to.name, partition)
+        channel = f"dead letters {partition % CHANNELS}"
+        pending = connection.begin(leader.node, write_request(head, [batch]), channel=channel)
+        try:
+            answer = read_response(await asyncio.wrap_future(pending.future))
+        except ClientError:
+            connection.refresh(to.name)
+            raise
+        if answer.code == MESSAGE_TOO_LARGE:
+            raise NotStoredError(
+                f"{subject}: a dead letter of {len(batch)} bytes is larger than its "
+                f"max.message.bytes: {describe(answer.code)}; raise it"
+            )
+        if answer.code:
+            connection.refresh(to.name)
+            raise response_error(answer.code, f"{subject}{_said(answer.text)}")
+        self.stored += 1
+
+    async def _look_up(self, connection: Connection, to: DeadLetterTopic) -> Mapping[int, Leader]:
+        """Return the leaders of a dead letter topic, which is created where it is not there."""
+        found = await asyncio.to_thread(_described, connection, to.name)
+        if found.code == UNKNOWN_TOPIC_OR_PARTITION:
+            async with self._creating:
+                found = await asyncio.to_thread(_described, connection, to.name)
+                if found.code == UNKNOWN_TOPIC_OR_PARTITION:
+                    await asyncio.to_thread(self._create, connection, to)
+                    found = await asyncio.to_thread(_described, connection, to.name)
+        if found.code or not found.leaders:
+            raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
+        leaders = found.leaders
+        if sorted(leaders) != list(range(len(leaders))) or any(
+            one.node == NO_NODE for one in leaders.values()
+        ):
+            connection.refresh(to.name)
+            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
+        return leaders
+
+    def _create(self, connection: Connection, to: DeadLetterTopic) -> None:
+        """Create a dead letter topic with as many partitions as its source has. Blocks."""
+        source = _described(connection, to.source)
+        partitions = max(1, len(source.leaders)) if not source.code else 1
+        settings: dict[str, Any] = client_properties(self._properties, self._file.parent)
+        new = NewTopic(to.name, partitions, to.replicas)
+        try:
+            create(AdminClient({**settings, "log_level": 0}), new, _CREATE_TIMEOUT_S)
+        except KafkaException as error:
+            reason = error.args[0]
+            advice = (
+                f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
+                if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR
+                else ""
+            )
+            text = f"the dead letter topic {to.name} cannot be created: {reason.str()}{advice}"
+            if reason.retriable():
+                raise BrokerUnreachableError(text) from None
+            raise NotStoredError(text) from None
+        log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
+                 replicas=to.replicas)  # fmt: skip
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self._properties, self._file)
+        return self._connection
+
+    def _report(self, to: DeadLetterTopic, why: str) -> None:
+        """Log that letters could not be stored, once a minute."""
+        self._failed += 1
+        now = self._clock()
+        if now - self._logged_at >= _LOG_EVERY_S:
+            log.error(
+                "dead letters cannot be stored: their batches get a retriable error",
+                topic=to.source,
+                dead_letter_topic=to.name,
+                reason=why,
+                times=self._failed,
+            )
+            self._logged_at, self._failed = now, 0
+
+    def close(self) -> None:
+        """Close the connections. Blocks for a moment."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _described(connection: Connection, topic: str) -> TopicLeaders:
+    found = connection.describe([topic]).get(topic)
+    if found is None:
+        raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
+    return found
+
+
+def _batches(letters: bytes) -> Iterator[memoryview]:
+    view = memoryview(letters)
+    while view:
+        end = int.from_bytes(view[8:PREFIX_BYTES], "big") + PREFIX_BYTES
+        yield view[:end]
+        view = view[end:]
+
+
+def _said(text: str) -> str:
+    return f" ({text})" if text else ""

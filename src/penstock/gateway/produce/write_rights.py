@@ -1,0 +1,37 @@
+"""Whether clients may write to topics whose bad records the gateway itself stores elsewhere.
+
+Brokers check it for all that is sent to them. Dead letters are written by the gateway's own
+principal, so it asks on the client's connection first.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from cachetools import TTLCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Client = tuple[int, str | None]
+    """The number of a connection, and the principal on it."""
+
+TTL_S: Final = 10.0
+"""What is allowed or denied meanwhile takes effect after it."""
+_KNOWN_MAX: Final = 10_000
+
+
+class WriteRights:
+    """The rights of clients, as brokers told them of late."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._codes: TTLCache[tuple[Client, str], int] = TTLCache(_KNOWN_MAX, TTL_S, timer=clock)
+
+    def code(self, client: Client, topic: str) -> int | None:
+        """Return the error code for a client that writes to a topic; None if it is not known."""
+        return self._codes.get((client, topic))
+
+    def put(self, client: Client, topic: str, code: int) -> None:
+        """Store what a broker told; 0 for the right to write."""
+        self._codes[client, topic] = code
