@@ -126,7 +126,12 @@ def secured_admin(secured, files):
 @pytest.fixture(scope="module")
 def secured_gateway(secured, files, secured_admin, tmp_path_factory):
     """A gateway in front of it that clients reach with TLS."""
-    folder = tmp_path_factory.mktemp("gateway")
+    running = gateway_of_admin(secured, files, tmp_path_factory.mktemp("gateway"))
+    yield running
+    running.stop()
+
+
+def gateway_of_admin(secured, files, folder, **more):
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     (folder / "password").write_text("a-secret\n")
     (folder / "authority.pem").write_bytes(files.trust.read_bytes())
@@ -145,12 +150,11 @@ def secured_gateway(secured, files, secured_admin, tmp_path_factory):
                 f'{plain} required username="admin" password="${{file:password}}";'
             ),
             **NO_BAD,
+            **more,
         },
         POLICY,
     )
-    running = RunningGateway(file)
-    yield running
-    running.stop()
+    return RunningGateway(file)
 
 
 def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 15) -> str:
@@ -310,3 +314,27 @@ def test_with_state_of_its_own_it_starts(secured, files, secured_admin, tmp_path
         running.wait_for("other gateways cannot be found")
     finally:
         assert running.stop() == 0
+
+
+def test_who_may_not_write_to_a_topic_writes_no_dead_letters(
+    secured, files, secured_admin, tmp_path
+):
+    more = {"penstock.mode": "quarantine", "errors.deadletterqueue.topic.replication.factor": 1}
+    running = gateway_of_admin(secured, files, tmp_path, **more)
+    try:
+        create_topic(secured_admin, "seen")
+        rule = AclBinding(
+            ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:alice", "*",
+            AclOperation.DESCRIBE, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for done in secured_admin.create_acls([rule]).values():
+            done.result(60)
+        through = as_client(running.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+        assert produce(through, "seen", b"bad") == "TOPIC_AUTHORIZATION_FAILED"
+        assert produce(through, "open", b"bad") == ""
+        admin = as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+        found = values_of(read_topic(secured.bootstrap_servers, "open.dead", settings=admin))
+        assert found == [b"bad"]
+        assert "seen.dead" not in secured_admin.list_topics(timeout=60).topics
+    finally:
+        running.stop()
