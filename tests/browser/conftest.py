@@ -7,6 +7,22 @@ from typing import Any
 
 import pytest
 
+from penstock.local import free_ports
+
+POLICIES = """
+from pathlib import Path
+from penstock.policy import *
+
+if Path(__file__).with_name("broken").exists():
+    raise ValueError("broken <b>badly</b>")
+
+class Check(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value.startswith(b"bad"):
+            return InvalidRecordException(f"no: {value.decode()}")
+        return None
+"""
+CHECK = {"record.validator.classes": "policies.Check"}
 CHROMIUM = os.environ.get("PENSTOCK_CHROMIUM") or "/usr/bin/chromium"
 
 
@@ -49,3 +65,16 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def watched(gateway: Any) -> Callable[..., Any]:
+    """Starts gateways with a console; returns them with its address."""
+
+    def start(**properties: Any) -> Any:
+        port = free_ports(1)[0]
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        listener = {"metrics.listener": f"127.0.0.1:{port}"}
+        return gateway({**CHECK, **listener, **named}, POLICIES), f"http://127.0.0.1:{port}/"
+
+    return start

@@ -6,38 +6,10 @@ import signal
 import pytest
 from confluent_kafka import Producer
 
-from penstock.local import free_ports
 from tests.gateways import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
-POLICIES = """
-from pathlib import Path
-from penstock.policy import *
-
-if Path(__file__).with_name("broken").exists():
-    raise ValueError("broken <b>badly</b>")
-
-class Check(BrokerRecordValidator):
-    def validate_record(self, topic_partition, key, value, headers):
-        if value.startswith(b"bad"):
-            return InvalidRecordException(f"no: {value.decode()}")
-        return None
-"""
-CHECK = {"record.validator.classes": "policies.Check"}
 MARKUP = "<img src=x onerror=window.evil=1><script>window.evil=1</script>\u202e&amp;"
-
-
-@pytest.fixture
-def watched(gateway):
-    """Starts gateways with a console; returns them with its address."""
-
-    def start(**properties):
-        port = free_ports(1)[0]
-        named = {key.replace("_", "."): value for key, value in properties.items()}
-        listener = {"metrics.listener": f"127.0.0.1:{port}"}
-        return gateway({**CHECK, **listener, **named}, POLICIES), f"http://127.0.0.1:{port}/"
-
-    return start
 
 
 def produce(running, topic, *values, client="app"):
@@ -116,6 +88,8 @@ def test_with_the_keyboard_alone(watched, opened, topic):
     wait_until(lambda: rows(page).count() == 3, what="no filter")
 
     page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.id") == "within"
+    page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert page.locator("#pause").get_attribute("aria-pressed") == "true"
     produce(running, name, b"bad 3")
@@ -124,6 +98,9 @@ def test_with_the_keyboard_alone(watched, opened, topic):
     page.keyboard.press("Space")
     page.get_by_text("no: bad 3").first.wait_for()
 
+    for name in ("as-csv", "as-json"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(f"{focused}.id") == name
     page.keyboard.press("Tab")
     assert page.evaluate(f"{focused}.closest('.facets') !== null")
     assert outline(page) != "none"

@@ -34,8 +34,8 @@ def folder(tmp_path):
 
 
 PICTURES = {
-    "console-light.png": {"width": 1040, "height": 700, "color_scheme": "light"},
-    "console-dark.png": {"width": 1040, "height": 700, "color_scheme": "dark"},
+    "console-light.png": {"width": 1000, "height": 800, "color_scheme": "light"},
+    "console-dark.png": {"width": 1000, "height": 800, "color_scheme": "dark"},
     "console-phone.png": {"width": 360, "height": 1100, "color_scheme": "light"},
     "console-hour.png": {"width": 1080, "height": 520, "color_scheme": "light"},
     "console-topics.png": {"width": 1080, "height": 820, "color_scheme": "light"},

@@ -1,9 +1,11 @@
 """Metrics and readiness of a gateway at work: not only that they are there, but that they are right."""
 
+import gzip
 import os
 import signal
 import socket
 import subprocess
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
     ResourceType,
+)
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
 )
 
 from penstock.local import LocalKafka, free_ports
@@ -89,6 +94,38 @@ def produce(address, topic, *batches):
             (one,) = response.responses[0].partition_responses
             found.append(int(one.error_code))
     return found
+
+
+def test_formats_compression_and_what_processes_use(observed, topic):
+    running, port = observed(CHECK)
+    name = topic()
+    produce(running.broker_address(), name, [b"a"])
+    prometheus = {
+        "Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3",
+        "Accept-Encoding": "gzip",
+    }
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=prometheus)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        headers, body = response.headers, gzip.decompress(response.read())
+    families = {one.name: one for one in openmetrics_families(body.decode())}
+
+    assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert headers["Content-Encoding"] == "gzip"
+    records = {
+        (one.labels["topic"], one.labels["outcome"]): one.value
+        for one in families["penstock_records"].samples
+    }
+    assert records[name, "accepted"] == 1
+    before = scrape(port)
+    with RawClient(running.broker_address()), RawClient(running.broker_address()):
+        wait_until(
+            lambda: scrape(port)("process_open_fds") >= before("process_open_fds") + 2,
+            what="two clients",
+        )
+    assert 0 < before("process_open_fds") < before("process_max_fds")
+    assert before("penstock_workers_resident_memory_bytes") > 2**20
+    assert before("penstock_workers_cpu_seconds_total") > 0
+    assert 0 <= before("penstock_event_loop_lag_seconds") < 60
 
 
 def test_what_policies_count(observed, topic):

@@ -202,11 +202,13 @@ def check_free(configuration: Configuration) -> None:
     Raises:
         ConfigurationError: One is taken, or its address is not one of this machine.
     """
-    wanted = {"listeners": configuration.listener.address}
-    if configuration.metrics_listener is not None:
-        wanted["metrics.listener"] = configuration.metrics_listener
+    wanted = {
+        "metrics.listener": configuration.metrics_listener,
+        "listeners": configuration.listener.address,
+    }
     for key, address in wanted.items():
-        bind(address, key, configuration.path).close()
+        if address is not None:
+            bind(address, key, configuration.path).close()
 
 
 def _any_node(_: asyncio.BaseTransport) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import Address
@@ -15,6 +16,7 @@ from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
+from penstock.gateway.metrics.process_usage import Usage
 from tests.metrics import Metrics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -94,12 +96,26 @@ async def test_held_memory_and_sequence_numbers():
     assert found("process_resident_memory_bytes") > 2**20
 
 
-async def rows():
-    families = [
+async def all_families():
+    return [
         *GatewayCounts(records_max=1).families(),
         await gauges.connections(gateway()),
         *gauges.of_gateway(gateway(), {}, is_ready=True),
+        *gauges.of_workers(Usage(1.5, 10), 0.25),
     ]
+
+
+async def test_all_of_it_is_valid_openmetrics():
+    text = (await render(await all_families(), is_openmetrics=True)).decode()
+    found = {one.name: one for one in text_string_to_metric_families(text)}
+    [cpu] = found["penstock_workers_cpu_seconds"].samples
+    assert (cpu.name, cpu.value) == ("penstock_workers_cpu_seconds_total", 1.5)
+    assert found["penstock_event_loop_lag_seconds"].samples[0].value == 0.25
+    assert text.endswith("# EOF\n")
+
+
+async def rows():
+    families = await all_families()
     for one in families:
         labels = ", ".join(f"`{label}`" for label in one.labels)
         yield f"| `{one.name}` | {one.kind} | {labels} | {one.meaning} |"

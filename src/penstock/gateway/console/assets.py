@@ -30,7 +30,17 @@ _TYPES: Final = {
 }
 PAGE: Final = "console.html"
 LOGIN: Final = "login.html"
-PUBLIC: Final = ("console.css", "console.js", "charts.js", "tables.js", "words.js", "icon.svg")
+PUBLIC: Final = (
+    "console.css",
+    "console.js",
+    "address.js",
+    "charts.js",
+    "export.js",
+    "reasons.js",
+    "tables.js",
+    "words.js",
+    "icon.svg",
+)
 """Served to whoever asks: the page to log in needs some of it."""
 
 

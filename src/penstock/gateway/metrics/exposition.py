@@ -1,4 +1,4 @@
-"""Prometheus' text format (version 0.0.4), written without keeping the event loop for long.
+"""Prometheus' text format (0.0.4) and OpenMetrics (1.0.0), without long turns of the event loop.
 
 Rendering by the client library takes some milliseconds for a thousand series. In a thread it would
 hold up the event loop as well, which waits for the interpreter's lock for up to its switch interval
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_OF_COUNTERS: Final = "_total"
 SLICE_S: Final = 0.0005
 """So long the event loop is kept at a time."""
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -82,15 +84,24 @@ def number(value: float) -> str:
     return str(value) if isinstance(value, int) else repr(value)
 
 
-async def render(families: Iterable[Family]) -> bytes:
-    """Write metrics, in slices of `SLICE_S`."""
+async def render(families: Iterable[Family], *, is_openmetrics: bool = False) -> bytes:
+    """Write metrics, in slices of `SLICE_S`.
+
+    Args:
+        families: The metrics.
+        is_openmetrics: Whether to write OpenMetrics, where the name of a counter is without
+            `_total` in what is said of it, and the text has an end.
+    """
     parts: list[str] = []
     until = time.perf_counter() + SLICE_S
     for family in families:
-        parts.append(f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n")
+        name = family.name.removesuffix(_OF_COUNTERS) if is_openmetrics else family.name
+        parts.append(f"# HELP {name} {family.meaning}\n# TYPE {name} {family.kind}\n")
         for block in family.blocks():
             parts.append(block)
             if time.perf_counter() > until:
                 await asyncio.sleep(0)
                 until = time.perf_counter() + SLICE_S
+    if is_openmetrics:
+        parts.append("# EOF\n")
     return "".join(parts).encode("utf-8", "replace")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import time
 from collections import Counter
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import __version__
 from penstock.engine.workers.worker import WorkerState
 from penstock.gateway.connection import ConnectionState
 from penstock.gateway.metrics.exposition import Gauge
+from penstock.gateway.metrics.process_usage import most_descriptors, open_descriptors, usage_of
 from penstock.records.implementation import describe
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.gateway.connection import ClientConnection
     from penstock.gateway.memory import Budget
     from penstock.gateway.metrics.broker_checks import Reached
+    from penstock.gateway.metrics.process_usage import Usage
     from penstock.gateway.produce.producer_state.producers import Producers
 
 _STARTED: Final = time.time()
@@ -156,6 +156,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     yield _state_writes(gateway.state_writes)
     yield from _audit_trail(gateway.audit_trail)
     yield from _process()
+    yield from _descriptors()
 
 
 def _state_writes(writes: Mapping[str, StateWrites]) -> Gauge:
@@ -232,25 +233,61 @@ def _process() -> Iterator[Gauge]:
         {(): time.process_time()},
         "counter",
     )
-    resident = _resident_bytes()
-    if resident:
+    usage = usage_of("self")
+    if usage is not None:
         yield Gauge(
             "process_resident_memory_bytes",
             "Memory of the gateway's process, without its workers.",
             (),
-            {(): resident},
+            {(): usage.resident_bytes},
         )
+
+
+def _descriptors() -> Iterator[Gauge]:
+    found = open_descriptors()
+    if found is not None:
+        yield Gauge(
+            "process_open_fds",
+            "File descriptors that the gateway's process has open; a client takes two.",
+            (),
+            {(): found},
+        )
+    yield Gauge(
+        "process_max_fds",
+        "The most file descriptors that the gateway's process may have open.",
+        (),
+        {(): most_descriptors()},
+    )
+
+
+def of_workers(usage: Usage, lag_s: float) -> Iterator[Gauge]:
+    """Return what takes several looks to know.
+
+    Args:
+        usage: Of the workers.
+        lag_s: The longest lag of the event loop lately.
+    """
+    yield Gauge(
+        "penstock_workers_cpu_seconds_total",
+        "CPU time of policy workers, also of those that have ended.",
+        (),
+        {(): round(usage.cpu_s, 2)},
+        "counter",
+    )
+    yield Gauge(
+        "penstock_workers_resident_memory_bytes",
+        "Memory of the policy workers that are alive.",
+        (),
+        {(): usage.resident_bytes},
+    )
+    yield Gauge(
+        "penstock_event_loop_lag_seconds",
+        "The longest lag of the event loop in the last minute: all clients wait for it.",
+        (),
+        {(): round(lag_s, 6)},
+    )
 
 
 @cache
 def _build() -> tuple[str, str, str]:
     return __version__, platform.python_version(), describe()
-
-
-def _resident_bytes() -> int:
-    """Return the memory of this process; 0 where the system does not tell (it is not Linux)."""
-    try:
-        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

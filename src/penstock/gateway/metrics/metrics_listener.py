@@ -12,8 +12,11 @@ from penstock.gateway.console.console import Console, Gateway
 from penstock.gateway.listener import bind
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.access import Access
-from penstock.gateway.metrics.exposition import CONTENT_TYPE, render
+from penstock.gateway.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
 from penstock.gateway.metrics.http_server import Answer, HttpServer
+from penstock.gateway.metrics.loop_lag import LoopLag
+from penstock.gateway.metrics.negotiation import accepts, compressed
+from penstock.gateway.metrics.process_usage import WorkerUsage
 from penstock.gateway.metrics.readiness import Readiness, inspect
 
 if TYPE_CHECKING:
@@ -34,6 +37,10 @@ WITHOUT_TOKEN: Final = ("/livez", "/readyz", "/", "/login", "/logout",
 
 class Observed(Gateway, Protocol):
     """A gateway, as far as it is looked at from here."""
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The process ids of all policy workers."""
 
     def run(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[object]:
         """Run a coroutine until it ends or the gateway stops."""
@@ -59,6 +66,8 @@ class MetricsListener:
         self._counts = counts
         self._checks = checks
         self._server: HttpServer | None = None
+        self._lag = LoopLag()
+        self._workers = WorkerUsage()
         self.console = Console(gateway, counts, checks)
         self.address: Address | None = None
 
@@ -95,6 +104,7 @@ class MetricsListener:
         log.info("metrics", address=str(self.address))
         self._gateway.run(self._checks.run())
         self._gateway.run(self.console.run())
+        self._gateway.run(self._lag.run())
 
     async def close(self) -> None:
         """Stop listening."""
@@ -105,16 +115,22 @@ class MetricsListener:
     def _readiness(self) -> Readiness:
         return inspect(self._gateway, self._checks.brokers)
 
-    async def _metrics(self, _: Request) -> Answer:
+    async def _metrics(self, request: Request) -> Answer:
         is_ready = not self._readiness.missing
+        is_openmetrics = accepts(request.header(b"accept"), "application/openmetrics-text")
         body = await render(
             [
                 *self._counts.families(),
                 await gauges.connections(self._gateway),
                 *gauges.of_gateway(self._gateway, self._checks.brokers, is_ready=is_ready),
-            ]
+                *gauges.of_workers(
+                    self._workers.of(self._gateway.worker_pids), self._lag.longest_s
+                ),
+            ],
+            is_openmetrics=is_openmetrics,
         )
-        return Answer(200, body, CONTENT_TYPE)
+        answer = Answer(200, body, OPENMETRICS if is_openmetrics else CONTENT_TYPE)
+        return await compressed(answer, request)
 
     async def _livez(self, _: Request) -> Answer:
         """Answer that the event loop runs."""

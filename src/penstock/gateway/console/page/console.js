@@ -1,10 +1,14 @@
 // The page: what the gateway tells (server-sent events), and where it is shown.
 
+import { readAddress, writeAddress } from "./address.js";
 import { Chart, svg } from "./charts.js";
-import { given, make, setChildren, setText, showRows } from "./tables.js";
-import { byteRate, bytes, count, duration, moment, rate, share, span, time } from "./words.js";
+import { asCsv, asJson, save } from "./export.js";
+import { Histories, reasonOf, showReason } from "./reasons.js";
+import { cut, given, make, setChildren, setText, showRows } from "./tables.js";
+import { byteRate, bytes, codeName, count, duration, moment, rate, share, span, stamp } from "./words.js";
 
-const ROWS_SHOWN = 100;
+const ROWS_SHOWN = 25;
+const SHADOW_ROWS_SHOWN = 100;
 const ROWS_KEPT = 600;
 const TOPICS_SHOWN = 50;
 const FACET_ROWS = 5;
@@ -18,7 +22,9 @@ const NOT_STORED = ["refused", "failed", "postponed"];
 
 const $ = (id) => document.getElementById(id);
 const told = { now: null, gateway: null, rows: new Map(), others: 0, points: [], slots: 360, reload: null, plans: null };
-const view = { paused: false, frozen: [], facet: null, topics: TOPICS_SHOWN, skew: 0, known: 0 };
+const view = { paused: false, frozen: [], facets: [null, null, null, null], rows: ROWS_SHOWN, topics: TOPICS_SHOWN, skew: 0, known: 0 };
+const CHOSEN = ["topic", "policy", "reason", "client"];
+const histories = new Histories();
 const dirty = new Set();
 
 // What the gateway tells
@@ -57,11 +63,12 @@ const events = {
   point(data) {
     if (told.points.some((one) => one.at === data.at)) return; // it was in the state, too
     told.points = [...told.points, data].slice(-told.slots);
+    histories.take(told.rows.values(), data.at, told.slots);
     mark("charts");
   },
   reload(data) {
     told.reload = data;
-    mark("reload");
+    mark("reload", "now");
     readPlans();
   },
   missed(data) {
@@ -157,9 +164,10 @@ const show = {
     const would = sum(rates.records, WOULD.slice(0, 3));
     const all = told.now.totals;
     const held_share = held.limit ? held.held / held.limit : 0;
+    const failedReload = told.reload && !told.reload.worked;
     const judging = (workers.states.ready ?? 0) + (workers.states.blocked ?? 0);
     setChildren($("now"), ...[
-      tile("State", ready.is_ready ? "ready" : "not ready", ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, ready.is_ready ? "good" : "bad", !ready.is_ready),
+      tile("State", ready.is_ready ? "ready" : "not ready", failedReload ? "the last reload failed" : ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, ready.is_ready && !failedReload ? "good" : "bad", !ready.is_ready || failedReload),
       tile("Accepted records/s", rate(rates.records.accepted), `${count(all.accepted)} since the start`),
       tile("Refused records/s", rate(refused), `${count(sum(all, NOT_STORED))} since the start`, refused ? "bad" : ""),
       sum(all, KEPT) ? tile("Marked or in quarantine/s", rate(sum(rates.records, KEPT)), `${count(sum(all, KEPT))} since the start`, "would") : null,
@@ -172,6 +180,7 @@ const show = {
       tile("Workers", count(judging), `${count(workers.waiting)} batches wait`, workers.states.blocked ? "would" : ""),
     ].filter(Boolean));
     const troubles = [...ready.missing, ...ready.troubles];
+    if (failedReload) troubles.unshift(`The reload at ${moment(told.reload.at)} failed, and the policies before it stay in force: ${told.reload.why_not}`);
     $("troubles").hidden = !troubles.length;
     setChildren($("troubles"), ...troubles.map((text) => given(text, "li")));
   },
@@ -179,14 +188,18 @@ const show = {
   refusals() {
     if (view.paused) return;
     const rows = enforced();
-    const found = rows.filter(matches);
+    const found = rows.filter((row) => matches(row));
+    setText($("no-refusals"), "Nothing has been refused since the gateway started.");
     $("no-refusals").hidden = rows.length > 0;
     $("refusal-rows").parentElement.hidden = !rows.length;
     showFacets(rows);
-    showRows($("refusal-rows").tBodies[0], found.slice(0, ROWS_SHOWN), keyOf, fillRefusal);
+    showRows($("refusal-rows").tBodies[0], found.slice(0, view.rows), keyOf, fillRefusal);
     const left = [];
     if (!found.length && rows.length) left.push("No refusal matches.");
-    if (found.length > ROWS_SHOWN) left.push(`${count(found.length - ROWS_SHOWN)} more reasons: the filter finds them.`);
+    const hiddenRows = found.length - view.rows;
+    $("more-reasons").hidden = hiddenRows <= 0;
+    setText($("more-reasons"), `Show ${count(Math.min(hiddenRows, 4 * ROWS_SHOWN))} more of ${count(hiddenRows)} reasons`);
+    for (const button of [$("as-csv"), $("as-json")]) button.disabled = !found.length;
     if (told.others) left.push(`${count(told.others)} refusals had too many different reasons for a row each.`);
     setText($("more-refusals"), left.join(" "));
     $("more-refusals").hidden = !left.length;
@@ -203,7 +216,8 @@ const show = {
     $("shadow-side").hidden = !(topics.length || rows.length);
     $("no-shadow").hidden = !$("shadow-side").hidden;
     showRows($("shadow-topics").tBodies[0], topics, (one) => one.topic, ({ topic, records }, row) => {
-      row ??= make("tr", {}, make("th", { scope: "row", class: "given" }, topic), ...Array.from({ length: 8 }, () => make("td", { class: "n" })));
+      row ??= make("tr", { role: "row" }, make("th", { scope: "row", class: "given", role: "rowheader" }, topic),
+        ...SHADOW_COLUMNS.map((name) => make("td", { class: "n", role: "cell", "data-label": name })));
       const lost = sum(records, ["would_refuse", "would_fail"]);
       const judged = lost + sum(records, ["accepted", "would_postpone", "would_drop", "would_change"]);
       const cells = [records.accepted, ...WOULD.map((one) => records[one])].map((one) => (one ? count(one) : "0"));
@@ -211,9 +225,9 @@ const show = {
       row.cells[8].className = lost ? "n would" : "n";
       return row;
     });
-    showRows($("shadow-rows").tBodies[0], rows.slice(0, ROWS_SHOWN), keyOf, (row, before) => {
+    showRows($("shadow-rows").tBodies[0], rows.slice(0, SHADOW_ROWS_SHOWN), keyOf, (row, before) => {
       const line = before ?? make("tr", { class: isNew(row) ? "fresh" : null }, make("td", { class: "seen" }), why(row, true), make("td", { class: "n" }));
-      setText(line.cells[0], time(row.last));
+      setText(line.cells[0], stamp(row.last));
       setText(line.cells[2], count(row.count));
       return line;
     });
@@ -266,7 +280,7 @@ const show = {
       trail ? ["audit trail", `${count(trail.written)} written, ${count(trail.left_out)} left out`] : null,
     ]));
     showRows($("brokers").tBodies[0], brokers, (one) => one.node, (one, row) => {
-      row ??= make("tr", {}, make("th", { scope: "row", class: "n" }, String(one.node)), make("td", { class: "given" }), make("td", { class: "given" }), make("td", { class: "n" }));
+      row ??= make("tr", {}, make("th", { scope: "row", class: "n" }, String(one.node)), make("td", { class: "given" }), make("td", { class: "given" }), make("td", { class: "n wide" }));
       setText(row.cells[1], one.address);
       setText(row.cells[2], one.reachable ? "reachable" : `cannot be reached: ${one.why_not}`);
       row.cells[2].className = one.reachable ? "given good" : "given bad";
@@ -298,8 +312,13 @@ const facets = [
   ["Clients", (row) => row.client ?? "(no client id)"],
 ];
 
-function matches(row) {
-  if (view.facet && facets[view.facet.index][1](row) !== view.facet.value) return false;
+const SHADOW_COLUMNS = ["accepted", "refused", "failed", "postponed", "dropped", "changed", "not judged", "lost"];
+
+/** Whether a row is to be shown; but for the facet of an index, whose other values stay to be chosen. */
+function matches(row, but = -1) {
+  if (facets.some(([, of], index) => index !== but && view.facets[index] !== null && of(row) !== view.facets[index])) return false;
+  const within = Number($("within").value);
+  if (within && row.last < shownAt() - within) return false;
   const wanted = $("filter").value.trim().toLowerCase();
   return !wanted || [row.topic, row.policy, row.message, row.client, row.principal, row.address].some((one) => one?.toLowerCase().includes(wanted));
 }
@@ -309,7 +328,7 @@ function fillRefusal(row, line) {
     make("td", { class: "seen" }), make("th", { scope: "row", class: "given wide" }, row.topic, row.partition === null ? null : make("small")),
     why(row, false), make("td", { class: "wide" }), make("td", { class: "n" }), make("td", { class: "n wide" }));
   const [seen, topic, , client, times, records] = line.cells;
-  setText(seen, time(row.last));
+  setText(seen, stamp(row.last));
   seen.title = `first ${moment(row.first)}, last ${moment(row.last)}`;
   if (row.partition !== null) setText(topic.lastElementChild, `partition ${row.partition}`);
   const from = [row.principal, row.address].filter(Boolean).join(", ");
@@ -323,8 +342,10 @@ function fillRefusal(row, line) {
 function why(row, always) {
   const outcome = row.outcome === "refused" ? "" : `${row.outcome}, `;
   const where = [row.topic, row.client ?? "no client id"].join(", ");
-  return make("td", { class: "why" }, given(row.message || "(no message)"),
-    make("small", {}, `${outcome}${row.policy || "the gateway itself"}, error ${row.code}`),
+  const about = make("button", { type: "button", class: "reason", "aria-haspopup": "dialog" }, given(row.message || "(no message)"));
+  about.addEventListener("click", () => showReason($("reason"), row, newest(), histories.of(reasonOf(row)), told.slots, told.gateway));
+  return make("td", { class: "why" }, about,
+    make("small", {}, `${outcome}${row.policy || "the gateway itself"}, error ${codeName(row.code)}`),
     given(where, "small", always ? "" : "narrow"));
 }
 
@@ -335,14 +356,14 @@ function showFacets(rows) {
   $("facets").hidden = !rows.length;
   facets.forEach(([, of], index) => {
     const counts = new Map();
-    for (const row of rows) counts.set(of(row), (counts.get(of(row)) ?? 0) + row.count);
+    for (const row of rows) if (matches(row, index)) counts.set(of(row), (counts.get(of(row)) ?? 0) + row.count);
     const most = Math.max(1, ...counts.values());
-    const chosen = view.facet?.index === index ? view.facet.value : null;
+    const chosen = view.facets[index];
     const top = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, FACET_ROWS);
     if (chosen !== null && !top.some(([value]) => value === chosen)) top.push([chosen, counts.get(chosen) ?? 0]);
     showRows($("facets").children[index].lastChild, top, ([value]) => value, ([value, times], item) => {
       if (!item) {
-        const button = make("button", { type: "button", title: value }, make("span", { class: "text" }, value), make("span", { class: "count" }),
+        const button = make("button", { type: "button", title: value }, cut(value), make("span", { class: "count" }),
           svg("svg", { viewBox: "0 0 100 2", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { height: 2, width: 0 })));
         button.addEventListener("click", () => choose(index, value));
         item = make("li", {}, button);
@@ -357,10 +378,26 @@ function showFacets(rows) {
 }
 
 function choose(index, value) {
-  const same = view.facet?.index === index && view.facet.value === value;
-  view.facet = same ? null : { index, value };
-  redrawRefusals();
+  view.facets[index] = view.facets[index] === value ? null : value;
+  chosen();
 }
+
+/** Show what the reader has chosen, and keep it in the address. */
+function chosen() {
+  view.rows = ROWS_SHOWN;
+  writeAddress({ ...Object.fromEntries(CHOSEN.map((name, index) => [name, view.facets[index]])), filter: $("filter").value.trim(), within: $("within").value });
+  if (told.gateway) redrawRefusals();
+}
+
+function readChosen() {
+  const given = readAddress([...CHOSEN, "filter", "within"]);
+  view.facets = CHOSEN.map((name) => given[name]);
+  $("filter").value = given.filter ?? "";
+  $("within").value = [...$("within").options].some((one) => one.value === given.within) ? given.within : "";
+}
+
+/** The refusals that are shown, and those behind "Show more": as they are while it is paused. */
+const exported = () => [...(view.paused ? view.frozen : told.rows).values()].reverse().filter((row) => !row.observed && matches(row));
 
 /** What the reader asked for is shown at once, also while it is paused. */
 function redrawRefusals() {
@@ -405,11 +442,11 @@ function tile(name, value, then, kind = "", alarm = false) {
 
 const of = (...names) => (point) => sum(point.records, names);
 const charts = [
-  new Chart("Accepted records a second", [{ name: "accepted", class: "s-good", of: of("accepted") }], rate),
   new Chart("Refused records a second", [
     { name: "refused", class: "s-bad", of: of(...NOT_STORED) },
     { name: "would be refused", class: "s-would", of: of("would_refuse", "would_fail", "would_postpone") },
   ], rate),
+  new Chart("Accepted records a second", [{ name: "accepted", class: "s-good", of: of("accepted") }], rate),
   new Chart("Produce requests", [
     { name: "99 %", class: "s-main", of: (point) => point.produce.p99 },
     { name: "median", class: "s-soft", of: (point) => point.produce.p50 },
@@ -422,7 +459,14 @@ const charts = [
 ];
 
 $("charts").append(...charts.map((chart) => chart.figure));
-$("filter").addEventListener("input", redrawRefusals);
+$("filter").addEventListener("input", chosen);
+$("within").addEventListener("change", chosen);
+$("more-reasons").addEventListener("click", () => {
+  view.rows += 4 * ROWS_SHOWN;
+  redrawRefusals();
+});
+$("as-csv").addEventListener("click", () => save("refusals.csv", "text/csv", asCsv(exported())));
+$("as-json").addEventListener("click", () => save("refusals.json", "application/json", asJson(exported())));
 $("topic-filter").addEventListener("input", () => {
   view.topics = TOPICS_SHOWN;
   mark("plans");
@@ -439,4 +483,7 @@ $("pause").addEventListener("click", () => {
 });
 document.addEventListener("visibilitychange", readPlans);
 setInterval(readPlans, PLANS_EVERY_MS);
+document.querySelector("main").hidden = false;
+setConnection("connecting", "connecting");
+readChosen();
 connect();

@@ -14,6 +14,12 @@ export function make(name, attributes = {}, ...children) {
 /** A name that somebody else chose: it breaks anywhere, and does not turn the text around it. */
 export const given = (text, name = "span", more = "") => make(name, { class: `given ${more}`.trim() }, text);
 
+/** A name in one line, which is cut in the middle where there is no room: names often differ at their ends. */
+export function cut(text) {
+  const tail = text.length < 24 ? 0 : 12;
+  return make("span", { class: "cut" }, make("span", { class: "head" }, text.slice(0, text.length - tail)), make("span", { class: "tail" }, text.slice(text.length - tail)));
+}
+
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

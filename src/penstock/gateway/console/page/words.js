@@ -3,6 +3,12 @@
 const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const short = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const codes = {
+  "-1": "UNKNOWN_SERVER_ERROR", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 7: "REQUEST_TIMED_OUT", 10: "MESSAGE_TOO_LARGE",
+  15: "COORDINATOR_NOT_AVAILABLE", 29: "TOPIC_AUTHORIZATION_FAILED", 32: "INVALID_TIMESTAMP", 40: "INVALID_CONFIG", 44: "POLICY_VIOLATION",
+  45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 59: "UNKNOWN_PRODUCER_ID", 76: "UNSUPPORTED_COMPRESSION_TYPE", 87: "INVALID_RECORD",
+};
 const units = ["B", "kB", "MB", "GB", "TB"];
 
 export const count = (value) => whole.format(Math.round(value ?? 0));
@@ -41,5 +47,9 @@ export function span(seconds) {
 
 export const share = (part, all) => (all ? `${((100 * part) / all).toPrecision(3)} %` : "");
 export const time = (at) => clock.format(at * 1000);
+/** A time of any day: rows of several days would look like one evening without it. */
+export const stamp = (at) => dated.format(at * 1000);
+/** An error code with Kafka's name for it. */
+export const codeName = (code) => (codes[code] ? `${code} ${codes[code]}` : String(code));
 export const hourMinute = (at) => short.format(at * 1000);
 export const moment = (at) => new Date(at * 1000).toLocaleString("en-GB");
