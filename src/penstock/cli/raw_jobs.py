@@ -251,7 +251,6 @@ def _filled(running: Job, targets: Mapping[str, Location]) -> list[str]:
     return [name] if any(end > start for start, end in bounds) else []
 
 
-
 def _check_removed(counts: TaskCounts, *, strict: bool) -> None:
     if not counts.removed:
         return
