@@ -32,15 +32,17 @@ from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit
-from penstock.spark.raw_audit import audit_raw
-from penstock.spark.raw_writing import claims, write_raw
 from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
+from penstock.spark.task_runner import SparkRunner
 from penstock.stored.access import ClusterAccess
+from penstock.stored.audit import audit_raw
 from penstock.stored.locations import Location
+from penstock.stored.positions import Known, claims
 from penstock.stored.sizes import measured
+from penstock.stored.writing import write_raw
 from penstock.stored.writing_task import WritingTask
 
 HERE = Path(__file__).resolve().parent
@@ -236,7 +238,7 @@ def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Names
 
     def audited(one) -> None:
         sizes = measured(access.connect(), ranges)
-        check(audit_raw(spark, access, ranges, one, cores=2, sizes=sizes).counts)
+        check(audit_raw(SparkRunner(spark), access, ranges, one, sizes=sizes).counts)
 
     def written(one, *names: str):
         made = targets(*(f"{name}-target" for name in names))
@@ -245,10 +247,11 @@ def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Names
             for name, topic in zip(names, made, strict=True)
         }
         job = made[0]
-        claimed = claims(access.connect(), job, job, ranges)
+        claimed = claims(job, job, ranges, Known({}, {}))
         ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
         work = WritingTask(access, one, ids, to, job, job, claimed)
-        result = write_raw(spark, ranges, work, cores=2, sizes=measured(access.connect(), ranges))
+        sizes = measured(access.connect(), ranges)
+        result = write_raw(SparkRunner(spark), ranges, work, sizes=sizes)
         for name in made:
             admin.delete_topics([name])[name].result(30)
         return result.counts.outcomes

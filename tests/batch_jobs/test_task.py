@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from penstock.batch_jobs import kept
 from penstock.batch_jobs.judge import Judge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
@@ -27,6 +28,8 @@ from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
 
 NOW = 1_700_000_000_000
+SMALL = (0, 400, kept.SMALL_BYTES)
+"""Below how many bytes batches are gathered."""
 VALUES = (b"fine", None, b"", b"bad", b"odd", b"drop", b"fail", b"secret", b"x" * 200)
 
 
@@ -127,15 +130,16 @@ def test_a_task_that_was_done_writes_nothing_more():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
-def test_killed_at_any_moment_and_run_again(seed):
+def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
     """What is not committed is lost with the process; after a commit, only its memory."""
+    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
     chance = random.Random(seed)
     cluster = filled(chance)
     kills = 0
 
     def disturb(moment):
         nonlocal kills
-        if chance.random() < 0.06:
+        if chance.random() < 0.15:
             kills += 1
             raise Killed(moment)
 
@@ -152,12 +156,13 @@ def test_killed_at_any_moment_and_run_again(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
-def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed):
+def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, monkeypatch):
+    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
     cluster = filled(random.Random(seed))
     seen, moments = Counter(), itertools.count(seed)
 
     def disturb(moment):
-        if next(moments) % 30 == 29:
+        if next(moments) % 13 == 12:
             seen[moment] += 1
             raise UnknownOutcomeError if moment == "committed" else AbortedError
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.report.counts import REASONS_KEPT
 from penstock.spark.audit import audit
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import BOTH, NO_BAD
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
@@ -32,8 +32,16 @@ def records(count, bad_every, start_ms):
 
 
 @pytest.mark.parametrize(
-    ("bad_every", "share", "reader"),
-    [(0, 0, "raw"), (20, 0.05, "raw"), (20, 0.05, "connector"), (1, 1, "raw")],
+    ("bad_every", "share", "reader", "runner"),
+    [
+        (0, 0, "raw", "spark"),
+        (20, 0.05, "raw", "spark"),
+        (20, 0.05, "connector", "spark"),
+        (1, 1, "raw", "spark"),
+        (0, 0, "raw", "local"),
+        (20, 0.05, "raw", "local"),
+        (1, 1, "raw", "local"),
+    ],
 )
 def test_counts_are_the_truth(
     command, configured, produce, topic, tmp_path, bad_every, share, reader
@@ -125,6 +133,7 @@ class NoGood(RecordValidationPolicy):
     }
 
 
+@BOTH
 def test_ranges(command, configured, produce, topic):
     name = topic("audit", 2)
     now = int(time.time() * 1000)
@@ -158,6 +167,7 @@ def test_many_reasons_are_bounded_and_add_up(rows, plan):
     assert result.reasons.most_common(1)[0][0][1] == 100
 
 
+@BOTH
 def test_files(command, configured, rows, tmp_path):
     rows(b"good", b"bad").write.parquet(str(tmp_path / "parquet"))
     rows(b"good", b"bad", b"bad").coalesce(1).write.json(str(tmp_path / "json"))
@@ -185,6 +195,7 @@ def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
     assert "1 accepted, 1 refused" in done.out, done
 
 
+@BOTH
 def test_times_out_of_range_are_counted(command, configured, produce, topic, tmp_path):
     name = topic("audit", **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     now_ms = int(time.time() * 1000)
@@ -202,6 +213,7 @@ def test_times_out_of_range_are_counted(command, configured, produce, topic, tmp
     assert "perhaps in microseconds" in (tmp_path / "report.html").read_text()
 
 
+@BOTH
 @pytest.mark.slow
 def test_worse_than_the_baseline_and_the_trend(command, configured, produce, topic, tmp_path):
     name, file = topic("audit"), configured()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.integration.reading import read_topic, values_of
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import BOTH, NO_BAD
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def repair(file, name="Repair"):
     return f"{module.stem}.{name}"
 
 
+@BOTH
 def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
     file, good, dead = split
     first = ("redrive", file, "--from", dead, "--to", good, "--with", repair(file))
@@ -63,6 +64,7 @@ def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command
     assert "0 returned, 0 again" in command(*first).out
 
 
+@BOTH
 def test_a_letter_keeps_where_it_came_from(command, split, kafka):
     file, good, dead = split
     before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
@@ -77,6 +79,7 @@ def test_a_letter_keeps_where_it_came_from(command, split, kafka):
     assert len(appended.headers()) == len(before[appended.key()])
 
 
+@BOTH
 @pytest.mark.slow
 def test_what_fails_too_often_is_parked(command, split, kafka):
     file, good, dead = split
@@ -87,6 +90,7 @@ def test_what_fails_too_often_is_parked(command, split, kafka):
     assert len(read_topic(kafka.bootstrap_servers, f"{dead}.parked")) == 20
 
 
+@BOTH
 @pytest.mark.slow
 def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
     file, good, dead = split
@@ -101,6 +105,7 @@ def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
 
+@BOTH
 def test_a_dry_run_makes_no_topic(command, split, admin):
     file, good, dead = split
     with file.open("a") as properties:
@@ -111,12 +116,14 @@ def test_a_dry_run_makes_no_topic(command, split, admin):
     assert not {f"{dead}.parked", f"{dead}-places"} & names.keys()
 
 
+@BOTH
 def test_what_is_parked_is_no_target(command, split, topic):
     file, _, dead = split
     done = command("redrive", file, "--from", dead, "--to", f"{dead}.parked")
     assert (done.code, "--to" in done.err) == (2, True), done
 
 
+@BOTH
 @pytest.mark.slow
 def test_a_record_that_goes_round_in_circles_is_parked(command, configured, split, topic, kafka):
     """Returned, dead-lettered again by another policy, returned: the count goes with it."""
@@ -149,6 +156,7 @@ def _end_before(kafka, name, count):
     return ",".join(f"{p}:{o}" for p, o in firsts.items())
 
 
+@BOTH
 @pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
     from penstock.stored import writing
@@ -172,6 +180,7 @@ def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka,
     assert "0 returned" in command(*arguments).out
 
 
+@BOTH
 def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
@@ -183,6 +192,7 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     assert "0 returned, 0 again" in command(*arguments).out
 
 
+@BOTH
 def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
     """The topic of places is another one, and offsets have expired."""
     file, good, dead = split

@@ -13,7 +13,7 @@ import pytest
 
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import BOTH, NO_BAD
 
 
 def made(count=300, every=10):
@@ -59,6 +59,7 @@ def check_dead_letter(letter, record, offset, source, before):
     assert before <= int(added["__penstock.timestamp"]) <= time.time() * 1000
 
 
+@BOTH
 def test_to_topics(command, configured, produce, topic, kafka):
     source, good, dead = topic("in", 3), topic("good", 3), topic("dead", 2)
     before = int(time.time() * 1000)
@@ -119,6 +120,7 @@ def test_one_door_a_topic_the_other_a_folder(command, configured, produce, topic
     assert spark.read.parquet(str(tmp_path / "dead")).count() == 30
 
 
+@BOTH
 def test_interceptors_change_what_is_accepted_and_nothing_else(command, configured, produce, topic,
                                                                kafka):  # fmt: skip
     source, good, dead = topic("in"), topic("good"), topic("dead")

@@ -13,7 +13,7 @@ from penstock.stored.access import ClusterAccess
 from penstock.stored.sizes import measured
 from penstock.stored.tasks import PackedTasks, Sizes, plan_tasks
 from tests.conftest import create_topic
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import BOTH, NO_BAD
 from tests.stored.test_writing import values
 
 
@@ -40,6 +40,7 @@ def file(configured, prefix):
     })  # fmt: skip
 
 
+@BOTH
 def test_each_topic_is_judged_by_its_own_policies(command, file, topics, prefix):
     done = command("audit", file, "--topic", f"{prefix}-*")
     assert "21 records judged: 18 accepted, 3 refused" in done.out, done
@@ -57,6 +58,7 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
     assert Counter(found["topic"].to_pylist()) == {topics[0]: 1, topics[1]: 2}
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -94,6 +96,7 @@ def test_a_glob_leaves_out_what_is_written(
         assert values(kafka, good, dead) == {b"good": 15, b"bad": 6}
 
 
+@BOTH
 def test_a_glob_that_matches_what_is_written_only(command, file, topics, prefix, topic):
     dead = topic("dead")
     done = command("split", file, "--topic", f"{prefix}-free*", "--accepted", topics[2],
@@ -116,6 +119,7 @@ def test_a_topic_that_comes_under_a_glob_makes_no_other_job(
     assert values(kafka, good, dead) == {b"good": 17, b"bad": 6}
 
 
+@BOTH
 def test_offsets_by_partition_need_one_topic(command, file, topics):
     done = command("audit", file, "--topic", ",".join(topics), "--from", "0:1")
     assert (done.code, "PARTITION:OFFSET needs one topic" in done.err) == (2, True), done

@@ -1,7 +1,9 @@
 """Records that are written to where they belong: with the bytes of their batch where all of it is.
 
-A batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what is
-not replaced keeps its bytes, and each record its timestamp.
+A large batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what
+is not replaced keeps its bytes, and each record its timestamp. What is left of small ones is
+gathered into larger batches, with the same records: for each a request would take the CPU of some
+hundred records, here and at the broker, and the target would keep the crumbs.
 
 A batch with LogAppendTime is always written anew, with the broker's timestamp, which all readers of
 the source see. In its bytes are still the producers', which nobody sees: a clock that was wrong
@@ -10,17 +12,22 @@ there would have retention remove the records of the target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from penstock.batch_jobs.gathered import Gathered, is_odd
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
 from penstock.client.produced_batches import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.batch_jobs.targets import Target
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
+
+T = TypeVar("T")
+SMALL_BYTES: Final = 64 * 1024
+"""What takes fewer bytes, as it is stored, is gathered."""
 
 
 class SourcePartition(NamedTuple):
@@ -76,3 +83,70 @@ def kept_records(
         lambda start, end: batch.cut(positions[start:end], replaced=replaced, timestamp=timestamp),
         source.of(batch, positions),
     )
+
+
+class KeptRecords:
+    """Records of one source partition on their way to a target, in their order."""
+
+    def __init__(self, source: SourcePartition, target: Target) -> None:
+        """Prepare.
+
+        Args:
+            source: Where batches are read.
+            target: Where records are written.
+        """
+        self._source = source
+        self._target = target
+        self._waiting = Gathered(source, target)
+
+    def add(
+        self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None
+    ) -> Iterator[OutgoingBatch]:
+        """Take records of a batch; return what is to be written by now.
+
+        Args:
+            batch: The batch.
+            positions: The positions of the records, ascending.
+            replaced: As for `kept_records`.
+
+        Raises:
+            RefusedBatchError: A record is too large for the target.
+        """
+        if not len(positions):
+            return
+        records = batch.records
+        if len(batch.data) * len(positions) >= SMALL_BYTES * len(records) or is_odd(
+            records.headers
+        ):
+            yield from self.rest()
+            yield from kept_records(batch, positions, replaced, self._source, self._target)
+            return
+        keys, values = (records.keys, records.values) if replaced is None else replaced
+        self._waiting.add(
+            batch,
+            positions,
+            _picked(records.timestamps, positions),
+            _picked(keys, positions),
+            _picked(values, positions),
+            [[one[:] for one in some] for some in _picked(records.headers, positions)],
+        )
+        if self._waiting.is_full():
+            yield from self.rest()
+
+    def rest(self) -> Iterator[OutgoingBatch]:
+        """Return what was taken and not yet returned.
+
+        Raises:
+            RefusedBatchError: A record is too large for the target.
+        """
+        return self._waiting.rest()
+
+    def forget(self) -> None:
+        """Drop what was taken and not yet returned: its transaction is lost."""
+        self._waiting.forget()
+
+
+def _picked(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
+    if len(positions) == len(column):
+        return column
+    return [column[at] for at in positions]

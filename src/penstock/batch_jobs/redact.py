@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.kept import SourcePartition, kept_records
+from penstock.batch_jobs.kept import KeptRecords, SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.verdict import Outcome
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Redact:
     """Writes records with the keys and values that interceptors made, all else unchanged.
 
-    What an interceptor dropped or failed on is not written. A batch in which nothing changed keeps
-    its bytes.
+    What an interceptor dropped or failed on is not written. A large batch in which nothing changed
+    keeps its bytes.
 
     Its counts are by outcome.
     """
@@ -37,7 +37,7 @@ class Redact:
         """
         self._judge = judge
         self._source = SourcePartition(topic, partition)
-        self._target = target
+        self._kept = KeptRecords(self._source, target)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
         """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
@@ -50,11 +50,12 @@ class Redact:
         for _, verdict in found.verdicts:
             counts.outcomes[verdict.outcome.value] += 1
             counts.add_reason(self._source.topic, verdict)
-        return kept_records(batch, kept, found.replaced, self._source, self._target)
+        return self._kept.add(batch, kept, found.replaced)
 
     def rest(self) -> Iterable[OutgoingBatch]:
-        """Return nothing: nothing waits."""
-        return ()
+        """Return what waits for more."""
+        return self._kept.rest()
 
     def forget(self) -> None:
-        """Do nothing: nothing waits."""
+        """Drop what waits for more."""
+        self._kept.forget()

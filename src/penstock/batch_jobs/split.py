@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.batch_jobs.gathered import GatheredLetters
-from penstock.batch_jobs.kept import SourcePartition, kept_records
+from penstock.batch_jobs.kept import KeptRecords, SourcePartition
 from penstock.engine import dead_letters
 from penstock.engine.chain import remaining_positions
 from penstock.engine.dead_letters import Origin, ReasonHeaders
@@ -56,7 +56,7 @@ class Split:
         """
         self._judge = judge
         self._source = SourcePartition(topic, partition)
-        self._accepted = accepted
+        self._kept = KeptRecords(self._source, accepted)
         self._headers = ReasonHeaders()
         self._letters = GatheredLetters(self._source, rejected, clock)
 
@@ -68,7 +68,7 @@ class Split:
         if found.verdicts:
             kept = remaining_positions(count, found.verdicts)
         counts.outcomes[Outcome.ACCEPTED.value] += len(kept)
-        yield from kept_records(batch, kept, found.replaced, self._source, self._accepted)
+        yield from self._kept.add(batch, kept, found.replaced)
         if not found.verdicts:
             return
         for _, verdict in found.verdicts:
@@ -84,11 +84,13 @@ class Split:
         )
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return the dead letters that wait for more."""
-        return self._letters.rest()
+        """Return what waits for more."""
+        yield from self._kept.rest()
+        yield from self._letters.rest()
 
     def forget(self) -> None:
-        """Drop the dead letters that wait for more."""
+        """Drop what waits for more."""
+        self._kept.forget()
         self._letters.forget()
 
     def _headers_of(

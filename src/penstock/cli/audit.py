@@ -129,6 +129,8 @@ def run(options: argparse.Namespace) -> int:
         coverage = None
         if topics and options.reader == "raw":
             counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
+        elif options.local:
+            counts = _read_files(options, running, (plan, other))
         else:
             on_spark = running.on_spark("--input")
             counts = _read_frame(options, on_spark, topics, ranges, (plan, other))
@@ -160,6 +162,21 @@ def _read_raw(
         with running.progress.phase("reading samples"):
             add_payloads(access.connect(), result.counts)
     return result
+
+
+def _read_files(options: argparse.Namespace, running: Job, plans: _Plans) -> AuditCounts:
+    from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
+    from penstock.stored.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
+    from penstock.stored.files import read_files  # noqa: PLC0415
+
+    read = running.runner.counter()
+    evaluators = [evaluator_of(one) for one in filter(None, plans)]
+    with running.progress.phase(f"judging {options.input}", lambda: read.value, None):
+        counts = audit_files(read_files(options.input), evaluators, read.add)
+    if options.show_payloads:
+        with running.progress.phase("reading samples"):
+            add_file_payloads(read_files(options.input), counts)
+    return counts
 
 
 def _read_frame(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.report.counts import SAMPLES_MAX, AuditCounts, Reason, Records
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import Verdict
     from penstock.records.stored import StoredRecords
-    from penstock.records.stored_batch import StoredBatch
 
     Verdicts = Sequence[tuple[int, Verdict]]
 
@@ -31,16 +30,41 @@ _Group = tuple[Reason, int, int | None, str | None, str | None, Reason | None]
 
 @dataclass(slots=True)
 class _Numbers:
-    """Of a group: its records come in the order of their offsets."""
+    """Of a group. Its records mostly come in the order of their offsets; in files they may not."""
 
     first: int
     last: int
     count: int = 0
     samples: list[int] = field(default_factory=list)
 
+    def add_before(self, offset: int) -> None:
+        """Take a record with a lower offset than others that came."""
+        lowest = sorted((self.first, *self.samples, offset))
+        self.first, self.samples = lowest[0], lowest[1 : SAMPLES_MAX + 1]
+
+
+class CountedBatch(Protocol):
+    """What is counted of a `StoredBatch`, or of records of a file."""
+
+    @property
+    def records(self) -> Any:
+        """Records with the columns of `StoredRecords`, and its method `part`."""
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each record."""
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether all records have the time `max_timestamp`."""
+
+    @property
+    def max_timestamp(self) -> int:
+        """See there."""
+
 
 class StoredCounts:
-    """Counts records of stored batches; those of a partition in the order of their offsets."""
+    """Counts records of stored batches."""
 
     def __init__(self) -> None:
         self._counts = AuditCounts()
@@ -50,7 +74,7 @@ class StoredCounts:
         self,
         topic: str,
         partition: int,
-        batch: StoredBatch,
+        batch: CountedBatch,
         verdicts: Verdicts,
         others: Verdicts | None = None,
     ) -> None:
@@ -96,7 +120,7 @@ class StoredCounts:
         self,
         topic: str,
         partition: int,
-        batch: StoredBatch,
+        batch: CountedBatch,
         hours: list[int | None] | int | None,
         verdicts: Mapping[int, Verdict],
         others: Verdicts | None,
@@ -122,10 +146,12 @@ class StoredCounts:
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = known = _Numbers(first, last)
+        elif first < known.last:
+            known.add_before(first)
         elif len(known.samples) < SAMPLES_MAX:
             known.samples.append(first)
         known.count += count
-        known.last = last
+        known.last = max(known.last, last)
 
     def _count_groups(self) -> None:
         for group, one in self._groups.items():
@@ -144,7 +170,7 @@ def _reason(topic: str, verdict: Verdict) -> Reason:
     return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
 
 
-def _hours(batch: StoredBatch) -> list[int | None] | int | None:
+def _hours(batch: CountedBatch) -> list[int | None] | int | None:
     """Return the hour of all records of a batch, or of each."""
     if batch.is_log_append_time:
         return hour_of(batch.max_timestamp)

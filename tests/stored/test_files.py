@@ -1,0 +1,117 @@
+"""Records in files: what is read as what, and what is told of files that hold something else."""
+
+import base64
+import datetime as dt
+import json
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policy import Header
+from penstock.stored.files import SEEN, FileRecord, UnreadableFileError, read_files
+
+TYPES = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+    ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+])  # fmt: skip
+NOW_MS = 1_763_719_200_000
+NOW = dt.datetime.fromtimestamp(NOW_MS / 1000, dt.UTC)
+
+
+def lines(path, *made):
+    path.write_text("".join(json.dumps(one) + "\n" for one in made))
+    return str(path)
+
+
+def test_json_as_spark_writes_it(tmp_path):
+    def encoded(text):
+        return base64.b64encode(text).decode()
+
+    path = lines(
+        tmp_path / "records.json",
+        {"key": encoded(b"k"), "value": encoded(b"\xff\x00"), "topic": "t", "partition": 3,
+         "offset": 2**50, "timestamp": "2025-11-21T10:00:00.000Z", "timestampType": 0,
+         "headers": [{"key": "a", "value": encoded(b"1")}, {"key": "b"}]},
+        {"topic": "t", "partition": 3, "offset": 7},
+    )  # fmt: skip
+    assert list(read_files(path)) == [
+        FileRecord("t", 3, 2**50, NOW_MS, b"k", b"\xff\x00", (Header("a", b"1"), Header("b", None))),
+        FileRecord("t", 3, 7, -1, None, None, ()),
+    ]  # fmt: skip
+
+
+def test_json_written_by_hand(tmp_path):
+    lines(tmp_path / "one.jsonl", {"value": "ä", "timestamp": "2025-11-21 10:00:00"}, {})
+    lines(tmp_path / "two.jsonl", {"value": "good", "key": "k", "timestamp": NOW_MS // 1000})
+    assert list(read_files(str(tmp_path / "*.jsonl"))) == [
+        FileRecord(None, -1, -1, NOW_MS, None, "ä".encode(), ()),
+        FileRecord(None, -1, -1, -1, None, None, ()),
+        FileRecord(None, -1, -1, NOW_MS, b"k", b"good", ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "1", '{"value": 1}', '{"partition": "0"}', '{"offset": true}',
+     '{"timestamp": "secret"}', '{"headers": [1]}', '{"headers": [{"key": "a", "value": 1}]}',
+     '{"headers": {}}', '{"value": "\\ud800'],
+)  # fmt: skip
+def test_lines_that_are_no_records_are_told_without_their_contents(tmp_path, text):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"value": "x"}\n\n' + text + "\n")
+    with pytest.raises(UnreadableFileError, match=r"line 3 is not JSON with Kafka") as raised:
+        list(read_files(str(path)))
+    assert "secret" not in str(raised.value)
+
+
+def test_what_is_no_base_64_behind_many_that_are(tmp_path):
+    path = lines(tmp_path / "records.jsonl", *[{"value": "YQ=="}] * SEEN, {"value": "secret!"})
+    with pytest.raises(UnreadableFileError, match=f"line {SEEN + 1} has no base 64"):
+        list(read_files(path))
+
+
+def test_parquet(tmp_path):
+    row = {"key": b"k", "value": None, "topic": "t", "partition": 1, "offset": 5, "timestamp": NOW,
+           "headers": [{"key": "a", "value": b"1"}]}  # fmt: skip
+    empty = dict.fromkeys(row)
+    folder = tmp_path / "parquet" / "day=1"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist([row, empty], TYPES), folder / "a.parquet")
+    (folder / "_SUCCESS").write_text("")
+    assert list(read_files(str(tmp_path / "parquet"))) == [
+        FileRecord("t", 1, 5, NOW_MS, b"k", None, (Header("a", b"1"),)),
+        FileRecord(None, -1, -1, -1, None, None, ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda table: table.drop_columns(["value", "offset"]), "no column value, offset"),
+        (lambda table: table.set_column(0, "key", pa.array(["x"])), "column key is string, not bi"),
+        (lambda table: None, "not Parquet"),
+    ],
+)
+def test_files_that_are_not_records(tmp_path, make, told):
+    table = make(pa.Table.from_pylist([dict.fromkeys(TYPES.names)], TYPES))
+    path = tmp_path / "a.parquet"
+    path.write_text("x") if table is None else pq.write_table(table, path)
+    with pytest.raises(ConfigurationError, match=told):
+        list(read_files(str(path)))
+
+
+def test_files_that_are_not_there(tmp_path):
+    for name in ("none", "*.jsonl"):
+        with pytest.raises(ConfigurationError, match="no files of that name"):
+            read_files(str(tmp_path / name))
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_text("x")
+    with pytest.raises(ConfigurationError, match="pip install pyarrow; JSON lines"):
+        list(read_files(str(tmp_path)))

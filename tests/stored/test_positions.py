@@ -1,0 +1,113 @@
+"""Where a job goes on: committed offsets, places that outlast them, and what is lost."""
+
+from uuid import UUID
+
+import pytest
+
+from penstock.client.errors import TruncatedError
+from penstock.client.places import LostPlaceError, PlaceRecords, Places
+from penstock.client.positions import Claim, Position, Task
+from penstock.cluster.compacted_topic import LogRecord
+from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.configuration import ConfigurationError
+from penstock.records.stored_batch import read_stored_batch
+from penstock.stored.positions import (
+    Known,
+    check_not_lost,
+    claims,
+    done_before,
+    from_positions,
+    placed,
+    run_id,
+)
+
+ID = UUID(int=7)
+ONE, TWO = Partition("t", 0), Partition("t", 1)
+RANGES = (OffsetRange("t", 0, 10, 100), OffsetRange("t", 1, 0, 50))
+NOTHING = Known({}, {})
+
+
+def places(*tasks):
+    records = []
+    for at, (task, offset) in enumerate(tasks):
+        batch = PlaceRecords.batch(task, Position(offset, "counts", "run"))
+        found = read_stored_batch(batch, max_decompressed_bytes=10_000).records
+        records.append(LogRecord(at + 1, found.keys[0], found.values[0]))
+    return Places("places", records)
+
+
+def begun(known, *, goes_back=True, to_end=True):
+    found = from_positions(RANGES, known, goes_back=goes_back, to_end=to_end)
+    return [(one.start, one.end) for one in found]
+
+
+def test_a_job_that_has_no_position_begins_where_it_is_told():
+    assert begun(NOTHING) == [(10, 100), (0, 50)]
+
+
+def test_with_committed_offsets_tasks_find_out_what_is_done():
+    known = Known({ONE: Position(5), TWO: Position(30)}, {})
+    assert begun(known) == [(5, 100), (0, 50)]
+    assert begun(known, goes_back=False) == [(10, 100), (0, 50)]
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_a_place_is_where_it_goes_on(goes_back):
+    known = Known({}, {ONE: Position(40), TWO: Position(50)})
+    assert begun(known, goes_back=goes_back) == [(40, 100), (50, 50)]
+    found = from_positions(RANGES, known, goes_back=goes_back, to_end=True)
+    assert done_before(RANGES, found) == 30 + 50
+
+
+def test_a_place_before_the_start():
+    known = Known({}, {ONE: Position(4)})
+    assert begun(known) == [(4, 100), (0, 50)]
+    assert begun(known, goes_back=False) == [(10, 100), (0, 50)]
+    found = from_positions(RANGES, known, goes_back=True, to_end=True)
+    assert done_before(RANGES, found) == 0
+
+
+def test_a_place_behind_a_range_that_ends_before_the_log():
+    known = Known({}, {TWO: Position(80)})
+    assert begun(known, to_end=False) == [(10, 100), (50, 50)]
+    with pytest.raises(TruncatedError):
+        begun(known)
+
+
+def test_places_are_those_of_the_job_and_the_topic():
+    found = places((Task("j", "t", ID, 0), 4), (Task("other", "t", ID, 1), 5),
+                   (Task("j", "t", UUID(int=8), 1), 6))  # fmt: skip
+    assert placed("j", {"t": ID}, [ONE, TWO], found) == {ONE: Position(4, "", "run")}
+
+
+def test_a_lost_place_is_told_with_what_to_do():
+    with pytest.raises(LostPlaceError) as raised:
+        check_not_lost("j", ["t"], ["clean"], places(), NOTHING)
+    for part in ("clean: there are records", "places", "--again", "--group penstock-j", "t:PART"):
+        assert part in str(raised.value)
+
+
+def test_what_is_no_lost_place():
+    of_another_topic = places((Task("other", "u", ID, 1), 5))
+    with pytest.raises(LostPlaceError):
+        check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING)
+    check_not_lost("j", ["t"], [], places(), NOTHING)
+    check_not_lost("j", ["t"], ["clean"], places((Task("other", "t", ID, 1), 5)), NOTHING)
+    check_not_lost("j", ["t"], ["clean"], places(), Known({ONE: Position(3)}, {}))
+
+
+def test_claims_know_the_runs_before():
+    run, earlier = run_id("split", ["a"]), run_id("split", ["a"])
+    known = Known({ONE: Position(1, "", earlier)}, {TWO: Position(1, "", earlier)})
+    assert claims("j", run, RANGES, known, again=True)[ONE] == Claim(run, {earlier}, 10, True)
+    for kind in (known, Known({}, known.placed)):
+        with pytest.raises(ConfigurationError, match="--job j"):
+            claims("j", run_id("redact", ["a"]), RANGES, kind)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_claim_commits_first(again):
+    claim = Claim("new", frozenset({"old"}), 10, again)
+    assert claim.first(None) == Position(10)
+    assert claim.first(Position(40, "counts", "old")) == Position(10 if again else 40)
+    assert claim.first(Position(40, "counts", "new")) is None
