@@ -145,7 +145,7 @@ def _read_raw(
 
     plan, other = plans
     access = running.access
-    cores = running.spark.sparkContext.defaultParallelism
+    cores = running.slots
     with running.counting_tasks(f"judging {options.topic}", ranges) as done:
         sizes = running.sizes(topics)
         result = audit_raw(

@@ -167,7 +167,7 @@ def write_ranges(
     """Run the tasks, and show how far they have come; the arguments are those of `write_topics`."""
     from penstock.spark.raw_writing import OffsetsDone, write_raw  # noqa: PLC0415
 
-    cores = running.spark.sparkContext.defaultParallelism
+    cores = running.slots
     done = OffsetsDone(work.access.connect(), work.job, ranges)
     with running.progress.phase(what, done, sum(one.offsets for one in ranges)):
         return write_raw(running.spark, ranges, work, cores=cores, sizes=running.sizes(topics))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.client.positions import Claim
 from penstock.spark.raw_writing import write_raw
+from penstock.spark.task_slots import task_slots
 from penstock.spark.verdicts import close_policies
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class StreamWork:
             sizes_of: Returns how large the records of topics are.
         """
         self._spark = spark
-        self._cores = spark.sparkContext.defaultParallelism
+        self._cores = task_slots(spark)
         self._task = replace(task, budget_s=BUDGET_S)
         self._plan_of = plan_of
         self._sizes_of = sizes_of
