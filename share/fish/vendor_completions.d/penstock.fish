@@ -51,7 +51,7 @@ function _shtab_penstock_using
 end
 
 set -g _shtab_penstock_commands init dev gateway check policies top explain suggest audit split redact redrive
-set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
+set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --reader --records-policy-batch --rejected --remote --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
 complete -c penstock -f
@@ -113,6 +113,7 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using audit' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using audit' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using audit' -l master -x -d 'Spark'"'"'s master (default local[*]; that of spark-submit where it is used)'
+complete -c penstock -n '_shtab_penstock_using audit' -l remote -x -d 'a server of Spark Connect, in place of a master; for topics'
 complete -c penstock -n '_shtab_penstock_using audit' -l conf -x -d 'one of Spark'"'"'s own settings; may be given again'
 complete -c penstock -n '_shtab_penstock_using audit' -l local -d 'in this process, without Spark: for topics of some million records'
 complete -c penstock -n '_shtab_penstock_using audit' -l records-policy-batch -x -d 'how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at a time (default 1)'
@@ -137,6 +138,7 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using split' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using split' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using split' -l master -x -d 'Spark'"'"'s master (default local[*]; that of spark-submit where it is used)'
+complete -c penstock -n '_shtab_penstock_using split' -l remote -x -d 'a server of Spark Connect, in place of a master; for topics'
 complete -c penstock -n '_shtab_penstock_using split' -l conf -x -d 'one of Spark'"'"'s own settings; may be given again'
 complete -c penstock -n '_shtab_penstock_using split' -l local -d 'in this process, without Spark: for topics of some million records'
 complete -c penstock -n '_shtab_penstock_using split' -l records-policy-batch -x -d 'how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at a time (default 1)'
@@ -164,6 +166,7 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using redact' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using redact' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using redact' -l master -x -d 'Spark'"'"'s master (default local[*]; that of spark-submit where it is used)'
+complete -c penstock -n '_shtab_penstock_using redact' -l remote -x -d 'a server of Spark Connect, in place of a master; for topics'
 complete -c penstock -n '_shtab_penstock_using redact' -l conf -x -d 'one of Spark'"'"'s own settings; may be given again'
 complete -c penstock -n '_shtab_penstock_using redact' -l local -d 'in this process, without Spark: for topics of some million records'
 complete -c penstock -n '_shtab_penstock_using redact' -l records-policy-batch -x -d 'how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at a time (default 1)'
@@ -182,6 +185,7 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using redrive' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using redrive' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l master -x -d 'Spark'"'"'s master (default local[*]; that of spark-submit where it is used)'
+complete -c penstock -n '_shtab_penstock_using redrive' -l remote -x -d 'a server of Spark Connect, in place of a master; for topics'
 complete -c penstock -n '_shtab_penstock_using redrive' -l conf -x -d 'one of Spark'"'"'s own settings; may be given again'
 complete -c penstock -n '_shtab_penstock_using redrive' -l local -d 'in this process, without Spark: for topics of some million records'
 complete -c penstock -n '_shtab_penstock_using redrive' -l records-policy-batch -x -d 'how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at a time (default 1)'

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import logging
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.sinks import Sinks
     from penstock.stored.locations import Location
-    from penstock.stored.runner import Runner
+    from penstock.stored.runner import Counter, Runner
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
@@ -41,6 +41,11 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--master", help="Spark's master (default local[*]; that of spark-submit where it is used)"
+    )
+    parser.add_argument(
+        "--remote",
+        metavar="sc://HOST:PORT",
+        help="a server of Spark Connect, in place of a master; for topics",
     )
     parser.add_argument(
         "--conf",
@@ -125,6 +130,11 @@ class SparkJob(Job):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
         self._conf = _settings(options.conf)
+        self._remote: str | None = getattr(options, "remote", None)
+        if self._remote is not None:
+            from penstock.spark.remote import check_remote  # noqa: PLC0415
+
+            check_remote(self._remote, options.master)
         self._session: SparkSession | None = None
 
     @property
@@ -145,15 +155,28 @@ class SparkJob(Job):
     @property
     def spark(self) -> SparkSession:
         """The session."""
-        from penstock.spark.session import start_session  # noqa: PLC0415
-        from penstock.spark.sink_secrets import environment  # noqa: PLC0415
+        if self._session is None and self._remote is not None:
+            from penstock.spark.remote import remote_session  # noqa: PLC0415
 
+            name = f"penstock {self._options.command}"
+            with self.progress.phase(f"{name}: connecting to {self._remote}"):
+                self._session = remote_session(self._remote, name, self._conf)
         if self._session is None:
+            from penstock.spark.session import start_session  # noqa: PLC0415
+            from penstock.spark.sink_secrets import environment  # noqa: PLC0415
+
             name = f"penstock {self._options.command}"
             hidden = environment(self.kafka_options)
             with self.progress.phase(f"{name}: starting Spark"):
                 self._session = start_session(name, self._options.master, self._conf, hidden)
         return self._session
+
+    @cached_property
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+        from penstock.spark.task_slots import task_slots  # noqa: PLC0415
+
+        return task_slots(self.spark)
 
     @contextlib.contextmanager
     def counting(self, what: str, ranges: Sequence[OffsetRange] = ()) -> Iterator[None]:
@@ -163,11 +186,33 @@ class SparkJob(Job):
             what: What is being done, such as `judging orders`.
             ranges: What is read; empty where it is not known how many records there are.
         """
+        total = sum(one.offsets for one in ranges) if ranges else None
+        if self._remote is not None:
+            with self.progress.phase(what):
+                yield
+            return
         from penstock.spark.progress import RecordsRead  # noqa: PLC0415
 
-        total = sum(one.offsets for one in ranges) if ranges else None
         with self.progress.phase(what, RecordsRead(self.spark), total):
             yield
+
+    @contextlib.contextmanager
+    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[Counter]:
+        """Show how many records are read; with Spark Connect, which counts nothing, that it runs.
+
+        Args:
+            what: What is being done, such as `judging orders`.
+            ranges: What is read.
+
+        Returns:
+            What the tasks add to; for `Runner.run`.
+        """
+        if self._remote is None:
+            with super().counting_tasks(what, ranges) as done:
+                yield done
+            return
+        with self.progress.phase(what):
+            yield self.runner.counter()
 
     @property
     def kafka_options(self) -> dict[str, str]:
@@ -208,6 +253,11 @@ class SparkJob(Job):
         from penstock.spark.sink_secrets import hidden  # noqa: PLC0415
         from penstock.spark.sinks import Sinks  # noqa: PLC0415
 
+        if self._remote is not None:
+            raise ConfigurationError(
+                "--remote: with topics only, read as stored batches; folders, tables and "
+                "--reader connector need a session that this command starts (--master)"
+            )
         partitions = {
             location.name: len(self.cluster.topic(location.name).partitions)
             for location in locations.values()
@@ -220,10 +270,11 @@ class SparkJob(Job):
     def jvm_failure(self, error: Exception) -> str | None:
         """Return why Spark's JVM ended by itself, where an error comes of that."""
         from penstock.spark.failures import lost_its_jvm  # noqa: PLC0415
+
+        if self._session is None or self._remote is not None or not lost_its_jvm(error):
+            return None
         from penstock.spark.session import jvm_failure  # noqa: PLC0415
 
-        if self._session is None or not lost_its_jvm(error):
-            return None
         return jvm_failure()
 
     def close(self) -> None:
@@ -231,12 +282,16 @@ class SparkJob(Job):
         from penstock.spark import close_policies  # noqa: PLC0415
 
         if self._session is not None:
-            from penstock.spark.session import stop_session  # noqa: PLC0415
-
             with contextlib.suppress(Exception):
-                workers = self._session.sparkContext.defaultParallelism
-                close_policies(self._session, workers=workers)
-            stop_session(self._session)
+                close_policies(self._session, workers=self.slots)
+            if self._remote is not None:
+                from penstock.spark.remote import stop_remote  # noqa: PLC0415
+
+                stop_remote(self._session)
+            else:
+                from penstock.spark.session import stop_session  # noqa: PLC0415
+
+                stop_session(self._session)
             self._session = None
 
 
@@ -259,11 +314,9 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
         import pyspark  # noqa: F401, PLC0415 - an extra
     except ImportError:
         raise ConfigurationError(f"penstock {options.command} {_NEEDS_SPARK}") from None
-    from pyspark.logger import PySparkLogger  # noqa: PLC0415
-
     from penstock.spark.failures import reason_of  # noqa: PLC0415
 
-    silent = [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
+    silent = _loggers_of_contents()
     for logger in silent:
         logger.disabled = True
     logging.getLogger().addFilter(_is_not_of_py4j)
@@ -286,6 +339,15 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
         logging.getLogger().removeFilter(_is_not_of_py4j)
         for logger in silent:
             logger.disabled = False
+
+
+def _loggers_of_contents() -> list[logging.Logger]:
+    """Return PySpark's loggers that show contents; there are none before PySpark 4.0."""
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -22,42 +22,21 @@ from penstock.machine import memory_bytes
 from penstock.spark.failures import SparkError, first_line, jvm_end
 from penstock.spark.jvm_output import forward
 from penstock.spark.memory import cores_of, jvm_memory
+from penstock.spark.settings import OF_COMMANDS, SETTINGS
 from penstock.spark.sink_secrets import for_executors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SETTINGS: Final = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Large records: a batch is held several times, in the JVM and in Python.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
-    # With it, some frames bring Spark's task threads into an endless loop.
-    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-    # A policy that hangs: its Python worker is ended, the task is tried again, the job fails.
-    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
-    "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
-    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.showConsoleProgress": "false",
-    # Where Spark shows pairs, it hides the values of those whose name or value matches. This is
-    # its own pattern, and more.
-    "spark.redaction.regex": (
-        r"(?i)secret|password|token|access[.]?key|credential|jaas|user\.info|private.key"
-        r"|ssl\.keystore"
-    ),
-    # In the texts of plans, where options are not pairs.
-    "spark.redaction.string.regex": (
-        r"(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END"
-        r"|password\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s,;}]+)"
-    ),
-}
-"""Defaults that Penstock sets; worth setting in your own sessions, too."""
-_OF_COMMANDS: Final = {
-    **SETTINGS,
-    # Kafka's sink of the newer kind: only its jobs report what is observed while they run. It has
-    # no default mode: `frame.write.format("kafka").save()` of users would fail.
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-}
+__all__ = [
+    "SETTINGS",
+    "connector_jars",
+    "end_jvm",
+    "environment_of",
+    "jvm_failure",
+    "start_session",
+    "stop_session",
+]
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -153,7 +132,7 @@ def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]
     """Return the settings of a session whose JVM this process starts."""
     artifacts.java()
     master = master or "local[*]"
-    settings = {**_OF_COMMANDS, "spark.master": master, "spark.pyspark.python": sys.executable}
+    settings = {**OF_COMMANDS, "spark.master": master, "spark.pyspark.python": sys.executable}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = cores_of(master, os.cpu_count() or 1)
@@ -172,7 +151,7 @@ def _submitted_settings() -> dict[str, str]:
     """Return the settings of a session in a process that `spark-submit` started."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - what it was given is known to its JVM
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    return {**_OF_COMMANDS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
+    return {**OF_COMMANDS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka.partitioner import murmur2
 
-from penstock.engine import dead_letters
-from penstock.engine.dead_letters import Origin, ReasonHeaders
 from penstock.batch_jobs.targets import fitting
 from penstock.client.produced_batches import Source
 from penstock.configuration import ConfigurationError
+from penstock.engine import dead_letters
+from penstock.engine.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome, Verdict
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode

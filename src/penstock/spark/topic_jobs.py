@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.engine.dead_letters import PARKED_SUFFIX
 from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED
 from penstock.batch_jobs.targets import Target
 from penstock.client.places import find_starts, read_places
@@ -17,6 +16,7 @@ from penstock.cluster import topic_names
 from penstock.cluster.offsets import Cluster, Topic
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
+from penstock.engine.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
 from penstock.report.document import About, RangeEntry, Report
 from penstock.report.next_steps import keys_in_force
