@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Stored
@@ -355,6 +356,18 @@ def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
         never, ARRIVAL._replace(producer_id=1), 0, numbers, 9, connection=1
     )
     assert third.decide(10, 1, producer=1).broker_first == 10
+
+
+def test_evictions_are_counted_and_warned_about_once_in_a_while():
+    topic = Topic()
+    many(topic, 100)
+    third = topic.gateway(kept_max_bytes=20_000)
+    with capture_logs() as lines:
+        third.read()
+    [line] = lines
+    assert line["event"].startswith("the state of producers takes too much memory")
+    assert line["log_level"] == "warning"
+    assert 0 < line["forgotten"] <= third.producers.evicted
 
 
 def test_a_producer_that_begins_is_not_affected_by_evictions():

@@ -5,13 +5,15 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.schema.describe_quorum.v2 import request as quorum
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.metadata.v12.request import MetadataRequest
+from structlog.testing import capture_logs
 
+from penstock.cluster.compacted_topic import CompactedTopic
 from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.clients_at_work import MIXED, PLAIN, TRANSACTED, ClientsAtWork
@@ -92,6 +94,47 @@ def assert_no_address(cluster, told: bytes) -> None:
     assert b"localhost" not in told
     for node in cluster.nodes:
         assert b"127.0.0.2" + node.port.to_bytes(4, "big") not in told
+
+
+@pytest.fixture
+def opened(cluster, tmp_path):
+    """Opens a compacted topic as a gateway does at its start; returns what it logs."""
+
+    def open_(name: str) -> list:
+        properties = {"bootstrap.servers": cluster.bootstrap_servers}
+        topic = CompactedTopic(
+            properties, tmp_path, name, tmp_path / "file", key="key", otherwise="do without"
+        )
+        with capture_logs() as lines:
+            topic.open(60)
+        topic.close()
+        return lines
+
+    return open_
+
+
+def test_a_topic_with_state_outlives_the_loss_of_a_broker(cluster, opened):
+    name = f"state-{uuid.uuid4().hex[:8]}"
+    assert opened(name) == []
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    [partition] = admin.list_topics(name, timeout=30).topics[name].partitions.values()
+    assert len(partition.replicas) == 3
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    found = admin.describe_configs([resource])[resource].result(30)["min.insync.replicas"]
+    assert (found.value, found.source) == ("2", ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+    assert opened(name) == [], "it is there now, and as it should be"
+
+
+def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, opened):
+    name = f"state-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result(
+        30
+    )
+    [line] = opened(name)
+    assert line["event"] == "a topic that keeps state may lose it with a broker"
+    assert (line["replicas"], line["wanted_replicas"]) == (1, 3)
+    assert (line["min_insync_replicas"], line["wanted_min_insync_replicas"]) == (2, 2)
 
 
 def test_each_broker_has_its_port_and_no_address_gets_through(cluster, through):

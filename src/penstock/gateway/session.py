@@ -243,7 +243,8 @@ class Session:
         for policies in self._policies_of_pending():
             policies.cancel(self.number)
             policies.leave(without_response(self.number))
-            self._left.append(policies)
+            if not any(one is policies for one in self._left):
+                self._left.append(policies)
 
     def end(self) -> None:
         """End the session after the responses to the requests in flight."""

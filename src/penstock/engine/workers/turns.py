@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 LEAST_S: Final = 0.001
 """What a batch counts at least."""
+_NEW_MAX_S: Final = 0.05
+"""The most that the first batch of a new client counts until it is judged. More would only have it
+wait: whoever is known to be quick is before it anyway."""
 _KEPT_MIN: Final = 64
 _BEFORE_ALL: Final = -1.0
 
@@ -142,7 +145,7 @@ class Turns:
         """Make up for the difference between what was expected of a job and what it took."""
         turn = self.of(client)
         if turn.is_new:
-            self._new_s = _of_late(self._new_s, took_s)
+            self._new_s = _of_late(self._new_s, min(took_s, _NEW_MAX_S))
             turn.is_new, turn.expected_s = False, 0.0
         turn.expected_s = _of_late(turn.expected_s, took_s)
         more_s = max(took_s, LEAST_S) - (expected_s or LEAST_S)
