@@ -3,14 +3,20 @@
 import hashlib
 import hmac
 import json
+from uuid import UUID
 
 import pytest
 
-from penstock.configuration import ConfigurationError
-from penstock.policies import DropRecords, HashJsonFields, RedactJsonFields
+from penstock.configuration import ConfigurationError, read_configuration
+from penstock.engine.chain import Chain
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plan import Plan
+from penstock.policies import DropRecords, HashJsonFields, RedactJsonFields, RedactTagged
 from penstock.policy.testing import judge
+from tests.engine.chains import columns
 
 KEY = b"0123456789abcdef"
+CARD = b'{"card": 1, "env": "dev"}'
 
 
 class Redact(RedactJsonFields):
@@ -127,3 +133,80 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
 def test_wrong_settings_are_told_at_start(base, settings, told):
     with pytest.raises(ConfigurationError, match=told.replace("(", r"\(")):
         only(type("Mine", (base,), settings), b"{}")
+
+
+def named(tmp_path, cls, keys, value=b"{}"):
+    """Have a ready-made interceptor process a value under a name, with these keys."""
+    lines = {
+        "upstream.bootstrap.servers": "a:1",
+        "policies": "one",
+        "policies.one.type": cls.__name__,
+        "topics.*.penstock.policies": "one",
+        **{f"policies.one.{key}": text for key, text in keys.items()},
+    }
+    configuration = read_configuration(tmp_path / "p.properties", lines)
+    plan = Plan(configuration.policies)
+    policies = PolicyInstances(configuration.policies, plan.names)
+    plan.set_interceptor_patterns(policies.patterns)
+    of_topic = plan.for_topic("t")
+    if of_topic is None:  # its pattern is not found in the name
+        return None
+    found = Chain(of_topic, policies).judge_each(0, UUID(int=1), columns(value))
+    outcomes = [one.outcome.value for _, one in found.verdicts]
+    return outcomes[0] if outcomes else found.replaced and found.replaced[1][0]
+
+
+@pytest.mark.parametrize(
+    ("cls", "keys", "expected"),
+    [
+        (RedactJsonFields, {"fields": "card, a.b"}, b'{"card":"***","env":"dev"}'),
+        (RedactJsonFields, {"fields": "card", "replacement": "0"}, b'{"card":0,"env":"dev"}'),
+        (RedactJsonFields, {"fields": "card", "topics": "other"}, None),
+        (HashJsonFields, {"fields": "no", "key.from": "env:HASH_KEY"}, CARD),
+        (DropRecords, {"fields": "env=dev"}, "dropped"),
+        (DropRecords, {"fields": "card=1"}, "dropped"),
+        (DropRecords, {"fields": "card=true", "headers": "test,env=dev"}, CARD),
+    ],
+)
+def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expected):
+    monkeypatch.setenv("HASH_KEY", KEY.decode())
+    found = named(tmp_path, cls, keys, CARD)
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("cls", "keys", "told"),
+    [
+        (RedactJsonFields, {}, "fields must be set"),
+        (RedactJsonFields, {"fields": "a[1]"}, "is no path"),
+        (RedactJsonFields, {"field": "a"}, r"did you mean policies\.one\.fields\?"),
+        (RedactJsonFields, {"fields": "a", "pass.what.is.not.json": "x"}, "must be one of true"),
+        (HashJsonFields, {"fields": "a"}, "env:NAME or file:PATH"),
+        (HashJsonFields, {"fields": "a", "replacement": "x"}, None),
+        (DropRecords, {}, "needs a condition"),
+        (DropRecords, {"fields": "a"}, "path=value, each path once"),
+        (DropRecords, {"headers": "a,a=1"}, "each name once"),
+        (RedactTagged, {"tags": "PII"}, "registry must be set"),
+        (RedactTagged, {"tags": "PII", "schema.registry.url": "x"}, r"schema\.registry\.url"),
+    ],
+)
+def test_wrong_keys_are_told_at_start(tmp_path, cls, keys, told):
+    if told is None:
+        configuration = read_configuration(
+            tmp_path / "p.properties",
+            {"upstream.bootstrap.servers": "a:1", "policies": "one"}
+            | {"policies.one.type": cls.__name__}
+            | {f"policies.one.{key}": text for key, text in keys.items()},
+        )
+        assert "policies.one.replacement is unknown" in configuration.warnings[0]
+        return
+    with pytest.raises(ConfigurationError, match=told):
+        named(tmp_path, cls, keys)
+
+
+def test_a_class_of_ones_own_has_attributes_and_keys():
+    made = Redact()
+    made.configure({"replacement": "gone", "other": "x"})
+    assert (made.topics, made.fields[0], made.replacement) == ("^t", "card", "gone")
+    assert Redact.replacement == "***"

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.client_keys import CLIENT_KEYS, Effect
 from penstock.configuration.declared_keys import declared_by_own
+from penstock.configuration.installed_policies import own_policies
 from penstock.configuration.keys import Keys, extra
+from penstock.configuration.policy_classes import class_of_own
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
@@ -104,6 +106,18 @@ They apply if `record.validation.policy.class.name` names the policy. See [schem
 |---|---|---|
 """
 
+_NAMED: Final = """\
+## Keys of ready-made policies that have names
+
+`policies.<name>.type` is the policy, and `policies.<name>.<key>` a key of it:
+[policies.md](policies.md#named-policies). `penstock policies` lists them, too, with those that are installed. The keys
+`schema.registry.*` are those of `SchemaPolicy`, above.
+
+| policy | key | type | default | meaning |
+|---|---|---|---|---|
+"""
+_LISTED_ABOVE: Final = ("schema.registry.", "json.schema.")
+
 
 def reference() -> str:
     """Return the reference as Markdown."""
@@ -122,6 +136,8 @@ def reference() -> str:
         parts.append(_DECLARED + declared)
     parts.append(_JSON_SCHEMA + _rows(JSON_SCHEMA_KEYS))
     parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
+    named = "".join(map(named_keys, own_policies().values()))
+    parts.append(_NAMED + named)
     return "\n".join(parts)
 
 
@@ -131,6 +147,23 @@ def _client_keys() -> str:
     for effect in Effect:
         names = [f"`{key.name}`" for key in CLIENT_KEYS.values() if key.effect is effect]
         rows += f"| {', '.join(names)} | {effect} |\n"
+    return rows
+
+
+def named_keys(policy: str) -> str:
+    """Return the lines for the keys that a ready-made policy declares for `configure()`."""
+    rows = ""
+    found = class_of_own(policy)
+    if found is None or policy == _READY_MADE[1]:
+        return rows
+    for one in found.config_keys:
+        if one.name.startswith(_LISTED_ABOVE):
+            continue
+        default = "none" if one.default is None else f"`{one.default}`"
+        default = "required" if one.required else default
+        values = f" One of `{'`, `'.join(one.valid_values)}`." if one.valid_values else ""
+        shown = f"`{one.name}` | {one.type} | {default} | {one.documentation}{values}"
+        rows += f"| `{policy.rpartition('.')[2]}` | {shown} |\n"
     return rows
 
 

@@ -67,7 +67,7 @@ class InlinePolicy(Protocol):
 
         Args:
             text: As for `is_bounded`.
-            batch: The records, as columns: `keys`, `values`, `headers`, `timestamps`, `count`.
+            batch: The records, as columns: `keys`, `values`, `headers`, `timestamps`.
 
         Raises:
             Exception: A worker judges the batch.

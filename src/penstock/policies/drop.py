@@ -5,16 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.policies import json_paths
-from penstock.policies.topic_interceptor import TopicInterceptor
+from penstock.policies.topic_interceptor import TopicInterceptor, items, json_or_text
 from penstock.policy import (
+    ConfigKey,
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.policy import Header
+
+
+def _headers(text: str) -> dict[str, str | None]:
+    """Read headers and their values; each header once."""
+    found: dict[str, str | None] = {}
+    for one in items(text):
+        name, equals, value = one.partition("=")
+        if not name or name in found:
+            raise ValueError(f"name or name=value, each name once; there is {one}")
+        found[name] = value if equals else None
+    return found
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Read paths and values; each path once."""
+    found: dict[str, Any] = {}
+    for one in items(text):
+        path, equals, value = one.partition("=")
+        if not (path and equals) or path in found:
+            raise ValueError(f"path=value, each path once; there is {one}")
+        found[path] = json_or_text(value)
+    return found
 
 
 class DropRecords(TopicInterceptor):
@@ -30,14 +53,27 @@ class DropRecords(TopicInterceptor):
 
     headers: ClassVar[Mapping[str, str | bytes | None]] = {}
     fields: ClassVar[Mapping[str, Any]] = {}
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey("headers", "LIST", None, "Headers: `name`, or `name=value`."),
+        ConfigKey("fields", "LIST", None, "Fields: `path=value`, a JSON value or a text."),
+        *TopicInterceptor.config_keys,
+    )
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **TopicInterceptor.readers,
+        "headers": _headers,
+        "fields": _fields,
+    }
 
-    def configure(self) -> None:
+    def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.
+
+        Args:
+            configs: The configuration, for a named policy.
 
         Raises:
             ValueError: A setting is missing or is invalid.
         """
-        super().configure()
+        super().configure(configs)
         if not self.headers and not self.fields:
             raise ValueError(f"{type(self).__name__} needs a condition: headers or fields")
         self._headers = {

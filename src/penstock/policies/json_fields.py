@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies import json_paths
-from penstock.policies.topic_interceptor import TopicInterceptor
-from penstock.policy import ProduceRequestInterceptorResult
+from penstock.policies.topic_interceptor import TopicInterceptor, boolean, items, json_or_text
+from penstock.policy import ConfigKey, ProduceRequestInterceptorResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.policy import Header
 
@@ -40,14 +40,34 @@ class RedactJsonFields(TopicInterceptor):
     fields: ClassVar[Sequence[str]]
     replacement: ClassVar[Any] = "***"
     pass_what_is_not_json: ClassVar[bool] = False
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey("fields", "LIST", None, "Paths like `customer.email` or `cards[*].number`."),
+        ConfigKey("replacement", "STRING", "***", "What replaces them: a JSON value, or a text."),
+        ConfigKey(
+            "pass.what.is.not.json",
+            "BOOLEAN",
+            "false",
+            "Whether values that are not JSON pass; they are refused otherwise.",
+        ),
+        *TopicInterceptor.config_keys,
+    )
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **TopicInterceptor.readers,
+        "fields": items,
+        "replacement": json_or_text,
+        "pass.what.is.not.json": boolean,
+    }
 
-    def configure(self) -> None:
+    def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.
+
+        Args:
+            configs: The configuration, for a named policy.
 
         Raises:
             ValueError: A setting is missing or is invalid.
         """
-        super().configure()
+        super().configure(configs)
         if not getattr(self, "fields", None):
             raise ValueError(f"{type(self).__name__}.fields must be set")
         if isinstance(self.fields, str):
@@ -99,14 +119,30 @@ class HashJsonFields(RedactJsonFields):
     """
 
     key_from: ClassVar[str]
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey(
+            "key.from",
+            "STRING",
+            None,
+            "Where the key is: `env:NAME` or `file:PATH`, 16 bytes or more.",
+        ),
+        *(one for one in RedactJsonFields.config_keys if one.name != "replacement"),
+    )
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **RedactJsonFields.readers,
+        "key.from": str.strip,
+    }
 
-    def configure(self) -> None:
+    def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings and the key.
+
+        Args:
+            configs: The configuration, for a named policy.
 
         Raises:
             ValueError: A setting is missing or is invalid.
         """
-        super().configure()
+        super().configure(configs)
         where = f"{type(self).__name__}.key_from"
         kind, _, name = getattr(self, "key_from", "").partition(":")
         if kind not in {"env", "file"} or not name:

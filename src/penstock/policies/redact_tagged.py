@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
+from penstock.policies.schema_policy.registry.settings import PREFIX as REGISTRY_PREFIX
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
     Location,
@@ -13,8 +15,8 @@ from penstock.policies.schema_policy.wire_format import (
     find_id,
     groups_of,
 )
-from penstock.policies.topic_interceptor import TopicInterceptor
-from penstock.policy import ProduceRequestInterceptorResult, RetriableException
+from penstock.policies.topic_interceptor import TopicInterceptor, boolean, items
+from penstock.policy import ConfigKey, ProduceRequestInterceptorResult, RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,14 +68,43 @@ class RedactTagged(TopicInterceptor):
     replacement: ClassVar[str] = "***"
     keys: ClassVar[bool] = False
     values: ClassVar[bool] = True
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey("tags", "LIST", None, "Fields with any of these tags are replaced."),
+        ConfigKey("replacement", "STRING", "***", "What strings become."),
+        ConfigKey("keys", "BOOLEAN", "false", "Whether keys are redacted, too."),
+        ConfigKey("values", "BOOLEAN", "true", "Whether values are redacted."),
+        *REGISTRY_CONFIG_KEYS,
+        *TopicInterceptor.config_keys,
+    )
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **TopicInterceptor.readers,
+        "tags": items,
+        "replacement": str,
+        "keys": boolean,
+        "values": boolean,
+    }
 
-    def configure(self) -> None:
+    def take(self, configs: Mapping[str, str]) -> None:
+        """Take settings from keys; those of the registry where the class has none.
+
+        Raises:
+            ValueError: One is invalid.
+        """
+        super().take(configs)
+        given = {key: value for key, value in configs.items() if key.startswith(REGISTRY_PREFIX)}
+        if given and not getattr(self, "registry", None):
+            setattr(self, "registry", given)  # noqa: B010 - of this instance
+
+    def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.
+
+        Args:
+            configs: The configuration, for a named policy.
 
         Raises:
             ValueError: A setting is missing or is invalid, or a package is not installed.
         """
-        super().configure()
+        super().configure(configs)
         name = type(self).__name__
         if not getattr(self, "tags", None):
             raise ValueError(f"{name}.tags must be set")

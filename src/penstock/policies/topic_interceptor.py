@@ -1,26 +1,86 @@
-"""The setting that all ready-made interceptors have."""
+"""What all ready-made interceptors have: the topics, and settings by class or by name."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.policy import ProduceRequestInterceptor
+from penstock.policy import ConfigKey, ProduceRequestInterceptor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class TopicInterceptor(ProduceRequestInterceptor):
-    """An interceptor for the topics in whose names `topics` is found (`re.search`)."""
+    """An interceptor for the topics in whose names `topics` is found (`re.search`).
+
+    Its settings are attributes of a class that derives from it. As a named policy it takes them
+    from the keys of the file, too: an attribute `key_from` is the key `key.from`.
+    """
 
     topics: ClassVar[str]
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey(
+            "topics",
+            documentation=(
+                "Found anywhere in the names of the topics; without it, that a topic names the "
+                "policy is enough."
+            ),
+        ),
+    )
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {"topics": str.strip}
+    """From the text of a key to the value of the attribute; ValueError says what it must be."""
 
-    def configure(self) -> None:
+    def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.
+
+        Args:
+            configs: The configuration, for a named policy; its keys win over attributes.
 
         Raises:
             ValueError: A setting is missing or is invalid.
         """
-        if not getattr(self, "topics", None):
+        if configs is not None:
+            self.take(configs)
+        elif not getattr(self, "topics", None):
             raise ValueError(f"{type(self).__name__}.topics must be set")
+
+    def take(self, configs: Mapping[str, str]) -> None:
+        """Take settings from keys.
+
+        Raises:
+            ValueError: One is invalid.
+        """
+        for key, read in self.readers.items():
+            if key in configs:
+                try:
+                    setattr(self, key.replace(".", "_"), read(configs[key]))
+                except ValueError as error:
+                    raise ValueError(f"{key} must be {error}") from None
+        if getattr(self, "topics", None) is None:
+            setattr(self, "topics", "")  # noqa: B010 - of this instance
 
     def interceptor_topic_pattern(self) -> str:
         """Return `topics`."""
         return self.topics
+
+
+def items(text: str) -> tuple[str, ...]:
+    """Read what is separated by commas."""
+    return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
+def boolean(text: str) -> bool:
+    """Read `true` or `false`."""
+    try:
+        return {"true": True, "false": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError("true or false") from None
+
+
+def json_or_text(text: str) -> Any:
+    """Read a JSON value; what is none is a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
 from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
-from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
-from penstock.policies.schema_policy.registry.settings import SECRETS
+from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import (
     FILE_KEYS,
@@ -72,9 +71,12 @@ class SchemaPolicy(Policy):
     """Refuses records whose key or value is not what its schema says."""
 
     topic_configs: ClassVar[Sequence[TopicConfig]] = TOPIC_CONFIGS
-    config_keys: ClassVar[Sequence[ConfigKey]] = tuple(
-        ConfigKey(name, "PASSWORD" if name in SECRETS else "STRING", default or None, meaning)
-        for name, (default, meaning) in {**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}.items()
+    config_keys: ClassVar[Sequence[ConfigKey]] = (
+        *REGISTRY_CONFIG_KEYS,
+        *(
+            ConfigKey(name, "STRING", default or None, meaning)
+            for name, (default, meaning) in {**FILE_KEYS, **RULE_KEYS}.items()
+        ),
     )
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from penstock.policies.schema_policy.registry.tls import (
     TLS_KEYS,
     client_context,
 )
+from penstock.policy import ConfigKey
 
 if TYPE_CHECKING:
     import ssl
@@ -83,6 +84,11 @@ KEYS: Final = {
 """The keys, with their defaults and meanings for the configuration reference."""
 SECRETS: Final = frozenset({USER_INFO, TOKEN, CLIENT_SECRET, KEY_PASSWORD})
 """Those whose values are not shown."""
+CONFIG_KEYS: Final = tuple(
+    ConfigKey(name, "PASSWORD" if name in SECRETS else "STRING", default or None, meaning)
+    for name, (default, meaning) in KEYS.items()
+)
+"""The same, for policies that have names."""
 _MOST_URLS: Final = 10
 _LONGEST_TIMEOUT: Final = 600_000
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
