@@ -10,6 +10,7 @@ import random
 import re
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.records.encoding import CODECS, encode_batch
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
 PARTITIONS = 50
+CONTRACT = Path(__file__).with_name("order.odcs.yaml")
 JSON_KEYS = [None, b'"k"', b'"key"', b'""', b"7"]
 INTERCEPTOR = """
 class Odd(ProduceRequestInterceptor):
@@ -59,6 +61,48 @@ KINDS = {
     "JSON Schema": {
         "record.validation.policy.class.name": "penstock.policies.JsonSchema",
         "topics.parity-*.record.validation.policy": "key=key.json,value=order.json",
+    },
+    "Rules": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.Rules",
+        "rules.id": "!has(value.id) || value.id == null || value.id.matches('^ord-[0-9]{2}$')",
+        "rules.amount": "!has(value.amount) || value.amount < 1e30 && value.amount != 0.001",
+        "rules.lines": "!has(value.lines) || size(value.lines) <= 3",
+    },
+    "Rules, of all parts": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.Rules",
+        "rules.value": "type(value) != map || !('refuse' in value) || value.refuse != true",
+        "rules.key": "key == null || size(key) < 4 && key != '\"\"'",
+        "rules.headers": "size(headers) < 4 && headers.n.matches('[0-8]$')",
+        "rules.timestamp": "timestamp > timestamp('2020-01-01T00:00:00Z') && partition < 45",
+    },
+    "Required": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.Required",
+        "fields": "id",
+    },
+    "MaxBytes": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.MaxBytes",
+        "value.max.bytes": "40",
+        "key.max.bytes": "3",
+        "headers.max.bytes": "20",
+    },
+    "KeyRequired": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.KeyRequired",
+    },
+    "HeaderRequired": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.HeaderRequired",
+        "headers": "n",
+        "headers.n.pattern": "[0-8]$",
+    },
+    "DataContract": {
+        **JSON,
+        "record.validation.policy.class.name": "penstock.policies.DataContract",
+        "contract": str(CONTRACT),
     },
     "all": {
         **BATCH, **JSON,
