@@ -13,6 +13,8 @@ from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.wire.primitives import varint
 from penstock.wire.produce import ProduceRequest, ProduceResponse
+from penstock.wire.topics import NamedTopic
+from tests.gateway.test_forwarded_at_once import ID, Stored
 from tests.gateway.test_intercepted_batches import Intercepted
 from tests.gateway.test_session import Answering, answer, produce_answer, turns_until
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -165,6 +167,17 @@ async def test_what_follows_is_decided_behind_it(make):
         done(ACCEPTED)
     await turns_until(lambda: talk.broker.data)
     assert talk.broker.take() == request(1) + behind
+
+
+async def test_what_came_before_it_does_not_wait_for_it():
+    """The topic of the first request has to be looked up: its batch is submitted all the same."""
+    talk = Judged()
+    talk.topic_configs = Stored()
+    talk.session.client_data(request(1, TOPICS[:1]) + request(2))
+    await turns_until(lambda: len(talk.session._pending) == 2)
+    assert not talk.verdicts
+    talk.session._pending[0]._on_names([NamedTopic(0, TOPICS[0], ID)])
+    assert [topic for topic, *_ in talk.verdicts] == [TOPICS[0]]
 
 
 async def test_of_a_connection_that_closes_at_any_time_nothing_stays():

@@ -193,9 +193,9 @@ class ProduceExchange(Held):
         """Start judging the request. From then on `decide` is to be called."""
         if not self._is_prepared:
             finish(self.prepare(connection))
+        self._before = connection.submitting
         if self._is_long:
             # What follows from the same client must not be submitted before it.
-            self._before = connection.submitting
             self._submitted = connection.submitting = asyncio.get_running_loop().create_future()
         self._do(self._unknown_topics(), self._request_topics)
 
@@ -448,7 +448,7 @@ class ProduceExchange(Held):
         self._policies = self._gateway.policies  # one set of policies for the whole request
         self._undecided = 1  # until all have been submitted: a verdict may be there at once
         steps = self._submit_all(errors)
-        before = self._before if self._is_long else self._connection.submitting
+        before, self._before = self._before, None
         if self._is_long or (before is not None and not before.done()):
             if not self._is_long:
                 self._submitted = asyncio.get_running_loop().create_future()
