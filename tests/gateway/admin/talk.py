@@ -1,0 +1,275 @@
+"""A conversation about topics without sockets: requests in, the broker's answers in, bytes out."""
+
+import asyncio
+import dataclasses
+import datetime as dt
+import typing
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32
+
+from penstock.cluster.metadata import MetadataUnavailableError, MissingTopic
+from penstock.configuration.file import read_configuration
+from penstock.engine.plan import Plan
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.admin.topic_configs import StoredTopicConfigs, TopicConfigs
+from penstock.gateway.routes import VERSIONS, route
+from penstock.gateway.turns import Turns
+from tests.client.settings import FILE
+from tests.gateway.test_session import Talk
+from tests.gateway.test_topic_configs import MemoryLog, MemoryTopic
+from tests.raw import parse_response, request_frame
+
+NO = refused(44, "the policy says no", "a.P")
+OWN = "record.validation.policy"
+"""A topic level key of Penstock."""
+TURNS = 200
+
+
+def versions(api_key: int) -> range:
+    """The versions of an API that are served."""
+    first, last = VERSIONS[api_key]
+    return range(first, last + 1)
+
+
+def made(kind: Any, **given: Any) -> Any:
+    """Make an entity of the protocol; what its version has not is left out, the rest is empty."""
+    hints = typing.get_type_hints(kind)
+    fields = {}
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        if field.name in given:
+            fields[field.name] = _value(hint, given[field.name])
+        elif field.default is dataclasses.MISSING:
+            fields[field.name] = _empty(hint)
+    return kind(**fields)
+
+
+def _value(hint: Any, given: Any) -> Any:
+    if hint is ErrorCode:
+        return ErrorCode(given)
+    if isinstance(given, Mapping):
+        (of,) = (one for one in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(one))
+        return made(of, **given)
+    if not isinstance(given, (list, tuple)):
+        return given
+    kinds = [hint, *typing.get_args(hint)]
+    (of,) = {typing.get_args(one)[0] for one in kinds if typing.get_origin(one) is tuple}
+    return tuple(made(of, **one) if isinstance(one, Mapping) else one for one in given)
+
+
+def _empty(hint: Any) -> Any:
+    if hint is ErrorCode:
+        return ErrorCode.none
+    if type(None) in typing.get_args(hint):
+        return None
+    if typing.get_origin(hint) is tuple:
+        return ()
+    if isinstance(hint, type) and issubclass(hint, dt.timedelta):
+        return dt.timedelta(0)
+    if isinstance(hint, type) and issubclass(hint, (bool, int, str)):
+        base = next(one for one in (bool, int, str) if issubclass(hint, one))
+        return base()
+    return 0
+
+
+class Policies:
+    """The policies for topics and configs; `no` has the topics and resources they refuse."""
+
+    def __init__(self, *, create: bool = True, alter: bool = True) -> None:
+        self.create_topic = "a.P" if create else None
+        self.alter_config = "a.P" if alter else None
+        self.needs_context = False
+        self.no: set[str] = set()
+        self.asked: list[Any] = []
+
+    async def creation(self, asked, _context, **_):
+        self.asked.append(asked)
+        return NO if asked.topic in self.no else ACCEPTED
+
+    async def alteration(self, asked, _context, **_):
+        self.asked.append(asked)
+        return NO if asked.resource_name in self.no else ACCEPTED
+
+    async def cannot_judge_by(self, _value):
+        return None
+
+    async def cannot_use(self, _name):
+        return None
+
+
+class Cluster:
+    """What the gateway's own principal sees."""
+
+    def __init__(self) -> None:
+        self.missing: set[str] = set()
+        self.away = False
+        self.creates = True
+        self.disallowed: list[str] = []
+        self.ids_by_name: dict[str, UUID] = {}
+
+    def _reached(self) -> None:
+        if self.away:
+            raise MetadataUnavailableError("no broker answers")
+
+    async def missing_internal_topic(self, topic):
+        self._reached()
+        return MissingTopic(topic, 50, 3, {"cleanup.policy": "compact"}) if self.missing else None
+
+    async def counts(self, partitions, replicas):
+        self._reached()
+        return (6 if partitions < 0 else partitions), (3 if replicas < 0 else replicas)
+
+    async def default(self, _key):
+        self._reached()
+        return 3
+
+    async def creates_topics(self):
+        return self.creates
+
+    def ids(self, names):
+        return {name: self.ids_by_name.get(name) for name in names}
+
+    def disallow(self, topic):
+        self.disallowed.append(topic)
+
+
+class Asked(NamedTuple):
+    """A request that the broker got."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    body: Any
+    frame: bytes
+
+
+class Addresses:
+    """Every broker is behind the gateway, at the same port."""
+
+    def learn_for_clients(self, _node, host, port):
+        return ("gateway", 9192) if host else (host, port)
+
+    for_clients = learn_for_clients
+
+
+class AdminTalk(Talk):
+    """A client, the gateway, and a broker that is played by the test."""
+
+    def __init__(self, policies: Policies | None = None, properties: Mapping[str, str] = {}):
+        super().__init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
+        self.cluster = Cluster()
+        self.addresses = Addresses()
+        self.topics = Policies() if policies is None else policies
+        self.deleted: list[str] = []
+        self.topic_configs = TopicConfigs()
+        given = {
+            "upstream.bootstrap.servers": "k:9",
+            "record.validation.policy.class.name": "a.V",
+            **properties,
+        }
+        plan = Plan(read_configuration(FILE, given, declared=()).policies)
+        self.policies = self.policies._replace(topics=self.topics, plan=plan)
+        self.session._requests.max_bytes = 10**6
+        self._version = 0
+        self._api_key = 0
+
+    def route(self, api_key):
+        return route(api_key)
+
+    def run(self, coroutine):
+        return asyncio.ensure_future(coroutine)
+
+    def topic_deleted(self, name):
+        self.deleted.append(name)
+
+    async def store(self) -> MemoryLog:
+        """Have topic level keys kept, in a topic in memory."""
+        clock = SimpleNamespace(time=lambda: 1_700_000_000.0)
+        log = MemoryLog(MemoryTopic(clock))
+        self.topic_configs = StoredTopicConfigs(log, "one", lambda _: None)
+        await self.topic_configs.start(1.0)
+        return log
+
+    async def request(self, api_key: int, version: int, **fields: Any) -> bytes:
+        """Send a request; return its frame."""
+        self._api_key, self._version = api_key, version
+        frame = request_frame(made(load_request_schema(api_key, version), **fields), 1)
+        self.session.client_data(frame)
+        await asyncio.sleep(0)
+        return frame
+
+    async def asked(self, api_key: int) -> Asked:
+        """Return the next request that the broker gets, which is of this API."""
+        await self._until(lambda: len(self.broker.data) > 4)
+        size = 4 + int.from_bytes(self.broker.data[:4], "big")
+        frame, self.broker.data = self.broker.data[:size], self.broker.data[size:]
+        assert len(frame) == size
+        key, version = int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
+        assert (key, self.client.data) == (api_key, b"")
+        kind = load_request_schema(key, version)
+        _, header = entity_reader(kind.__header_schema__)(frame, 4)
+        body, read = entity_reader(kind)(frame, 4 + header)
+        assert 4 + header + read == size
+        return Asked(key, version, int.from_bytes(frame[8:12], "big"), body, frame)
+
+    def answer(self, asked: Asked, **fields: Any) -> bytes:
+        """Answer it; return the frame."""
+        kind = load_response_schema(asked.api_key, asked.version)
+        header = kind.__header_schema__
+        buffer = _Buffer()
+        entity_writer(header)(buffer, header(correlation_id=i32(asked.correlation_id)))
+        entity_writer(kind)(buffer, made(kind, **fields))
+        frame = len(buffer.data).to_bytes(4, "big") + buffer.data
+        self.session.upstream_data(frame)
+        return frame
+
+    async def told(self) -> Any:
+        """Return the response that the client gets."""
+        return parse_response(await self.told_bytes(), self._api_key, self._version)
+
+    async def told_bytes(self) -> bytes:
+        """Return the bytes that the client gets; the broker has got nothing more."""
+        await self._until(lambda: self.client.data)
+        assert self.broker.data == b""
+        return self.client.take()
+
+    async def passes(self, api_key: int, sent: bytes, **fields: Any) -> None:
+        """Check that a request and its answer pass unchanged."""
+        asked = await self.asked(api_key)
+        assert asked.frame == sent
+        assert self.answer(asked, **fields) == await self.told_bytes()
+
+    async def ends(self) -> None:
+        """Wait until the connection is closed; the client gets nothing."""
+        await self._until(lambda: self.done)
+        assert self.client.data == b""
+
+    async def _until(self, condition) -> None:
+        for _ in range(TURNS):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.2)  # what another thread does
+        assert condition(), (self.broker.data, self.client.data)
+
+    async def describe_topics(self, *found: Mapping[str, Any]) -> Asked:
+        """Answer the gateway's own Metadata request."""
+        asked = await self.asked(3)
+        self.answer(asked, topics=found)
+        return asked
+
+
+class _Buffer:
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data

@@ -1,0 +1,253 @@
+"""AlterConfigs and IncrementalAlterConfigs: validated by the cluster, judged, altered, kept."""
+
+from uuid import UUID
+
+import pytest
+
+from penstock.gateway.admin import topic_configs
+from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
+
+FULL, INCREMENTAL, DESCRIBE = 33, 44, 32
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+ID = UUID(int=7)
+EACH = [(api, version) for api in (FULL, INCREMENTAL) for version in versions(api)]
+STORES = "This topic keeps the settings of topics"
+
+
+def altering(*resources, validate_only=False):
+    """Make a request: of each resource the name, and its changes."""
+    return {
+        "resources": [
+            {
+                "resource_type": BROKER if name.isdigit() else TOPIC,
+                "resource_name": name,
+                "configs": [
+                    {"name": key, "value": value, "config_operation": operation}
+                    for key, operation, value in changes
+                ],
+            }
+            for name, changes in resources
+        ],
+        "validate_only": validate_only,
+    }
+
+
+def answers(*names, **codes):
+    return {
+        "responses": [
+            {"resource_type": BROKER if name.isdigit() else TOPIC, "resource_name": name,
+             "error_code": codes.get(name, 0),
+             "error_message": "of the cluster" if codes.get(name) else None}
+            for name in names
+        ]
+    }  # fmt: skip
+
+
+def read(response):
+    return {one.resource_name: (int(one.error_code), one.error_message)
+            for one in response.responses}  # fmt: skip
+
+
+def sent_in(asked):
+    return {one.resource_name: [(config.name, config.value) for config in one.configs]
+            for one in asked.body.resources}  # fmt: skip
+
+
+async def probed(talk, api, version, *resources, validate_only=False, **codes):
+    """Send a request; the cluster validates it. Return the frame, and what was validated."""
+    sent = await talk.request(api, version, **altering(*resources, validate_only=validate_only))
+    asked = await talk.asked(api)
+    assert asked.body.validate_only
+    talk.answer(asked, **answers(*[name for name, _ in resources], **codes))
+    return sent, sent_in(asked)
+
+
+async def keeping(policies=None, **kept):
+    talk = AdminTalk(policies)
+    log = await talk.store()
+    for topic, value in kept.items():
+        await talk.topic_configs.put(topic, ID, {OWN: value})
+    return talk, log
+
+
+RETENTION = ("retention.ms", SET, "5")
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_an_accepted_request_is_sent_as_it_came(api, version):
+    talk = AdminTalk()
+    sent, probe = await probed(talk, api, version, ("a", [RETENTION]), ("1", [RETENTION]))
+    assert probe == {"a": [("retention.ms", "5")], "1": [("retention.ms", "5")]}
+    await talk.passes(api, sent, **answers("a", "1"))
+    assert [(one.resource_type, one.resource_name, one.configs) for one in talk.topics.asked] == [
+        ("TOPIC", "a", {"retention.ms": "5"}), ("BROKER", "1", {"retention.ms": "5"})
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_refused_resource_is_left_out(api, version):
+    talk = AdminTalk()
+    talk.topics.no = {"a"}
+    await probed(talk, api, version, ("a", [RETENTION]), ("b", [RETENTION]), ("c", [RETENTION]),
+                 c=29)  # fmt: skip
+    asked = await talk.asked(api)
+    assert (sent_in(asked).keys(), asked.body.validate_only) == ({"b"}, False)
+    talk.answer(asked, **answers("b", b=40))
+    assert read(await talk.told()) == {
+        "a": (44, "the policy says no"), "b": (40, "of the cluster"), "c": (29, "of the cluster")
+    }  # fmt: skip
+    assert [one.resource for one in talk.refusals] == [("TOPIC", "a")]
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_request_that_only_validates_changes_nothing(api, version):
+    talk, log = await keeping()
+    await probed(talk, api, version, ("a", [(OWN, SET, "on")]), validate_only=True)
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    assert read(await talk.told()) == {"a": (0, None)}
+    assert log._kept.records == []
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_key_of_penstock_is_kept_and_not_sent_to_the_cluster(api, version):
+    talk, _ = await keeping()
+    _, probe = await probed(talk, api, version, ("a", [(OWN, SET, "on"), RETENTION]))
+    assert probe == {"a": [("retention.ms", "5")]}
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    asked = await talk.asked(api)
+    assert sent_in(asked) == {"a": [("retention.ms", "5")]}
+    assert not asked.body.validate_only
+    talk.answer(asked, **answers("a"))
+    assert read(await talk.told()) == {"a": (0, None)}
+    assert talk.topic_configs.of("a", ID) == {OWN: "on"}
+    assert talk.topics.asked[0].configs == {OWN: "on", "retention.ms": "5"}
+
+
+async def test_alone_it_needs_no_alteration_of_the_cluster():
+    talk, _ = await keeping(a="off")
+    _, probe = await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on")]))
+    assert probe == {"a": [(OWN, None)]}  # deletes what is not there: validates, changes nothing
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    assert read(await talk.told()) == {"a": (0, None)}
+    assert talk.topic_configs.of("a", ID) == {OWN: "on"}
+
+
+async def test_a_key_that_is_deleted():
+    talk, _ = await keeping(a="on")
+    await probed(talk, INCREMENTAL, 1, ("a", [(OWN, DELETE, None)]))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    assert read(await talk.told()) == {"a": (0, None)}
+    assert talk.topic_configs.of("a", ID) == {}
+    assert talk.topics.asked[0].configs == {OWN: None}
+
+
+@pytest.mark.parametrize("version", versions(FULL))
+async def test_alter_configs_resets_what_it_leaves_out(version):
+    talk, _ = await keeping(a="on")
+    await probed(talk, FULL, version, ("a", [RETENTION]))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    asked = await talk.asked(FULL)
+    talk.answer(asked, **answers("a"))
+    assert read(await talk.told()) == {"a": (0, None)}
+    assert talk.topic_configs.of("a", ID) == {}
+
+
+async def test_what_the_cluster_does_not_alter_is_not_kept():
+    talk, _ = await keeping()
+    await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on"), RETENTION]))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    talk.answer(await talk.asked(INCREMENTAL), **answers("a", a=41))
+    assert read(await talk.told()) == {"a": (41, "of the cluster")}
+    assert talk.topic_configs.of("a", ID) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "text"),
+    [
+        ((OWN, APPEND, "x"), 40, f"Can't APPEND to key {OWN} because its type is not LIST."),
+        ((OWN, SUBTRACT, "x"), 40, f"Can't SUBTRACT to key {OWN} because its type is not LIST."),
+        (("records.policy.enabled", SET, "maybe"), 40, "Invalid value maybe for configuration"),
+        ((OWN, 9, "x"), -1, None),
+    ],
+)
+async def test_a_change_that_cannot_be(change, code, text):
+    talk, log = await keeping()
+    await probed(talk, INCREMENTAL, 1, ("a", [change]))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    found, message = read(await talk.told())["a"]
+    assert found == code
+    assert message is text or message.startswith(text)
+    assert log._kept.records == []
+
+
+async def test_settings_that_cannot_be_kept_are_an_error(monkeypatch):
+    monkeypatch.setattr(topic_configs, "READ_TIMEOUT_S", 0.01)
+    talk, log = await keeping()
+    await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on")]))
+    log.failure = "away"
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    code, message = read(await talk.told())["a"]
+    assert code == -1
+    assert message.startswith("Penstock's settings could not be kept: ")
+
+
+async def test_the_topic_of_settings_is_not_altered():
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    await probed(talk, INCREMENTAL, 1, ("settings", [RETENTION]), ("b", [RETENTION]))
+    asked = await talk.asked(INCREMENTAL)
+    assert sent_in(asked).keys() == {"b"}
+    talk.answer(asked, **answers("b"))
+    assert read(await talk.told()) == {"settings": (44, STORES), "b": (0, None)}
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_without_policies_a_request_without_our_keys_passes(api, version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    sent = await talk.request(api, version, **altering(("a", [RETENTION])))
+    await talk.passes(api, sent, **answers("a"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "expected"),
+    [
+        (APPEND, "delete", "compact,delete"),
+        (APPEND, "compact", "compact"),
+        (SUBTRACT, "compact", ""),
+        (SUBTRACT, "delete", "compact"),
+    ],
+)
+async def test_the_policy_sees_what_a_list_becomes(operation, given, expected):
+    talk = AdminTalk()
+    sent, _ = await probed(talk, INCREMENTAL, 1, ("a", [("cleanup.policy", operation, given)]))
+    asked = await talk.asked(DESCRIBE)
+    (resource,) = asked.body.resources
+    assert resource.configuration_keys == ("cleanup.policy",)
+    talk.answer(asked, results=[{"resource_type": TOPIC, "resource_name": "a", "configs": [
+        {"name": "cleanup.policy", "value": "compact"}]}])  # fmt: skip
+    await talk.passes(INCREMENTAL, sent, **answers("a"))
+    assert talk.topics.asked[0].configs == {"cleanup.policy": expected}
+
+
+async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
+    talk, _ = await keeping()
+    twice = [(OWN, SET, "a"), (OWN, SET, "b")]
+    _, probe = await probed(talk, INCREMENTAL, 1, ("a", twice), a=42)
+    assert probe == {"a": [(OWN, "a"), (OWN, "b")]}
+    assert read(await talk.told()) == {"a": (42, "of the cluster")}
+
+
+async def test_a_resource_without_an_answer():
+    talk = AdminTalk()
+    await talk.request(INCREMENTAL, 1, **altering(("a", [RETENTION])))
+    talk.answer(await talk.asked(INCREMENTAL), responses=[])
+    assert read(await talk.told()) == {"a": (-1, None)}
+
+
+async def test_an_answer_that_cannot_be_read_ends_the_connection():
+    talk = AdminTalk()
+    await talk.request(INCREMENTAL, 1, **altering(("a", [RETENTION])))
+    asked = await talk.asked(INCREMENTAL)
+    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
+    await talk.ends()

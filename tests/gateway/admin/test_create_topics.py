@@ -1,0 +1,233 @@
+"""CreateTopics: validated by the cluster, judged, created; keys of Penstock are kept before."""
+
+from uuid import UUID
+
+import pytest
+
+from penstock.gateway.admin import topic_configs
+from penstock.topic_configs import definitions
+from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
+
+API = 19
+CONFIGS_FROM, IDS_FROM = 5, 7
+ID = UUID(int=7)
+RETENTION = {"name": "retention.ms", "value": "5"}
+
+
+def wanted(*names, configs=(), validate_only=False, partitions=-1, replicas=-1, assignments=()):
+    topics = [
+        {"name": name, "num_partitions": partitions, "replication_factor": replicas,
+         "assignments": assignments, "configs": list(configs)}
+        for name in names
+    ]  # fmt: skip
+    return {"topics": topics, "validate_only": validate_only}
+
+
+def result(name, code=0, topic_id=ID):
+    configs = [{"name": "retention.ms", "value": "5", "config_source": 1}]
+    return {
+        "name": name, "topic_id": topic_id, "error_code": code,
+        "error_message": "of the cluster" if code else None, "topic_config_error_code": 0,
+        "num_partitions": 4, "replication_factor": 2, "configs": configs,
+    }  # fmt: skip
+
+
+def results(*names, **codes):
+    return {"topics": [result(name, codes.get(name, 0)) for name in names]}
+
+
+def read(response):
+    return {one.name: (int(one.error_code), one.error_message) for one in response.topics}
+
+
+async def probed(talk, version, *names, answer=None, **request):
+    """Send a request; the cluster validates it. Return the frame, and what was validated."""
+    sent = await talk.request(API, version, **wanted(*names, **request))
+    asked = await talk.asked(API)
+    assert (asked.version, asked.body.validate_only) == (7, True)
+    talk.answer(asked, **(answer or results(*names)))
+    return sent, asked.body
+
+
+async def created(talk, *names, **codes):
+    """The cluster creates topics."""
+    asked = await talk.asked(API)
+    assert (asked.version, asked.body.validate_only) == (7, False)
+    assert [topic.name for topic in asked.body.topics] == list(names)
+    talk.answer(asked, **results(*names, **codes))
+    return asked.body
+
+
+async def keeping(policies=None):
+    talk = AdminTalk(policies)
+    return talk, await talk.store()
+
+
+def own(value="on", key=OWN):
+    return {"name": key, "value": value}
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_an_accepted_request_is_sent_as_it_came(version):
+    talk = AdminTalk()
+    sent, body = await probed(talk, version, "a", configs=[RETENTION])
+    assert [(one.name, one.value) for one in body.topics[0].configs] == [("retention.ms", "5")]
+    await talk.passes(API, sent, **results("a"))
+    alteration, creation = talk.topics.asked
+    assert (alteration.resource_name, alteration.configs) == ("a", {"retention.ms": "5"})
+    assert creation == ("a", 4, 2, None, {"retention.ms": "5"})
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_a_refused_topic_is_left_out(version):
+    talk = AdminTalk()
+    talk.topics.no = {"a"}
+    await probed(talk, version, "a", "b", "c", answer=results("a", "b", "c", c=36),
+                 partitions=9, replicas=3)  # fmt: skip
+    await created(talk, "b", b=29)
+    response = await talk.told()
+    assert read(response) == {
+        "a": (44, "the policy says no"), "b": (29, "of the cluster"), "c": (36, "of the cluster")
+    }  # fmt: skip
+    assert [one.topic for one in talk.topics.asked] == ["a", "b"]
+    assert talk.topics.asked[0][:3] == ("a", 9, 3)
+    assert talk.cluster.disallowed == ["b"]
+    if version >= IDS_FROM:
+        assert [one.topic_id for one in response.topics] == [None, ID, ID]
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
+    talk, _ = await keeping()
+    _, body = await probed(talk, version, "a", configs=[own(), RETENTION])
+    assert [one.name for one in body.topics[0].configs] == ["retention.ms"]
+    body = await created(talk, "a")
+    assert [one.name for one in body.topics[0].configs] == ["retention.ms"]
+    response = await talk.told()
+    assert read(response) == {"a": (0, None)}
+    assert talk.topic_configs.of("a", ID) == {OWN: "on"}
+    if version >= CONFIGS_FROM:
+        (topic,) = response.topics
+        found = {one.name: (one.value, one.config_source) for one in topic.configs}
+        assert found.keys() == {"retention.ms", *definitions.config_keys()}
+        assert (found[OWN], found["retention.ms"]) == (("on", 1), ("5", 1))
+        assert (topic.num_partitions, topic.replication_factor) == (4, 2)
+
+
+async def test_they_are_in_the_log_before_the_topic_is_created():
+    talk, log = await keeping()
+    await probed(talk, 7, "a", configs=[own()])
+    asked = await talk.asked(API)
+    assert [key.split("/")[0] for key in log._kept.keys] == ["creation"]
+    talk.answer(asked, **results("a"))
+    await talk.told()
+    assert [key.split("/")[0] for key in log._kept.keys] == ["creation", "topic", "-creation"]
+
+
+@pytest.mark.parametrize(("code", "left_open"), [(36, False), (-1, True), (7, True)])
+async def test_what_becomes_of_them_where_the_topic_is_not_created(code, left_open):
+    talk, log = await keeping()
+    await probed(talk, 7, "a", configs=[own()])
+    await created(talk, "a", a=code)
+    assert read(await talk.told()) == {"a": (code, "of the cluster")}
+    assert [key.split("/")[0] for key in log._kept.keys] == [
+        "creation", *([] if left_open else ["-creation"])
+    ]  # fmt: skip
+    assert talk.cluster.disallowed == ["a"]
+
+
+async def test_a_topic_whose_settings_cannot_be_kept_is_not_created(monkeypatch):
+    monkeypatch.setattr(topic_configs, "WRITE_TIMEOUT_S", 0.01)
+    talk, log = await keeping()
+    log.failure = "away"
+    await probed(talk, 7, "a", configs=[own()])
+    code, message = read(await talk.told())["a"]
+    assert code == -1
+    assert message.startswith("The topic was not created: its settings could not be kept: ")
+
+
+async def test_a_topic_that_the_cluster_forgets_is_an_error():
+    talk, _ = await keeping()
+    await probed(talk, 7, "a", "b", configs=[own()], answer=results("a"))
+    asked = await talk.asked(API)
+    talk.answer(asked, topics=[])
+    assert read(await talk.told()) == {"a": (-1, None), "b": (-1, None)}
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_a_request_that_only_validates_changes_nothing(version):
+    talk, log = await keeping()
+    talk.topics.no = {"b"}
+    await probed(talk, version, "a", "b", configs=[own()], validate_only=True)
+    response = await talk.told()
+    assert read(response) == {"a": (0, None), "b": (44, "the policy says no")}
+    assert log._kept.records == []
+    assert talk.cluster.disallowed == ["a"]
+    if version >= CONFIGS_FROM:
+        assert OWN in {one.name for one in response.topics[0].configs}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_judged"), [(36, False), (37, True), (38, True), (39, True), (42, True)]
+)
+async def test_errors_that_a_controller_reports_after_those_of_configs(code, is_judged):
+    talk = AdminTalk()
+    talk.topics.no = {"a"}
+    await probed(talk, 7, "a", configs=[RETENTION], answer=results("a", a=code))
+    expected = (44, "the policy says no") if is_judged else (code, "of the cluster")
+    assert read(await talk.told()) == {"a": expected}
+
+
+async def test_a_topic_that_is_named_twice_is_left_to_the_cluster():
+    talk = AdminTalk()
+    talk.topics.no = {"a"}
+    await probed(talk, 7, "a", "a", configs=[RETENTION], answer=results("a", a=42))
+    assert read(await talk.told()) == {"a": (42, "of the cluster")}
+    assert talk.topics.asked == []
+
+
+async def test_assignments_reach_the_policy():
+    talk = AdminTalk()
+    assignments = [{"partition_index": 0, "broker_ids": (1, 2)}]
+    sent, _ = await probed(talk, 7, "a", assignments=assignments)
+    await talk.passes(API, sent, **results("a"))
+    assert talk.topics.asked == [("a", None, None, {0: (1, 2)}, {})]
+
+
+async def test_what_cannot_be_judged_is_not_created():
+    talk = AdminTalk()
+    talk.cluster.away = True
+    await probed(talk, 7, "a")
+    code, message = read(await talk.told())["a"]
+    assert (code, message) == (-1, "The policy cannot be asked: no broker answers")
+
+
+async def test_a_value_that_a_key_cannot_have():
+    talk, _ = await keeping()
+    await probed(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
+    code, message = read(await talk.told())["a"]
+    assert code == 40
+    assert "records.policy.enabled" in message
+
+
+async def test_a_key_without_a_value_is_left_to_the_cluster():
+    talk, _ = await keeping()
+    _, body = await probed(talk, 7, "a", configs=[own(None)], answer=results("a", a=40))
+    assert [(one.name, one.value) for one in body.topics[0].configs] == [(OWN, None)]
+    assert read(await talk.told())["a"][0] == 40
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_without_policies_a_request_without_our_keys_passes(version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    sent = await talk.request(API, version, **wanted("a", configs=[RETENTION]))
+    await talk.passes(API, sent, **results("a"))
+
+
+async def test_an_answer_that_cannot_be_read_ends_the_connection():
+    talk = AdminTalk()
+    await talk.request(API, 7, **wanted("a"))
+    asked = await talk.asked(API)
+    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
+    await talk.ends()

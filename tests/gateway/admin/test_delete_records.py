@@ -1,0 +1,74 @@
+"""DeleteRecords: the topic of settings keeps its records."""
+
+import pytest
+
+from tests.gateway.admin.talk import AdminTalk, versions
+
+API = 21
+
+
+def named(*topics):
+    return [{"name": name, "partitions": [{"partition_index": 0, "offset": 5}]} for name in topics]
+
+
+def deleted(*topics):
+    return [
+        {"name": name, "partitions": [{"partition_index": 0, "low_watermark": 5}]}
+        for name in topics
+    ]
+
+
+def read(response):
+    return {
+        topic.name: [(one.partition_index, one.low_watermark, int(one.error_code))
+                     for one in topic.partitions]
+        for topic in response.topics
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_other_topics_pass_unchanged(version):
+    talk = AdminTalk()
+    await talk.store()
+    sent = await talk.request(API, version, topics=named("a", "b"))
+    await talk.passes(API, sent, topics=deleted("a", "b"))
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_the_topic_of_settings_is_left_out_and_refused(version):
+    talk = AdminTalk()
+    await talk.store()
+    await talk.request(API, version, topics=named("a", "settings", "b"))
+    asked = await talk.asked(API)
+    assert [topic.name for topic in asked.body.topics] == ["a", "b"]
+    talk.answer(asked, topics=deleted("a", "b"))
+    assert read(await talk.told()) == {
+        "a": [(0, 5, 0)], "b": [(0, 5, 0)], "settings": [(0, -1, 17)]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_alone_it_is_refused_without_the_broker(version):
+    talk = AdminTalk()
+    await talk.store()
+    await talk.request(API, version, topics=named("settings"))
+    assert read(await talk.told()) == {"settings": [(0, -1, 17)]}
+
+
+async def test_an_answer_that_cannot_be_read_ends_the_connection():
+    talk = AdminTalk()
+    await talk.store()
+    await talk.request(API, 2, topics=named("settings", "a"))
+    asked = await talk.asked(API)
+    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\xff\xff\xff"
+    talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
+    await talk.ends()
+
+
+async def test_a_request_with_something_behind_its_end_ends_the_connection():
+    talk = AdminTalk()
+    await talk.store()
+    sent = await AdminTalk().request(API, 1, topics=named("a"))
+    size = len(sent) - 4 + 1
+    talk.session.client_data(size.to_bytes(4, "big") + sent[4:] + b"\x00")
+    await talk.ends()

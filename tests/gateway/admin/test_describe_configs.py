@@ -1,0 +1,117 @@
+"""DescribeConfigs: keys of Penstock stand among those of the cluster."""
+
+from uuid import UUID
+
+import pytest
+
+from penstock.topic_configs import definitions
+from tests.gateway.admin.talk import OWN, AdminTalk, versions
+
+API, TOPIC, BROKER = 32, 2, 4
+ID = UUID(int=7)
+ALL = set(definitions.config_keys())
+
+
+def about(*names, keys=None, kind=TOPIC, **more):
+    resources = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": keys} for name in names
+    ]
+    return {"resources": resources, **more}
+
+
+def described(*names, kind=TOPIC):
+    configs = [{"name": "retention.ms", "value": "5", "config_source": 1}]
+    return {"results": [{"resource_type": kind, "resource_name": name, "configs": configs}
+                        for name in names]}  # fmt: skip
+
+
+def read(response):
+    return [(one.resource_name, {config.name: config for config in one.configs})
+            for one in response.results]  # fmt: skip
+
+
+async def keeping(properties=None):
+    talk = AdminTalk(properties=properties or {})
+    await talk.store()
+    await talk.topic_configs.put("a", ID, {OWN: "on"})
+    return talk
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_every_key_is_added_to_a_topic(version):
+    talk = await keeping({f"topics.b.{OWN}": "off"})
+    sent = await talk.request(API, version, **about("a", "b", include_synonyms=True,
+                                                    include_documentation=True))  # fmt: skip
+    asked = await talk.asked(API)
+    assert asked.frame == sent
+    talk.answer(asked, **described("a", "b"))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    (_, a), (_, b) = read(await talk.told())
+    assert a.keys() == b.keys() == ALL | {"retention.ms"}
+    assert (a[OWN].value, a[OWN].config_source, a["retention.ms"].value) == ("on", 1, "5")
+    assert [(one.value, one.source) for one in a[OWN].synonyms] == [("on", 1)]
+    assert (b[OWN].value, b[OWN].config_source) == ("off", 5)
+    assert not a[OWN].read_only
+    if version >= 3:
+        assert a[OWN].documentation
+        assert a[OWN].config_type == 2
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_keys_that_are_asked_for_by_name_as_often_as_a_topic_is_named(version):
+    talk = await keeping()
+    request = about("a", keys=(OWN, "retention.ms"))
+    request["resources"] += about("a", keys=("retention.ms",))["resources"]
+    await talk.request(API, version, **request)
+    talk.answer(await talk.asked(API), **described("a", "a"))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    first, second = (configs for _, configs in read(await talk.told()))
+    assert first.keys() == {OWN, "retention.ms"}
+    assert second.keys() == {"retention.ms"}
+    if version >= 3:
+        assert first[OWN].documentation is None
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_what_is_not_about_our_keys_passes(version):
+    talk = await keeping()
+    sent = await talk.request(API, version, **about("1", kind=BROKER))
+    await talk.passes(API, sent, **described("1", kind=BROKER))
+    sent = await talk.request(API, version, **about("a", keys=("retention.ms",)))
+    await talk.passes(API, sent, **described("a"))
+
+
+async def test_a_key_that_may_not_be_set_is_read_only():
+    talk = await keeping({"topic.settings.keys.allowed": "records.*"})
+    await talk.request(API, 4, **about("b", keys=(OWN,)))
+    talk.answer(await talk.asked(API), **described("b"))
+    ((_, b),) = read(await talk.told())
+    assert b[OWN].read_only
+
+
+@pytest.mark.parametrize(("code", "expected"), [(3, None), (29, "on")])
+async def test_an_id_that_the_client_may_not_know_is_looked_up(code, expected):
+    talk = await keeping()
+    talk.cluster.ids_by_name = {"a": ID}
+    await talk.request(API, 4, **about("a", keys=(OWN,)))
+    talk.answer(await talk.asked(API), **described("a"))
+    await talk.describe_topics({"name": "a", "error_code": code})
+    ((_, a),) = read(await talk.told())
+    assert a[OWN].value == expected
+
+
+async def test_a_topic_that_was_not_asked_for_gets_nothing():
+    talk = await keeping()
+    await talk.request(API, 4, **about("b", keys=(OWN,)))
+    talk.answer(await talk.asked(API), **described("other"))
+    ((name, configs),) = read(await talk.told())
+    assert (name, configs.keys()) == ("other", {"retention.ms"})
+
+
+async def test_an_answer_that_cannot_be_read_ends_the_connection():
+    talk = await keeping()
+    await talk.request(API, 4, **about("b", keys=(OWN,)))
+    asked = await talk.asked(API)
+    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
+    await talk.ends()
