@@ -191,6 +191,7 @@ class Plan:
         self._mode = _value(MODE, configuration.properties)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
+        self._may_be_intercepted = lru_cache(_CACHE_LIMIT)(self._intercepts)
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
@@ -203,6 +204,7 @@ class Plan:
         """
         self._patterns = tuple(patterns)
         self._cached.cache_clear()
+        self._may_be_intercepted.cache_clear()
 
     @property
     def is_empty(self) -> bool:
@@ -218,12 +220,19 @@ class Plan:
     def intercepts(self, topic: str) -> bool:
         """Return whether a topic may have interceptors, whatever its topic level keys are.
 
-        A named one counts where its pattern is found in the topic's name, and one that is only
-        observed counts, too.
+        A named one counts where its pattern is found in the topic's name, unless no key of a
+        topic's own may name it. One that is only observed counts, too.
         """
-        return topic not in INTERNAL_TOPICS and any(
-            pattern.search(topic) for _, pattern in self._patterns
-        )
+        return bool(self._patterns) and self._may_be_intercepted(topic)
+
+    def _intercepts(self, topic: str) -> bool:
+        if topic in INTERNAL_TOPICS:
+            return False
+        found = [name for name, pattern in self._patterns if pattern.search(topic)]
+        if self.allows_key(POLICIES) or any(name not in self._named_policies for name in found):
+            return bool(found)
+        plan = self.for_topic(topic)
+        return plan is not None and bool(plan.interceptors)
 
     @property
     def globs(self) -> tuple[str, ...]:

@@ -450,6 +450,8 @@ class ProduceExchange(Held):
                     if before.is_done or before.data is not None:
                         continue  # a retry: it was decided when it was received first
                     dropped_before = before.dropped
+            else:
+                self._intercepted.leave((t, i))  # it loses nothing
             if not plan.policies and not dropped_before:
                 continue
             self._undecided += 1
