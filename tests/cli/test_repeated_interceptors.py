@@ -74,3 +74,14 @@ async def test_the_topics_of_the_file_are_tried(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     topics = {"topics.orders.eu.penstock.mode": "enforce"}
     assert await found(tmp_path, ["Chance"], **topics) == ["policies.Chance"]
+
+
+async def test_named_ones_are_tried_each_by_itself(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    named = {
+        "policies": "fails,time,same",
+        "policies.fails.type": "policies.Fails",
+        "policies.time.type": "policies.Time",
+        "policies.same.type": "policies.Same",
+    }
+    assert await found(tmp_path, ["Same"], **named) == ["policies.Same, time"]

@@ -202,7 +202,26 @@ def test_topics_have_them_in_their_order(file):
     assert of("other").policies == ("a.Class", "short")
     assert of("else").policies == ("a.Class",)
     assert TopicPlan.decode(of("orders-1").encoded) == of("orders-1")
-    assert plan.intercepts("orders-1")
+
+
+def test_which_topics_may_be_intercepted(file):
+    patterns = [("upper", re.compile("orders"))]
+    plan = Plan(load(file, LIMIT, TOPICS).policies)
+    assert not plan.intercepts("orders-1")
+    plan.set_interceptor_patterns(patterns)
+    # By a key of its own, any of them may have it.
+    assert [plan.intercepts(one) for one in ("orders-1", "orders-raw", "other")] == [
+        True,
+        True,
+        False,
+    ]
+    fixed = Plan(
+        load(file, LIMIT, TOPICS, {"topic.settings.keys.allowed": "penstock.mode"}).policies
+    )
+    fixed.set_interceptor_patterns(patterns)
+    assert [fixed.intercepts(one) for one in ("orders-1", "orders-raw")] == [True, False]
+    fixed.set_interceptor_patterns([("a.Class", re.compile("raw"))])
+    assert [fixed.intercepts(one) for one in ("orders-1", "orders-raw")] == [False, True]
 
 
 def test_they_come_after_what_proposals_name(file):

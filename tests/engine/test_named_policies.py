@@ -77,6 +77,10 @@ class NotRead(RecordValidationPolicy):
     def validate(self, topic, record):
         pass
 
+class Async(NotRead):
+    async def configure(self, configs):
+        pass
+
 class Switched(RecordValidationPolicy):
     topic_configs = (TopicConfig("shop.on", "BOOLEAN", switches_on=True),
                      TopicConfig("shop.bad", default="x"))
@@ -249,6 +253,11 @@ def test_keys_that_nothing_would_read_are_an_error(file, cls):
         ConfigurationError, match=r"policies\.one\.type: .*policies\.one\.limit cann"
     ):
         loaded(file, {"one": (cls, {"limit": "1"})}, "one")
+
+
+def test_one_that_is_not_run_is_an_error(file):
+    with pytest.raises(ConfigurationError, match=r"policies\.one\.type: .*must not be async"):
+        loaded(file, {"one": ("Async", {"limit": "1"})}, "one")
 
 
 def test_what_configure_raises_names_the_key(file):

@@ -55,7 +55,8 @@ async def dry_run(configuration: Configuration, *, is_to_serve: bool = False) ->
     pool = Supervisor(configuration, size=1, spare=False)
     await pool.start()
     try:
-        found = await unrepeatable(pool, plan.globs) if pool.patterns else []
+        named = plan.named_policies
+        found = await unrepeatable(pool, plan.globs, named) if pool.patterns else []
     finally:
         await pool.close()
     return DryRun(pool.patterns, found)

@@ -16,7 +16,7 @@ from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.supervisor import Patterns, Supervisor
@@ -29,7 +29,9 @@ _NO_ID: Final = UUID(int=0)
 _SPECIAL: Final = re.compile(r"\\(.)|[\^$.*+?()\[\]{}|]")
 
 
-async def unrepeatable(pool: Supervisor, globs: Iterable[str]) -> list[str]:
+async def unrepeatable(
+    pool: Supervisor, globs: Iterable[str], named: Collection[str] = ()
+) -> list[str]:
     """Return the interceptors, as chains, whose results on the same records differ.
 
     Interceptors that fail on the sample, or for which no topic's name is found, are left out.
@@ -37,26 +39,34 @@ async def unrepeatable(pool: Supervisor, globs: Iterable[str]) -> list[str]:
     Args:
         pool: Runs the policies.
         globs: The topics that the configuration names.
+        named: Which interceptors have names: each is run by itself, behind the others.
     """
     found = []
     batch = _sample()
-    for names, topic in _chains(pool.patterns, globs).items():
-        plan = TopicPlan(topic=topic, interceptors=names)
+    for names, topic in _chains(pool.patterns, globs, named).items():
+        with_name = tuple(name for name in names if name in named)
+        plan = TopicPlan(topic=topic, interceptors=names, named_interceptors=with_name)
         results = [await _run(pool, plan, batch) for _ in range(_RUNS)]
         if len({_result(one) for one in results}) > 1:
             found.append(", ".join(names))
     return found
 
 
-def _chains(patterns: Patterns, globs: Iterable[str]) -> dict[tuple[str, ...], str]:
+def _chains(
+    patterns: Patterns, globs: Iterable[str], named: Collection[str]
+) -> dict[tuple[str, ...], str]:
     """Return a topic for each chain of interceptors that some topic has."""
     guessed = (_SPECIAL.sub(lambda part: part[1] or "", one.pattern) for _, one in patterns)
     topics = dict.fromkeys(["sample", *(one.replace("*", "sample") for one in globs), *guessed])
     chains: dict[tuple[str, ...], str] = {}
+    own = [one for one in patterns if one[0] not in named]
     for topic in topics:
-        names = tuple(name for name, pattern in patterns if pattern.search(topic))
+        names = tuple(name for name, pattern in own if pattern.search(topic))
         if names:
             chains.setdefault(names, topic)
+        for one, pattern in patterns:
+            if one in named and pattern.search(topic) and not any(one in names for names in chains):
+                chains[*names, one] = topic
     return chains
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ConfiguredPolicy(NamedTuple):
             named.interface,
             f"policies.{named.name}.type",
             configuration.path,
-            {**configuration.properties, **named.configs},
+            MappingProxyType({**configuration.properties, **named.configs}),
             [key for key in named.configs if key not in named.topic_configs],
             named.topic_configs or None,
             is_named=True,

@@ -31,6 +31,7 @@ from penstock.engine.batch_methods import (
     takes_context,
 )
 from penstock.engine.configured_policy import ConfiguredPolicy
+from penstock.engine.configuring import configure, has_life_cycle, hints_of
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.objections import BatchPolicy, RecordPolicy
@@ -43,9 +44,6 @@ from penstock.policy import (
     ClientContext,
     CreateTopicPolicy,
     CreateTopicPolicyWithContext,
-    RecordIntrospectionHints,
-    RecordsPolicy,
-    RecordsPolicyWithContext,
 )
 
 if TYPE_CHECKING:
@@ -71,10 +69,6 @@ _METHODS: Final = {
     VALIDATORS: OF_VALIDATORS,
     VALIDATION: OF_VALIDATION_POLICIES,
     INTERCEPTORS: OF_INTERCEPTORS,
-}
-_INTERFACES: Final = {
-    RECORDS: (RecordsPolicy, RecordsPolicyWithContext),
-    **{key: methods.interfaces for key, methods in _METHODS.items()},
 }
 _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
@@ -159,12 +153,6 @@ class PolicyInstances:
     def validation_policy(self) -> RecordPolicy | None:
         """How that one judges; None without one."""
         return None if self._validation is None else self._validation.judging
-
-    @property
-    def hints(self) -> RecordIntrospectionHints:
-        """How much of a record that one looks at."""
-        policy = self.validation_policy
-        return (policy and policy.hints) or RecordIntrospectionHints()
 
     @property
     def _validations(self) -> list[ValidationPolicy]:
@@ -540,75 +528,6 @@ class PolicyInstances:
         return Interceptor(
             of.name, pattern, by_record, code, by_batch, prepare, drops_records=drops_records
         )
-
-
-def configure(instance: Any, of: ConfiguredPolicy) -> None:
-    """Configure an instance, as its interface has it.
-
-    KIP-729 has no `configure()`, and that of KIP-905 takes no arguments. That of a named policy
-    gets its configs whatever its interface, if it takes an argument.
-
-    Raises:
-        ConfigurationError: It fails, or cannot take the keys that are set for it.
-    """
-    method = getattr(instance, "configure", None)
-    if not has_life_cycle(of):
-        return
-    is_given = of.interface not in {INTERCEPTORS, VALIDATORS}
-    if of.is_named:
-        is_given = is_given or (callable(method) and _takes_configs(method))
-        _check_taken(instance, of, is_given=is_given)
-    if not callable(method):
-        return
-    try:
-        method(*((of.configs,) if is_given else ()))
-    except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{of.where}: configure() failed: {describe(error)}") from None
-
-
-def has_life_cycle(of: ConfiguredPolicy) -> bool:
-    """Return whether `configure()` and `close()` are called: KIP-729 has neither."""
-    return of.is_named or of.interface != VALIDATORS
-
-
-def _takes_configs(method: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(method).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # a method in C may have no signature
-        return True
-    return True
-
-
-def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
-    """Raise ConfigurationError if keys are set for a policy that would never read them."""
-    if not of.own or (is_given and overrides(instance, "configure", _INTERFACES[of.interface])):
-        return
-    keys = ", ".join(f"policies.{of.name}.{key}" for key in of.own)
-    raise ConfigurationError(
-        f"{of.where}: {keys} cannot be handed to it: it has no configure(configs)"
-    )
-
-
-def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
-    """Read the hints of a policy of KIP-940, once, after `configure()`."""
-    where = f"{of.where}: get_hints()"
-    get_hints = getattr(instance, "get_hints", None)
-    if not callable(get_hints):
-        return RecordIntrospectionHints()
-    try:
-        given = get_hints()
-        hints = RecordIntrospectionHints(
-            bool(given.access_headers),
-            int(given.access_key_bytes),
-            int(given.access_value_bytes),
-        )
-    except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{where} failed: {describe(error)}") from None
-    if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
-        raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
-    return hints
 
 
 def _judging(key: str) -> tuple[str, ...]:

@@ -304,6 +304,7 @@ class Plan:
             why_not = self._not_set_aside(glob, self.settings(glob))
             if why_not:
                 raise ConfigurationError(f"{configuration.path}: {why_not}")
+        self._may_be_intercepted = lru_cache(_CACHE_LIMIT)(self._intercepts)
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
@@ -316,6 +317,7 @@ class Plan:
         """
         self._patterns = tuple(patterns)
         self._cached.cache_clear()
+        self._may_be_intercepted.cache_clear()
 
     def set_policy_modes(self, modes: Mapping[str, str]) -> None:
         """Set the modes of policies that do not go by their topic's.
@@ -334,6 +336,7 @@ class Plan:
         self._policy_modes = dict(modes)
         self.__dict__.pop("may_quarantine", None)
         self._cached.cache_clear()
+        self._may_be_intercepted.cache_clear()
 
     @property
     def is_empty(self) -> bool:
@@ -349,16 +352,21 @@ class Plan:
     def intercepts(self, topic: str) -> bool:
         """Return whether records of a topic may not be stored though the client gets success.
 
-        It may have interceptors, whatever its topic level keys are (a named one counts where its
-        pattern is found in the topic's name, and one that is only observed counts, too), or the
-        file puts its bad records in quarantine.
+        It may have interceptors (a named one counts where its pattern is found in the topic's
+        name, unless no key of a topic's own may name it, and one that is only observed counts,
+        too), or the file puts its bad records in quarantine.
         """
+        return bool(self._patterns or self.may_quarantine) and self._may_be_intercepted(topic)
+
+    def _intercepts(self, topic: str) -> bool:
         if topic in INTERNAL_TOPICS:
             return False
-        if any(pattern.search(topic) for _, pattern in self._patterns):
+        found = [name for name, pattern in self._patterns if pattern.search(topic)]
+        may_be_named = found and self.allows_key(POLICIES)
+        if may_be_named or any(name not in self._named_policies for name in found):
             return True
-        plan = self.for_topic(topic) if self.may_quarantine else None
-        return plan is not None and plan.quarantines
+        plan = self.for_topic(topic)
+        return plan is not None and (bool(plan.interceptors) or plan.quarantines)
 
     @property
     def globs(self) -> tuple[str, ...]:

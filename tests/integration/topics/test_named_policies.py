@@ -227,3 +227,30 @@ def test_metrics_have_the_names(metrics_port, topic_client, topic):
     both = counted("penstock_records_total", topic=topic, policy="no-a, no-b", outcome="accepted")
     one = counted("penstock_records_total", topic=topic, policy="no-b", outcome="refused")
     assert (both, one) == (2, 1)
+
+
+def test_where_topics_may_not_have_it_no_operation_changes_it(kafka, tmp_path, topic):
+    """A policy that the file demands could be subtracted otherwise."""
+    running = RunningGateway(
+        write_configuration(
+            tmp_path,
+            kafka.bootstrap_servers,
+            free_ports(6)[0],
+            {
+                **NAMED,
+                "topic.settings.keys.allowed": "penstock.mode",
+                "topic.settings.topic": "__settings_without_named_policies",
+            },
+            POLICIES,
+        )
+    )
+    try:
+        with TopicClient(running.broker_address()) as client:
+            client.create(topic, {})
+            for operation in (SET, APPEND, SUBTRACT):
+                code, message = alter(client, topic, operation, "no-a")
+                assert (code, "topic.settings.keys.allowed" in message) == (INVALID_CONFIG, True)
+            assert client.own_settings(topic) == {}
+            assert client.produce(topic, b"a").error_code == INVALID_RECORD
+    finally:
+        running.stop()

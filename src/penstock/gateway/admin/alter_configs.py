@@ -28,6 +28,7 @@ from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
     Refusal,
     config_error,
+    syntax_error,
 )
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -253,7 +254,7 @@ class _AlterConfigs:
         if operation in _OPERATIONS and self._own_keys[name].type.number != LIST.number:
             return f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST."
         if operation == SUBTRACT:  # what is left was there before
-            return definitions.value_error(name, value or "")
+            return syntax_error(self._context.gateway, name, value or "")
         if operation == APPEND:
             value = _value(change, current)
         if operation != DELETE:

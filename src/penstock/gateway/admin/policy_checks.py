@@ -210,14 +210,19 @@ class PolicyChecks:
         )
 
 
-async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
-    """Return why a topic level key cannot have a value on a topic; None if it can."""
+def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
+    """Return why a key may not be set on topics, or what is no value of its type."""
     if not gateway.policies.plan.allows_key(key):
         return (
             f"Configuration {key} cannot be set on a topic: the gateway's configuration file does "
             "not allow it (topic.settings.keys.allowed)"
         )
-    reason = definitions.value_error(key, value)
+    return definitions.value_error(key, value)
+
+
+async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
+    """Return why a topic level key cannot have a value on a topic; None if it can."""
+    reason = syntax_error(gateway, key, value)
     if reason is not None:
         return reason
     why = None

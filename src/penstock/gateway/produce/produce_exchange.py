@@ -602,6 +602,8 @@ class ProduceExchange(Held):
                         continue  # a retry: it was decided when it was received first
                     dropped_before = before.dropped_again
                     quarantined_before = before.quarantined
+            else:
+                self._intercepted.leave((t, i))  # it loses nothing
             if not plan.policies and not dropped_before:
                 continue
             self._undecided += 1
