@@ -164,6 +164,19 @@ def test_what_is_not_judged_is_said_by_name():
     ]
 
 
+def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
+    policy = loaded("inventory.odcs.yaml")
+    assert list(policy.describe_topic("t", {})) == [
+        "contract Inventory Events 0.0.1, inventory",
+        "  not judged: inventory: rowCount: rowCount is about the data set",
+    ]
+    [warning] = [one.getMessage() for one in caplog.records]
+    assert warning == (
+        "contract Inventory Events 0.0.1: not judged on the wire: "
+        "inventory: rowCount: rowCount is about the data set"
+    )
+
+
 @pytest.mark.parametrize(
     ("prop", "told"),
     [

@@ -304,3 +304,20 @@ def test_what_is_judged_natively_is_bounded():
     assert not bounded(a="value.a > 1").all_fit("", Batch)
     assert not bounded(a="value.a > 0", b="topic == 'x'").is_bounded("")
     assert not bounded(a="value.a > value.b").is_bounded("")
+
+
+def test_each_rule_is_described():
+    policy = Rules()
+    policy.configure(
+        {
+            "rules.a": "value.a > 0",
+            "rules.whole": "count < 9",
+            "rules.whole.scope": "batch",
+            "rules.b": "value.a > value.b",
+        }
+    )
+    assert list(policy.describe_topic("t", {})) == [
+        "rule whole, of the batch: count < 9",
+        "rule a, natively: value.a > 0",
+        "rule b, by CEL: value.a > value.b",
+    ]

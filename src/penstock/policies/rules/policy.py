@@ -33,7 +33,7 @@ from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import RecordColumns
     from penstock.policies.rules.formats import Reader
@@ -88,6 +88,18 @@ class Rules(Policy):
         key = ALL if "key" in reads or reads & _WHOLE_KEYS else int("null_keys" in reads)
         value = ALL if "value" in reads or "total_bytes" in reads else int("null_values" in reads)
         return RecordIntrospectionHints("headers" in reads, key, value)
+
+    def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
+        """Yield a line for each rule, and how it is judged."""
+        del topic, configs
+        native = self._by_schema.conditions if self._by_schema is not None else ()
+        for rule in self._settings.rules:
+            if rule.scope is Scope.BATCH:
+                yield f"rule {rule.name}, of the batch: {rule.expression}"
+        of_records = (rule for rule in self._settings.rules if rule.scope is Scope.RECORD)
+        for position, rule in enumerate(of_records):
+            how = "natively" if position in native else "by CEL"
+            yield f"rule {rule.name}, {how}: {rule.expression}"
 
     def validate_batch(  # type: ignore[override]
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
