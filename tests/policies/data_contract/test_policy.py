@@ -95,7 +95,7 @@ def of_one(written, value, **prop):
         ({"logicalType": "object", "logicalTypeOptions": {"required": ["x"], "maxProperties": 1}},
          {"x": 1}, {"y": 1}, 'at /a lacks the property "x"'),
         ({"logicalType": "map", "map": {"value": {"logicalType": "integer"}}}, {"x": 1}, {"x": "y"},
-         "at /a/* must be of type integer or null"),
+         None),
         ({"enum": [{"value": "x"}, {"value": 2}]}, 2, "SECRET", None),
         ({"logicalType": "string", "required": True, "enum": ["x"]}, "x", None, None),
         ({"required": True}, 0, None, None),
