@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from penstock.policies.rules.formats import UnreadableError
+from penstock.policies.rules.errors import UnreadableError
 from penstock.policies.rules.variables import instant, last_headers
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
@@ -102,4 +102,4 @@ class OneRecord:
         if data is None:
             return None
         side = self._sides[name]
-        return side.reader.read(data, side.fields)
+        return side.reader.read(data, side.fields, self._batch.headers[self._position])
