@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
+from penstock.policies.json_schema.library import MAX_LEVELS, levels_of
+from penstock.policies.json_schema.reasons import FLAWS
 from penstock.policies.rules.errors import UnreadableError
 from penstock.policies.rules.paths import only
 from penstock.policies.rules.settings import Format
@@ -83,9 +85,12 @@ class _Plain:
 
 def _json(data: bytes) -> Any:
     try:
-        return orjson.loads(data)
+        document = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise UnreadableError("is not JSON") from None
+    if data.count(b"[") + data.count(b"{") > MAX_LEVELS and levels_of(data, document) > MAX_LEVELS:
+        raise UnreadableError(FLAWS["tooDeep"])
+    return document
 
 
 def _text(data: bytes) -> str:

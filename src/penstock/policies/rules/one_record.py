@@ -60,6 +60,12 @@ class OneRecord:
 
         A condition that reads the value is not asked where there is none.
         """
+        try:
+            return self._objection(conditions)
+        except RecursionError:
+            return "the record is nested too deeply for the rules"
+
+    def _objection(self, conditions: Sequence[Condition]) -> str | None:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
             conditions = [one for one in conditions if "value" not in one.reads]
         given, flaws = self._given(self._read_by(conditions))
