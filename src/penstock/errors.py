@@ -53,12 +53,14 @@
     │   └── RetriableException           not now: what a policy needs is away
     │       ├── RegistryAwayException    policies: no URL of a schema registry can be asked
     │       └── UndecidableException     until what is judged by changes: stored records fail
+    ├── ContractError                    policies: a contract of ODCS cannot be used
     ├── EndedError                       gateway: a connection without a byte
     ├── EvaluationError                  policies: a rule has no result for a value
     ├── MetaschemaNeeded                 policies: a JSON Schema that jsonschema-rs judges
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
-    └── UnfitError                       policies: what is wrong with an Avro payload
+    ├── UnfitError                       policies: what is wrong with an Avro payload
+    └── UnreadableError                  policies: what a rule reads is of another format
     LookupError
     └── UnknownSchemaError               policies: a schema registry has no such schema
     ValueError

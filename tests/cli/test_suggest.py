@@ -93,3 +93,13 @@ def test_a_cluster_that_is_away(file, capsys, monkeypatch):
     monkeypatch.setattr(offsets.Cluster, "topic", away)
     assert run(file, "--topic", "t") == 3
     assert "127.0.0.1:1: away" in capsys.readouterr().err
+
+
+def test_nothing_that_a_terminal_obeys_is_printed(file, tmp_path, capsys):
+    path = tmp_path / "records.jsonl"
+    line = {"key": "k", "value": {"a": 1}, "headers": [{"key": "\x1b[2Jx\x9b\u202e", "value": "v"}]}
+    path.write_text((json.dumps(line) + "\n") * 100)
+    assert run(file, "--topic", "t", "--input", path) == 0
+    shown = capsys.readouterr().out
+    assert "every record has the headers" in shown
+    assert all(one.isprintable() for one in shown.replace("\n", ""))

@@ -19,6 +19,7 @@ from penstock.backtest.excerpt import excerpt
 from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs import positive_number, ratio
+from penstock.cli.printable import printable
 from penstock.cli.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.policy import Record
@@ -100,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         found = propose(options.topic, records, options.tolerance)
     except ValueError as error:  # a package is missing
         raise ConfigurationError(str(error)) from None
-    print("\n".join(table(found)))
+    print("\n".join(map(printable, table(found))))
     lines = list(properties(found))
     if lines:
         print("", *lines, sep="\n")

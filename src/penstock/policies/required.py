@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 FIELDS: Final = "fields"
 NULL_FIELDS: Final = "null.fields"
 NULL_VALUES: Final = "null.values"
+_FIELDS_MOST: Final = 1000
+_STEPS_MOST: Final = 100
 _NOT_NULL: Final = {"type": ["string", "number", "boolean", "object", "array"]}
 
 
@@ -66,12 +68,7 @@ class Required(ByColumns):
         Raises:
             ValueError: A key has a value that it cannot have, or a package is missing.
         """
-        self._paths: dict[str, tuple[Any, ...]] = {}
-        for name in names(configs, FIELDS, "id,customer.email"):
-            try:
-                self._paths[name] = parse(name)
-            except ValueError as error:
-                raise ValueError(f"{FIELDS}: {error}") from None
+        self._paths = _paths(names(configs, FIELDS, "id,customer.email"))
         self._null_fields = accepts(configs, NULL_FIELDS, "refuse")
         self._null_values = accepts(configs, NULL_VALUES, "accept")
         try:
@@ -124,6 +121,20 @@ class Required(ByColumns):
             if flaw:
                 return f"field {name} of the value {flaw}"
         return f"the value {reason}"
+
+
+def _paths(given: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    if len(given) > _FIELDS_MOST:
+        raise ValueError(f"{FIELDS} lists {len(given)} paths; there may be {_FIELDS_MOST}")
+    found = {}
+    for name in given:
+        try:
+            found[name] = parse(name)
+        except ValueError as error:
+            raise ValueError(f"{FIELDS}: {error}") from None
+        if len(found[name]) > _STEPS_MOST:
+            raise ValueError(f"{FIELDS}: a path has more than {_STEPS_MOST} steps")
+    return found
 
 
 def _schema(paths: Sequence[tuple[Any, ...]], *, null: bool) -> dict[str, Any]:

@@ -255,6 +255,18 @@ def test_a_rule_that_gives_no_truth_is_refused():
     assert text(b'{"a":true}', "value.a") is None
 
 
+def test_what_is_nested_deeply_is_refused():
+    for levels, told in (
+        (127, None),
+        (128, "the value has more than 127 levels of arrays and objects"),
+        (900, "the value has more than 127 levels of arrays and objects"),
+        (100_000, "the value is not JSON"),
+    ):
+        value = b'{"a":' * levels + b"1" + b"}" * levels
+        for rule in ("value.a != 2", "has(value.a)"):
+            assert text(value, rule) == told, (levels, rule)
+
+
 def test_too_much_work_is_refused():
     value = json.dumps({"a": list(range(20_000))}).encode()
     found = text(value, "value.a.all(x, value.a.all(y, value.a.all(z, x + y + z >= 0)))")
@@ -304,3 +316,20 @@ def test_what_is_judged_natively_is_bounded():
     assert not bounded(a="value.a > 1").all_fit("", Batch)
     assert not bounded(a="value.a > 0", b="topic == 'x'").is_bounded("")
     assert not bounded(a="value.a > value.b").is_bounded("")
+
+
+def test_each_rule_is_described():
+    policy = Rules()
+    policy.configure(
+        {
+            "rules.a": "value.a > 0",
+            "rules.whole": "count < 9",
+            "rules.whole.scope": "batch",
+            "rules.b": "value.a > value.b",
+        }
+    )
+    assert list(policy.describe_topic("t", {})) == [
+        "rule whole, of the batch: count < 9",
+        "rule a, natively: value.a > 0",
+        "rule b, by CEL: value.a > value.b",
+    ]

@@ -1,7 +1,7 @@
 """Dates, times and timestamps as regular expressions, which `native/` judges by the bytes.
 
-Without a format they are those of RFC 3339; with one, of Java's `DateTimeFormatter`, as far as its
-letters stand for digits.
+Without a format they are those of RFC 3339, the colon in the distance from UTC being free; with
+one, of Java's `DateTimeFormatter`, as far as its letters stand for digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DATE: Final = (
     rf"|{_LEAP}-02-29)"
 )
 _CLOCK: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
-_OFFSET: Final = r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_OFFSET: Final = r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])"
 # Each pattern begins in another way: messages show no more than its beginning.
 _DEFAULT: Final = {
     "date": (f"^{_DATE}$", "must be a date, like 2024-07-10"),

@@ -18,6 +18,7 @@ contract has. Needs the packages of `penstock[contracts]`.
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,7 +34,7 @@ from penstock.policy import (
 from penstock.policy import RecordValidationPolicy as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import RecordColumns
     from penstock.policies.data_contract.document import Contract
@@ -45,6 +46,8 @@ CONTRACT: Final = "contract"
 OBJECT: Final = "object"
 NULL_VALUES: Final = "null.values"
 _OBJECTS_KEPT: Final = 1000
+_SHOWN_MOST: Final = 20
+_log = logging.getLogger(__name__)
 
 
 class _Object(NamedTuple):
@@ -122,6 +125,7 @@ class DataContract(Policy):
                 f"{OBJECT}={self._named}: {name} has no such object; "
                 f"it has {', '.join(contract.objects)}"
             )
+        self._warn(contract)
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that values alone are looked at."""
@@ -135,6 +139,17 @@ class DataContract(Policy):
         """
         del configs
         self._object_of(topic)
+
+    def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
+        """Yield lines that say what a topic's records are judged by, and what is not judged.
+
+        Raises:
+            ValueError: The topic has no object in the contract.
+        """
+        del configs
+        of = self._object_of(topic)
+        yield of.title
+        yield from (f"  not judged: {one}" for one in of.not_judged)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return what the contract says of a topic that is not judged record by record.
@@ -197,6 +212,15 @@ class DataContract(Policy):
                 if value is None
             }
         return sorted(found.items())
+
+    def _warn(self, contract: Contract) -> None:
+        """Say what records are not judged by, once for the contract."""
+        names = (self._named,) if self._named else contract.objects
+        found = [str(one) for name in names for one in self._of_object(name).not_judged]
+        if found:
+            more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
+            shown = "; ".join(found[:_SHOWN_MOST]) + more
+            _log.warning("contract %s: not judged on the wire: %s", contract.title, shown)
 
     def _name(self, topic: str) -> str | None:
         assert self._contract is not None

@@ -88,7 +88,7 @@ class LibraryCheck:
             document = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             return _flaw(text, str(error))
-        levels = _levels(text, document)
+        levels = levels_of(text, document)
         if levels > MAX_LEVELS:
             return FLAWS["tooDeep"]
         if self._validator.is_valid(document):
@@ -136,7 +136,7 @@ def _flaw(text: bytes, error: str) -> str:
     return FLAWS["tooDeep" if _TOO_DEEP in error else "notJson"]
 
 
-def _levels(text: bytes, document: Any) -> int:
+def levels_of(text: bytes, document: Any) -> int:
     """Return how many arrays and objects are inside each other."""
     if text.count(b"[") + text.count(b"{") <= 1:
         return isinstance(document, list | dict)

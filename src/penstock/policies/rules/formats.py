@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
+from penstock.policies.json_schema.library import MAX_LEVELS, levels_of
+from penstock.policies.json_schema.reasons import FLAWS
+from penstock.policies.rules.errors import UnreadableError
 from penstock.policies.rules.paths import only
 from penstock.policies.rules.settings import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.policies.rules.paths import Fields
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
     from penstock.policies.schema_policy.settings import SchemaFileName
+    from penstock.policy import Header
 
-
-class UnreadableError(Exception):
-    """Bytes are not what the format says; the text completes "the value ..."."""
+REGISTRY: Final = "schema.registry.url"
 
 
 class Reader(Protocol):
@@ -31,12 +33,13 @@ class Reader(Protocol):
 
     pool: Any
 
-    def read(self, data: bytes, fields: Fields | None) -> Any:
+    def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         """Return what some bytes say.
 
         Args:
             data: The bytes.
             fields: The fields that are wanted, so far as there are fields.
+            headers: Of the record, where a schema's id may be in one.
 
         Raises:
             UnreadableError: They are of another format.
@@ -74,16 +77,20 @@ class _Plain:
         self._read = read
         self._has_fields = has_fields
 
-    def read(self, data: bytes, fields: Fields | None) -> Any:
+    def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
+        del headers
         found = self._read(data)
         return only(found, fields) if self._has_fields else found
 
 
 def _json(data: bytes) -> Any:
     try:
-        return orjson.loads(data)
+        document = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise UnreadableError("is not JSON") from None
+    if data.count(b"[") + data.count(b"{") > MAX_LEVELS and levels_of(data, document) > MAX_LEVELS:
+        raise UnreadableError(FLAWS["tooDeep"])
+    return document
 
 
 def _text(data: bytes) -> str:
@@ -104,7 +111,8 @@ class _BySchema:
         self._convert = convert
         self.pool = pool
 
-    def read(self, data: bytes, fields: Fields | None) -> Any:
+    def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
+        del headers
         for _, reason in self._compiled.objections((data,)):
             raise UnreadableError(f"does not fit schema {self._name}: {reason}")
         found = self._compiled.decode(data)
@@ -113,7 +121,12 @@ class _BySchema:
 
 def _by_schema(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> Reader:
     from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415 - an extra
+    from penstock.policies.schema_policy.settings import FILE  # noqa: PLC0415
 
+    if kind is Format.AVRO and FILE not in configs and REGISTRY in configs:
+        from penstock.policies.rules.by_registry import ByRegistry  # noqa: PLC0415
+
+        return ByRegistry.opened(configs, folder, is_key=is_key)
     name = _file(kind, configs, is_key=is_key)
     from penstock.policies.schema_policy.errors import InvalidSchemaError  # noqa: PLC0415
     from penstock.policies.schema_policy.files import read_source  # noqa: PLC0415
@@ -139,21 +152,16 @@ def _file(kind: Format, configs: Mapping[str, str], *, is_key: bool) -> SchemaFi
     names = file_names(configs.get(FILE))
     if is_key not in names:
         example = "order.avsc" if kind is Format.AVRO else "order.proto#shop.Order"
+        registry = f", or {REGISTRY}" if kind is Format.AVRO else ""
         raise ValueError(
             f"{'key.format' if is_key else 'format'}={kind.value} needs {FILE}, "
-            f"like {FILE}={'key=' if is_key else ''}{example}"
+            f"like {FILE}={'key=' if is_key else ''}{example}{registry}"
         )
     return names[is_key]
 
 
 def _conversion(source: SchemaSource, configs: Mapping[str, str]) -> Callable[[Any], Any]:
-    from functools import partial  # noqa: PLC0415
-
-    from penstock.policies.schema_policy.fields import avro  # noqa: PLC0415
-    from penstock.policies.schema_policy.rules.avro_values import conversion  # noqa: PLC0415
+    from penstock.policies.rules.avro import conversion_of  # noqa: PLC0415 - an extra
     from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
-    from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
 
-    root = avro.read_fields(source, read_patterns({}))
-    convert = conversion(root, logical_types=RuleOptions.read(configs).logical_types)
-    return partial(convert, root)
+    return conversion_of(source, logical_types=RuleOptions.read(configs).logical_types)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from penstock.policies.rules.formats import UnreadableError
+from penstock.policies.rules.errors import UnreadableError
 from penstock.policies.rules.variables import instant, last_headers
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
@@ -60,6 +60,12 @@ class OneRecord:
 
         A condition that reads the value is not asked where there is none.
         """
+        try:
+            return self._objection(conditions)
+        except RecursionError:
+            return "the record is nested too deeply for the rules"
+
+    def _objection(self, conditions: Sequence[Condition]) -> str | None:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
             conditions = [one for one in conditions if "value" not in one.reads]
         given, flaws = self._given(self._read_by(conditions))
@@ -102,4 +108,4 @@ class OneRecord:
         if data is None:
             return None
         side = self._sides[name]
-        return side.reader.read(data, side.fields)
+        return side.reader.read(data, side.fields, self._batch.headers[self._position])

@@ -18,6 +18,7 @@
 | `key.format`           | `string` | of keys: any of these                                       |
 | `null.values`          | `accept` | or `refuse`: records without a value, where a rule reads it |
 | `schema.file`          |          | of `avro` and `protobuf`: as for `SchemaPolicy`             |
+| `schema.registry.*`    |          | of `avro` without a file: as for `SchemaPolicy`             |
 
 `penstock.policies.rules.variables` has what conditions may read. Needs the packages of
 `penstock[rules]`, and of `penstock[schemas]` for Avro and Protobuf.
@@ -33,7 +34,7 @@ from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import RecordColumns
     from penstock.policies.rules.formats import Reader
@@ -87,7 +88,20 @@ class Rules(Policy):
         reads = self._reads
         key = ALL if "key" in reads or reads & _WHOLE_KEYS else int("null_keys" in reads)
         value = ALL if "value" in reads or "total_bytes" in reads else int("null_values" in reads)
-        return RecordIntrospectionHints("headers" in reads, key, value)
+        headers = "headers" in reads or any(name in reads for name in self._by_registry)
+        return RecordIntrospectionHints(headers, key, value)
+
+    def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
+        """Yield a line for each rule, and how it is judged."""
+        del topic, configs
+        native = self._by_schema.conditions if self._by_schema is not None else ()
+        for rule in self._settings.rules:
+            if rule.scope is Scope.BATCH:
+                yield f"rule {rule.name}, of the batch: {rule.expression}"
+        of_records = (rule for rule in self._settings.rules if rule.scope is Scope.RECORD)
+        for position, rule in enumerate(of_records):
+            how = "natively" if position in native else "by CEL"
+            yield f"rule {rule.name}, {how}: {rule.expression}"
 
     def validate_batch(  # type: ignore[override]
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
@@ -104,6 +118,25 @@ class Rules(Policy):
         if not self._of_records:
             return ()
         return list(self._refused(batch, shared))
+
+    def close(self) -> None:
+        """Close the connections to a registry."""
+        for reader in getattr(self, "_by_registry", {}).values():
+            reader.close()
+
+    def _prepare_batch(
+        self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
+    ) -> None:
+        """Look up the schemas of a batch.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        del context
+        for name, reader in self._by_registry.items():
+            if name in self._reads:
+                column = batch.keys if name == "key" else batch.values
+                reader.prepare(topic.topic_id_partition.topic, column, batch.headers)
 
     def is_bounded(self, text: str) -> bool:
         """Return whether every rule is judged natively, as a JSON Schema."""
@@ -151,6 +184,11 @@ class Rules(Policy):
             name: _Side(reader, fields_read(trees, name)) for name, reader in readers.items()
         }
         self._headers = fields_read(trees, "headers")
+        self._by_registry = {
+            name: reader for name, reader in readers.items() if hasattr(reader, "prepare")
+        }
+        if self._by_registry:  # any other policy has nothing to prepare
+            self.prepare_batch = self._prepare_batch  # type: ignore[method-assign]
         self._reads = frozenset(
             name for one in (*self._of_batches, *self._of_records) for name in one.reads
         )
