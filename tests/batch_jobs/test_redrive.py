@@ -250,7 +250,9 @@ def test_a_letter_that_is_there_again_is_taken_once():
         stored = encode_stored(letters, base_offset=offset)
         batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
         for topic, partition, data, _ in job.process(batch, counts):
-            rows += [(topic, row.value, dict(row.headers)) for row in rows_of(data, topic, partition)]
+            rows += [
+                (topic, row.value, dict(row.headers)) for row in rows_of(data, topic, partition)
+            ]
     returned = [value for topic, value, _ in rows if topic == "orders"]
     assert sorted(returned) == [b"good 1", b"good 2", b"good 3", b"good 3"]
     assert counts.outcomes["double"] == 2

@@ -13,7 +13,12 @@ from penstock.gateway.produce.producer_state.local import LocalStore, LocalStore
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.presence import Presence
-from penstock.gateway.produce.producer_state.producers import Arrival, LettersNotStored, Producers, Quarantined
+from penstock.gateway.produce.producer_state.producers import (
+    Arrival,
+    LettersNotStored,
+    Producers,
+    Quarantined,
+)
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -258,7 +263,7 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
 @pytest.mark.parametrize("positions", [[1, 3], [0, 1, 2, 3]])
 def test_another_gateway_knows_which_records_were_set_aside(positions):
     one, kept = producers()
-    batch, _ = quarantine(one, 0, 4, positions, Letters())
+    quarantine(one, 0, 4, positions, Letters())
     other, _ = producers()
     other.restore(*kept[-1], 5.0)
     found = other.find(KEY, 0, Range(0, 4))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.dead_letters import PREFIXES, own_headers
 from penstock.batch_jobs.targets import fitting
+from penstock.engine.dead_letters import PREFIXES, own_headers
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC

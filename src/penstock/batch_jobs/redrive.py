@@ -7,7 +7,11 @@ from collections import OrderedDict
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.batch_jobs.kept import SourcePartition
+from penstock.batch_jobs.retiming import retimed, runs
+from penstock.batch_jobs.targets import fitting
 from penstock.engine import dead_letters
+from penstock.engine.columns import Columns
 from penstock.engine.dead_letters import (
     Attempts,
     Origin,
@@ -15,10 +19,6 @@ from penstock.engine.dead_letters import (
     own_headers,
     read_origin,
 )
-from penstock.batch_jobs.kept import SourcePartition
-from penstock.batch_jobs.retiming import retimed, runs
-from penstock.batch_jobs.targets import fitting
-from penstock.engine.columns import Columns
 from penstock.engine.verdict import ACCEPTED, Outcome
 
 if TYPE_CHECKING:
@@ -243,7 +243,6 @@ class Redrive:
             ),
             self._source.of(batch, positions),
         )
-
 
     def _reasons(
         self, batch: StoredBatch, letters: _Letters, position: int

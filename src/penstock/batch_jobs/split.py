@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from penstock.engine import dead_letters
-from penstock.engine.dead_letters import Origin, ReasonHeaders
 from penstock.batch_jobs.gathered import GatheredLetters
 from penstock.batch_jobs.kept import SourcePartition, kept_records
+from penstock.engine import dead_letters
 from penstock.engine.chain import remaining_positions
+from penstock.engine.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome
 
 if TYPE_CHECKING:

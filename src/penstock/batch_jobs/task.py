@@ -259,9 +259,7 @@ class _Running:
     def _recall(self, offsets: OffsetRange) -> None:
         """Show the job what is before the offset at which it begins."""
         task = self._task
-        before = offsets._replace(
-            first=max(0, offsets.first - task.looks_back), end=offsets.first
-        )
+        before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
         if task.recall is None or before.first >= before.end:
             return
         for fetched in task.read(before, on_lost=ignore):

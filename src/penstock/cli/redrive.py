@@ -111,10 +111,10 @@ def _between_topics(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
 ) -> Mapping[str, int]:
     """Return dead letters of a topic to a topic; return the counts."""
-    from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
     from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, RETURNED  # noqa: PLC0415
     from penstock.client.places import read_places  # noqa: PLC0415
     from penstock.client.positions import redrive_job  # noqa: PLC0415
+    from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
     from penstock.spark.redrive import redrive  # noqa: PLC0415
     from penstock.spark.sources import read_range  # noqa: PLC0415
     from penstock.spark.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415

@@ -371,7 +371,8 @@ class Plan:
         allowed = {
             key: value
             for key, value in own
-            if self.allows_key(key) and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
+            if self.allows_key(key)
+            and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
         }
         return self.from_settings(topic, {**self.settings(topic), **allowed})
 
