@@ -13,7 +13,12 @@ from penstock.gateway.produce.producer_state.local import LocalStore, LocalStore
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.presence import Presence
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.producers import (
+    Arrival,
+    LettersNotStored,
+    Producers,
+    Quarantined,
+)
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -185,3 +190,128 @@ async def test_a_full_disk_is_a_failed_write_and_ends_when_there_is_room(opened)
     assert (opened.writes.trouble, opened.writes.why_not) == ("", "")
     assert write(0) is None
     assert len(list(opened.local.records())) == 1 + failures.count(None)
+
+
+class Letters:
+    """Stores dead letters when it is told to."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def store(self, letters, done):
+        self.waiting.append((letters, done))
+
+    def end(self, failure=None):
+        letters, done = self.waiting.pop(0)
+        done(failure)
+        return letters
+
+
+def quarantine(state, first, count, positions, to, *, letters=b"letters", dropped=None):
+    """Decide about a batch with bad records; return the batch, and what was told."""
+    told = []
+    made = positions if letters is not None else ()
+    lost = positions if dropped is None else dropped
+    decided = state.decide(
+        KEY, ARRIVAL, 0, Range(first, count), lost, b"rest", connection=1,
+        quarantined=Quarantined(made, letters, to.store), done=told.append,
+    )  # fmt: skip
+    return decided.batch, told
+
+
+def test_letters_are_stored_after_the_decision_is_written():
+    state, kept = producers()
+    to = Letters()
+    batch, told = quarantine(state, 0, 4, [1, 2], to)
+    assert (len(kept), len(to.waiting), told) == (1, 1, [])
+    assert batch.owes_letters
+    assert to.end() == b"letters"
+    assert told == [None]
+    assert not batch.owes_letters
+    stored(state, batch)
+    assert decide(state, 4, 1).broker_first == 2
+
+
+def test_a_batch_that_loses_all_is_dropped_once_its_letters_are_stored():
+    state, _ = producers()
+    to = Letters()
+    batch, told = quarantine(state, 0, 2, [0, 1], to)
+    assert state.acknowledge(KEY, 0, batch) == 7
+    to.end()
+    assert told == [None]
+    assert state.acknowledge(KEY, 0, batch) == 0
+
+
+def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
+    state, _ = producers()
+    for positions in ([1], [0, 1]):
+        to = Letters()
+        first = 2 * len(positions)
+        batch, told = quarantine(state, first, 2, positions, to)
+        to.end("no broker")
+        assert told == ["no broker"]
+        assert isinstance(told[0], LettersNotStored)
+        state.not_kept(KEY, batch)
+        assert batch.is_decided, "a retry need not be judged"
+        again, told = quarantine(state, first, 2, positions, to, letters=None)
+        assert again is batch
+        assert to.end() == b"letters"
+        assert told == [None]
+    assert state.held_bytes == len(b"rest") + 4
+
+
+@pytest.mark.parametrize("positions", [[1, 3], [0, 1, 2, 3]])
+def test_another_gateway_knows_which_records_were_set_aside(positions):
+    one, kept = producers()
+    quarantine(one, 0, 4, positions, Letters())
+    other, _ = producers()
+    other.restore(*kept[-1], 5.0)
+    found = other.find(KEY, 0, Range(0, 4))
+    assert list(found.dropped_again) == list(found.quarantined) == positions
+    assert not found.is_decided, "nobody knows whether the letters are stored"
+    to = Letters()
+    again, told = quarantine(other, 0, 4, positions, to)
+    assert again is found
+    assert told == []
+    to.end("no broker")
+    other.not_kept(KEY, again)
+    assert isinstance(told[0], LettersNotStored)
+    again, told = quarantine(other, 0, 4, positions, to)
+    to.end()
+    assert told == [None]
+    assert again.is_decided
+
+
+def test_some_of_what_is_dropped_is_no_letter():
+    one, kept = producers()
+    quarantine(one, 0, 4, [2], Letters(), dropped=[0, 2])
+    other, _ = producers()
+    other.restore(*kept[-1], 5.0)
+    found = other.find(KEY, 0, Range(0, 4))
+    assert (list(found.dropped_again), list(found.quarantined)) == ([0, 2], [2])
+
+
+def test_letters_of_records_that_are_stored_are_not_written():
+    """A batch stays what it was decided to be, whatever is judged now."""
+    state, _ = producers()
+    to = Letters()
+    batch, _ = quarantine(state, 0, 4, [1], to)
+    to.end()
+    stored(state, batch)
+    _, told = quarantine(state, 0, 4, [2], to)
+    assert (to.waiting, told) == ([], [None])
+
+
+def test_without_memory_for_letters_they_have_to_be_made_again():
+    state, _ = producers(held_max_bytes=1)
+    to = Letters()
+    batch, told = quarantine(state, 0, 2, [0], to)
+    assert to.waiting[0][0] == b"letters"
+    assert not batch.is_decided
+    to.end("no broker")
+    state.not_kept(KEY, batch)
+    _, told = quarantine(state, 0, 2, [0], to, letters=None)
+    assert isinstance(told[0], LettersNotStored)
+    _, told = quarantine(state, 0, 2, [0], to)
+    to.end()
+    assert told == [None]

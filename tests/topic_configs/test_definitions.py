@@ -48,7 +48,7 @@ def test_what_is_no_class(value):
 def test_what_is_no_mode(value):
     assert definitions.value_error(MODE, value) == (
         f"Invalid value {value} for configuration penstock.mode: String must be one of: enforce, "
-        "observe"
+        "quarantine, mark, observe"
     )
 
 
@@ -114,7 +114,7 @@ def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
     own = {MODE: "observe", RECORDS_POLICY: "policies.B", RECORDS_POLICY_ENABLED: "true"}
     of_topic = plan(tmp_path, allowed)
     found = of_topic.for_topic("t", own)
-    assert found.is_observed == may_observe
+    assert (found.mode == "observe") == may_observe
     assert (found.records_policy is not None) == may_name_a_class
     assert not found.unusable
     shown = {one.key for one in of_topic.settings_and_origins("t", own)}
@@ -124,8 +124,8 @@ def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
 
 def test_the_file_may_have_what_a_topic_may_not(tmp_path):
     of_topic = plan(tmp_path, "records.policy.*", **{"topics.free-*.penstock.mode": "observe"})
-    assert of_topic.for_topic("free-1", {MODE: "enforce"}).is_observed
-    assert not of_topic.for_topic("other", {MODE: "observe"}).is_observed
+    assert of_topic.for_topic("free-1", {MODE: "enforce"}).mode == "observe"
+    assert of_topic.for_topic("other", {MODE: "observe"}).mode == "enforce"
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,29 @@ def test_a_question_is_what_the_protocol_library_writes():
         include_topic_authorized_operations=False,
     )
     assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(asked)
+
+
+@pytest.mark.parametrize(
+    ("code", "operations", "expected"),
+    [(0, 1 << 4 | 1 << 8, 0), (0, 1 << 3 | 1 << 8, 29), (0, 0, 29), (0, -(2**31), 29),
+     (3, -(2**31), 3)],
+)  # fmt: skip
+def test_who_may_write_is_told_with_the_operations(code, operations, expected):
+    topic = v12.MetadataResponseTopic(
+        error_code=ErrorCode(code), name=TopicName("t"), topic_id=uuid.UUID(int=5),
+        is_internal=False, partitions=(), topic_authorized_operations=i32(operations),
+    )  # fmt: skip
+    response = v12.MetadataResponse(
+        throttle_time=i32Timedelta.parse(datetime.timedelta(0)), brokers=(), cluster_id="c",
+        controller_id=BrokerId(0), topics=(topic,),
+    )  # fmt: skip
+    buffer = io.BytesIO()
+    entity_writer(v12.MetadataResponse)(buffer, response)
+    assert topics.write_rights_response(bytes(8) + b"\x00" + buffer.getvalue()) == {"t": expected}
+
+
+def test_the_operations_are_asked_for():
+    asked = topics.write_rights_request(7, names=["t"])
+    plain = topics.metadata_request(7, names=["t"])
+    assert asked[:-2] == plain[:-2]
+    assert (asked[-2], plain[-2]) == (1, 0)

@@ -175,9 +175,9 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
                 "What becomes of a record that a policy objects to. `enforce`: its batch is "
-                "refused. `quarantine`: it goes to the dead letter topic, and the rest of its batch is "
-                "stored. `mark`: it is stored with headers that say which policy objects, and "
-                "why. `observe`: what policies would have done is counted and logged, and what "
+                "refused. `quarantine`: it goes to the dead letter topic, and the rest of its "
+                "batch is stored. `mark`: it is stored with headers that say which policy objects, "
+                "and why. `observe`: what policies would have done is counted and logged, and what "
                 "the client sent is stored. Without `topics.<glob>.` it holds for all topics. The "
                 "policies of KIP-108 and KIP-133 go by the file. Default `enforce`. "
                 "[modes.md](modes.md)"

@@ -1,10 +1,10 @@
 """The dead letters of a producer's batch: its bad records, with an id that stays the same.
 
-An idempotent producer's record is known by its producer's id, epoch and sequence number: these come
-again with it, whatever gateway receives it, so they are its dead letter's id, together with topic,
-partition and timestamp. A record of another producer is known by nothing: if it comes again, brokers
-store it again, and so it becomes another dead letter, with an id of its own. An id by its content
-would take two records for one that are only equal.
+An idempotent producer's record is known by its producer's id, epoch and sequence number: these
+come again with it, whatever gateway receives it, so they are its dead letter's id, together with
+topic, partition and timestamp. A record of another producer is known by nothing: if it comes again,
+brokers store it again, and so it becomes another dead letter, with an id of its own. An id by its
+content would take two records for one that are only equal.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ BROKER_KEY = "max.connections.per.ip"
 GROUP_KEY = "consumer.session.timeout.ms"
 OFFSETS = "__consumer_offsets"
 OWN_KEYS = {
+    "errors.deadletterqueue.topic.name",
+    "penstock.quarantine.max.ratio",
     "penstock.mode",
     "record.validation.policy",
     "records.policy.class.name",

@@ -67,10 +67,6 @@ class DeadLetterTopic(NamedTuple):
     replicas: int
 
 
-class NotStoredError(Exception):
-    """Letters cannot be stored, and another attempt would not help. The message is for users."""
-
-
 class DeadLetterWriter:
     """Writes dead letters.
 
@@ -153,7 +149,7 @@ class DeadLetterWriter:
                             return why
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _PAUSE_MAX_S)
-        except (NotStoredError, ConfigurationError) as error:
+        except ConfigurationError as error:
             return str(error)
         return None
 
@@ -161,8 +157,7 @@ class DeadLetterWriter:
         """Store one batch.
 
         Raises:
-            NotStoredError: It cannot be, whenever it is tried.
-            ClientError: It was not; `retriable` says whether to try again.
+            ClientError: It is not; `retriable` says whether to try again.
         """
         connection = self._connected()
         leaders = connection.known_leaders(to.name)
@@ -180,7 +175,7 @@ class DeadLetterWriter:
             connection.refresh(to.name)
             raise
         if answer.code == MESSAGE_TOO_LARGE:
-            raise NotStoredError(
+            raise ClientError(
                 f"{subject}: a dead letter of {len(batch)} bytes is larger than its "
                 f"max.message.bytes: {describe(answer.code)}; raise it"
             )
@@ -226,7 +221,7 @@ class DeadLetterWriter:
             text = f"the dead letter topic {to.name} cannot be created: {reason.str()}{advice}"
             if reason.retriable():
                 raise BrokerUnreachableError(text) from None
-            raise NotStoredError(text) from None
+            raise ClientError(text) from None
         log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
                  replicas=to.replicas)  # fmt: skip
 

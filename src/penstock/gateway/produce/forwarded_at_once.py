@@ -50,9 +50,7 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
             found.append((plan, topic))
     if not found:
         return True
-    if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in found):
-        return False
-    if any(plan.quarantines for plan, _ in found):
+    if not _are_in_order(found, request, connection):
         return False
     waited_for = [(one.waited_for, topic) for one, topic in found if one.waited_for]
     if waited_for and not _accepts_all(policies.inline, request, waited_for):
@@ -137,6 +135,17 @@ def _is_possible(connection: ConnectionContext) -> bool:
         or connection.may_change_policies
         # Nothing of a request may be stored if there is no such topic as one of its topics.
         or (policies.whole_request and not gateway.topic_configs.are_stored)
+    )
+
+
+def _are_in_order(
+    found: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> bool:
+    """Return whether nothing has to come first of what was sent before, or may be left out."""
+    return not any(plan.quarantines for plan, _ in found) and all(
+        _is_in_order(plan.topic, topic, request, connection) for plan, topic in found
     )
 
 

@@ -523,16 +523,10 @@ class ProduceExchange(Held):
             return None
         plan = self._policies.plan.for_topic(name, own)
         if plan is not None:
-            if plan.observed is not None:
-                observe(plan.observed, topic_id, topic, self.request, self._connection)
-            plan = plan.waited_for
-            if plan is None:
-                self._observed.add(name)
+            plan = self._waited_for(plan, topic_id, topic)
         if plan is not None and plan.quarantines:
             if not self._gateway.keeps_decisions:
-                self._gateway.open_decisions()
-                for i in range(len(topic.partitions)):
-                    self.responses[t, i] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_OPEN)
+                self._not_open(t, topic)
                 return None
             self._quarantined.add(name)
         if plan is None and name and self._had_interceptors(t, topic, name):
@@ -541,6 +535,20 @@ class ProduceExchange(Held):
             for i in range(len(topic.partitions)):
                 self._intercepted.leave((t, i))  # it loses nothing
         return plan
+
+    def _waited_for(self, plan: TopicPlan, topic_id: UUID, topic: TopicData) -> TopicPlan | None:
+        """Return the policies whose verdict is waited for; have the others observe."""
+        if plan.observed is not None:
+            observe(plan.observed, topic_id, topic, self.request, self._connection)
+        if plan.waited_for is None:
+            self._observed.add(plan.topic)
+        return plan.waited_for
+
+    def _not_open(self, t: int, topic: TopicData) -> None:
+        """Have the batches come again when it is kept which records are not stored."""
+        self._gateway.open_decisions()
+        for i in range(len(topic.partitions)):
+            self.responses[t, i] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_OPEN)
 
     def _had_interceptors(self, t: int, topic: TopicData, name: str) -> bool:
         """Return whether sequence numbers may have to be changed for what was dropped before."""

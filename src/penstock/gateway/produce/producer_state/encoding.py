@@ -220,10 +220,8 @@ def _batch(
     else:
         state = State.STORED if is_stored else State.PRESUMED
     positions = _decode_positions(dropped)
-    if quarantined == _ALL:
-        letters = positions or range(count)
-    else:
-        letters = _decode_positions(quarantined)
+    all_dropped = positions or range(count)
+    letters = all_dropped if quarantined == _ALL else _decode_positions(quarantined)
     return Batch(
         first,
         count,

@@ -1,0 +1,116 @@
+"""Dead letters on their way to brokers: deadlines, retries, bounds, without a cluster."""
+
+import asyncio
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.client.errors import BrokerUnreachableError
+from penstock.client.metadata import Leader
+from penstock.gateway.produce import dead_letter_writer
+from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic, DeadLetterWriter
+from penstock.policy import Record
+from tests.records.encoding import encode_batch
+
+TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
+LETTERS = encode_batch([Record(1, None, b"a", ())]) + encode_batch([Record(1, None, b"b", ())])
+
+
+class Connection:
+    """Two partitions; answers as it is told, or never."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.sent = []
+        self.refreshed = 0
+        self.leaders = {0: Leader(1, 0), 1: Leader(2, 0)}
+
+    def known_leaders(self, topic):
+        return self.leaders
+
+    def refresh(self, topic):
+        self.refreshed += 1
+
+    def begin(self, node, request, *, channel):
+        future = Future()
+        self.sent.append((node, request.body))
+        answer = self.answers.pop(0) if self.answers else 0
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        elif answer is not None:
+            future.set_result(answer)
+        return SimpleNamespace(future=future)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def writer(monkeypatch):
+    """Makes a writer with a connection whose answers are codes."""
+    monkeypatch.setattr(
+        dead_letter_writer,
+        "read_response",
+        lambda answer: SimpleNamespace(code=answer, text="", offset=0),
+    )
+    monkeypatch.setattr(dead_letter_writer, "_PAUSE_S", 0.001)
+
+    def make(*answers):
+        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
+        made._connection = Connection(*answers)
+        return made, made._connection
+
+    return make
+
+
+async def store(writer, letters=LETTERS):
+    told = asyncio.get_running_loop().create_future()
+    writer.store(TO, letters, told.set_result)
+    return await asyncio.wait_for(told, 30)
+
+
+async def test_each_batch_goes_to_its_partitions_leader(writer):
+    made, connection = writer()
+    assert await store(made) is None
+    assert [node for node, _ in connection.sent] == [2, 2]  # partition 5 modulo 2
+    assert (made.stored, made.waiting_bytes) == (2, 0)
+
+
+async def test_what_may_pass_is_tried_again(writer):
+    made, connection = writer(6, BrokerUnreachableError("gone"), 0, 19, 0)
+    assert await store(made) is None
+    assert len(connection.sent) == 5
+    assert connection.refreshed == 3
+
+
+@pytest.mark.parametrize(("code", "said"), [(29, "AUTHORIZATION"), (10, "raise it"), (87, "87")])
+async def test_what_does_not_pass_is_told_at_once(writer, code, said):
+    made, connection = writer(code)
+    assert said in await store(made)
+    assert len(connection.sent) == 1
+    assert made.waiting_bytes == 0
+
+
+async def test_a_broker_that_does_not_answer_is_given_up(writer, monkeypatch):
+    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.05)
+    made, _ = writer(None)
+    assert await store(made) == "it took too long"
+
+
+async def test_what_waits_is_bounded(writer, monkeypatch):
+    monkeypatch.setattr(dead_letter_writer, "WAITING_MAX_BYTES", len(LETTERS))
+    made, _ = writer()
+    first = asyncio.ensure_future(store(made))
+    await asyncio.sleep(0)
+    assert await store(made) == "too many dead letters wait"
+    assert await first is None
+    assert await store(made) is None
+
+
+async def test_an_error_of_the_gateway_is_a_failure_too(writer):
+    made, connection = writer()
+    connection.leaders = {}
+    assert await store(made) == "there was an error"
+    assert made.waiting_bytes == 0
