@@ -16,6 +16,7 @@ PAGES: Final = (
     "README.md",
     "docs/commands.md",
     "docs/console.md",
+    "docs/getting-started.md",
     "docs/glossary.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
