@@ -32,7 +32,7 @@ EXIT_STATUS: Final = r"""
 Done.
 .TP
 .B 1
-The data falls short of the policy or of the threshold.
+The check failed: records or topics were refused.
 .TP
 .B 2
 Wrong use or configuration: the message names the key, the file, and what would be right.

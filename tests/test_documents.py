@@ -1,6 +1,7 @@
 """The documents say what is so."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_every_place_in_the_design_exists():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_python_in_documents_compiles(document):
     for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL):
-        compile(block, str(document), "exec")
+        compile(textwrap.dedent(block), str(document), "exec")
 
 
 def test_every_document_has_its_place_on_the_site():

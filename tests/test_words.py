@@ -15,15 +15,17 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
     "README.md",
     "docs/commands.md",
+    "docs/console.md",
+    "docs/getting-started.md",
     "docs/glossary.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
 )
-HELP: Final = ("init", "dev")
-"""Commands whose `--help` is free of them; another joins when it is."""
+HELP: Final = tuple(name for name in COMMANDS if name != "audit")
+"""Commands whose `--help` is free of them."""
 WORDS: Final = {
     r"\b(this|that|the|each|another|every|which|other|old|new|bad|good) ones?\b|\bones\b": "name it",
-    r"\b(told|tells|asked|asks)\b": "say, report, request",
+    r"\b(told|tells|asked|asks)\b(?! \w+ apart)": "say, report, request",
     r"\banew\b": "again",
     r"\bfalls? short\b": "fails, is refused",
     r"\bfollows from it\b": "has no effect",

@@ -166,6 +166,20 @@ def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
     assert again.url == address
 
 
+def test_a_row_leaves_the_time_that_was_chosen(watched, opened, topic):
+    running, address = watched()
+    produce(running, topic(), b"bad 1")
+    page = opened(address)
+    rows(page).first.wait_for()
+    page.evaluate(
+        """() => { const option = document.createElement('option'); option.value = '6';
+        document.getElementById('within').append(option); }"""
+    )
+    page.locator("#within").select_option("6")
+    page.get_by_text("No refusal matches.").wait_for()
+    assert rows(page).count() == 0
+
+
 def test_an_address_that_was_made_up_does_no_harm(watched, opened, topic):
     running, address = watched()
     produce(running, topic(), b"bad 1")
@@ -222,7 +236,7 @@ def test_a_reason_shows_topics_clients_what_to_do_and_commands(watched, opened, 
     assert page.evaluate("navigator.clipboard.readText()") == (
         f"penstock check '{running.file}' --since 1h --topic '{quoted}'"
     )
-    page.keyboard.press("Escape")
+    dialog.get_by_role("button", name="Close").click()
     wait_until(lambda: not dialog.is_visible(), what="the dialog is closed")
     assert page.evaluate("document.activeElement.className") == "reason"
 

@@ -23,6 +23,12 @@ def test_the_chart_is_of_this_version_of_penstock():
     assert chart["appVersion"] == penstock.__version__
 
 
+def test_the_notes_name_the_console_and_its_token():
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    assert "port-forward" in notes
+    assert "penstock.tokenSecret" in notes
+
+
 def test_the_values_fit_their_schema():
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     jsonschema.validate(VALUES, SCHEMA, jsonschema.Draft7Validator)

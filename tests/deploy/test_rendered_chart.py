@@ -66,6 +66,24 @@ def test_replicas_that_share_their_state_are_a_deployment(tmp_path):
     assert container["resources"]["limits"]["memory"]
 
 
+@pytest.mark.parametrize(
+    ("kept_in", "workload"), [("local", "statefulset"), ("cluster", "deployment")]
+)
+def test_the_notes_say_how_to_open_the_console(kept_in, workload):
+    done = helm(
+        "install", "trial", str(CHART), "--namespace", "kafka", "--dry-run=client",
+        "--set", f"producerState.keptIn={kept_in},metrics.port=9400,metrics.token.key=a.b",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    _, _, notes = done.stdout.partition("NOTES:")
+    assert f"kubectl --namespace kafka port-forward {workload}/trial-penstock 9400" in notes
+    assert "http://127.0.0.1:9400/" in notes
+    assert (
+        "get secret trial-penstock-metrics --output go-template="
+        """'{{index .data "a.b" | base64decode}}'"""
+    ) in notes
+
+
 def test_probes_ask_the_metrics_listener(tmp_path):
     container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))[
         "containers"

@@ -1,6 +1,6 @@
 """The program `penstock`: one file for each command, imported when the command is chosen.
 
-Exit codes: 0 done; 1 the data falls short of the policy; 2 wrong use or configuration;
+Exit codes: 0 done; 1 the check failed; 2 wrong use or configuration;
 3 the cluster cannot be reached or failed. A traceback only with `--debug`.
 """
 

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             topics = _named_topics(configuration)
         java()  # before what it runs is downloaded
         if not is_fetched(Artifacts.KAFKA):
-            with steps.step("fetching Kafka (only the first time, about 130 MB)"):
+            with steps.step("fetching Kafka (only the first time, about 55 MB)"):
                 class_path(Artifacts.KAFKA, report=partial(print, flush=True))
         with contextlib.ExitStack() as running:
             kafka = LocalKafka()
@@ -243,7 +243,7 @@ def _create_topics(kafka: str, names: Sequence[str]) -> None:
 
     if not names:
         return
-    admin = AdminClient({"bootstrap.servers": kafka})
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     for name, created in admin.create_topics([NewTopic(one, 1) for one in names]).items():
         try:
             created.result()

@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FALLS_SHORT = 1
-    """The data falls short of the policy, or of a threshold."""
+    """The check failed: records or topics were refused, or more of them than a threshold."""
     WRONG_USE = 2
     """Wrong use or configuration."""
     CLUSTER_FAILED = 3

@@ -2,7 +2,7 @@
 
 Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
 error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
-again and put its policies in force, all of them or none; open audit.file anew if it was renamed.
+again and put its policies in force, all of them or none; reopen audit.file if it was renamed.
 Under systemd (Type=notify) it says when it is ready, reloads and stops, and answers the
 watchdog.
 """

@@ -47,6 +47,7 @@ const events = {
     told.now = data;
     view.skew = data.at - Date.now() / 1000;
     mark("now", "shadow", "plans", "gateway");
+    if ($("within").value) mark("refusals"); // time goes on, and rows leave it
     if (!told.plans?.topics && data.ready.is_ready) readPlans();
   },
   refusals(data) {

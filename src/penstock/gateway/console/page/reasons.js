@@ -63,8 +63,10 @@ export function showReason(dialog, row, rows, points, slots, gateway) {
   chart.draw(points, slots);
   const first = Math.min(...same.map((one) => one.first));
   const last = Math.max(...same.map((one) => one.last));
+  const close = make("button", { type: "button", class: "close" }, "Close");
+  close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(
-    make("form", { method: "dialog" }, make("button", { "aria-label": "Close" }, "Close")),
+    close,
     make("h2", { id: "reason-title", class: "given" }, row.message || "(no message)"),
     make("p", { class: "note" }, `${row.policy || "the gateway itself"}, error ${codeName(row.code)}, first seen ${moment(first)}, last seen ${moment(last)}`),
     make("h3", {}, "What to do"),
