@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SMALL_BYTES: Final = 64 * 1024
 """What takes fewer bytes, as it is stored, is gathered."""
+_MANY: Final = 500
+"""Of so many records a request costs less than gathering them, however well they are compressed."""
 
 
 class SourcePartition(NamedTuple):
@@ -115,9 +117,8 @@ class KeptRecords:
         if not len(positions):
             return
         records = batch.records
-        if len(batch.data) * len(positions) >= SMALL_BYTES * len(records) or is_odd(
-            records.headers
-        ):
+        is_large = len(batch.data) * len(positions) >= SMALL_BYTES * len(records)
+        if is_large or len(positions) >= _MANY or is_odd(records.headers):
             yield from self.rest()
             yield from kept_records(batch, positions, replaced, self._source, self._target)
             return

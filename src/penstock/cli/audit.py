@@ -8,6 +8,7 @@ audit.file). Both do without Spark.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
 import tempfile
 import time
@@ -260,6 +261,8 @@ def _other_topics(options: argparse.Namespace) -> str:
 
 def _check_folders(options: argparse.Namespace) -> None:
     """Create what is written to, and try whether it can be, before hours of work."""
+    if options.report and importlib.util.find_spec("jinja2") is None:
+        raise ConfigurationError("--report needs Jinja2: pip install 'penstock[report]'")
     for key, folder, purpose in (
         ("--history", options.history, "to keep runs in"),
         ("--report", options.report, "for the report"),
