@@ -14,9 +14,8 @@ from penstock.batch_jobs.dead_letters import (
     own_headers,
     read_origin,
 )
-from penstock.batch_jobs.kept import SourcePartition
 from penstock.batch_jobs.retiming import retimed, runs
-from penstock.batch_jobs.targets import fitting
+from penstock.batch_jobs.targets import SourcePartition, fitting
 from penstock.engine.columns import Columns
 from penstock.engine.verdict import ACCEPTED, Outcome
 

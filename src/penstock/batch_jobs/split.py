@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from penstock.batch_jobs import dead_letters
 from penstock.batch_jobs.dead_letters import Origin, ReasonHeaders
 from penstock.batch_jobs.gathered import GatheredLetters
-from penstock.batch_jobs.kept import KeptRecords, SourcePartition
+from penstock.batch_jobs.kept import KeptRecords
+from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.verdict import REJECTED, Outcome
 

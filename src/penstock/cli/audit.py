@@ -22,6 +22,7 @@ from penstock.cli.jobs import (
     add_reader_arguments,
     add_source_arguments,
     job,
+    on_spark,
     only,
     ratio,
     show_counts,
@@ -133,8 +134,8 @@ def run(options: argparse.Namespace) -> int:
         elif options.local:
             counts = _read_files(options, running, (plan, other))
         else:
-            on_spark = running.on_spark("--input")
-            counts = _read_frame(options, on_spark, topics, ranges, (plan, other))
+            spark_job = on_spark(running, "--input")
+            counts = _read_frame(options, spark_job, topics, ranges, (plan, other))
         about = _about(options, running, topics, plan, ranges, coverage)
         return conclude(options, summarize(counts, about), before)
 
