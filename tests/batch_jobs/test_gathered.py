@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.batch_jobs.gathered import GATHERED_RECORDS, GatheredLetters
-from penstock.batch_jobs.kept import SourcePartition
-from penstock.batch_jobs.targets import Target
+from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.header import HEADER

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from penstock.batch_jobs.kept import SMALL_BYTES, KeptRecords, SourcePartition
-from penstock.batch_jobs.targets import Target
+from penstock.batch_jobs.kept import SMALL_BYTES, KeptRecords
+from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.header import HEADER

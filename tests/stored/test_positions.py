@@ -19,12 +19,14 @@ from penstock.stored.positions import (
     from_positions,
     placed,
     run_id,
+    run_mark,
 )
 
 ID = UUID(int=7)
 ONE, TWO = Partition("t", 0), Partition("t", 1)
 RANGES = (OffsetRange("t", 0, 10, 100), OffsetRange("t", 1, 0, 50))
 NOTHING = Known({}, {})
+MARK = run_mark("split", ["clean", "dead"])
 
 
 def places(*tasks):
@@ -82,7 +84,7 @@ def test_places_are_those_of_the_job_and_the_topic():
 
 def test_a_lost_place_is_told_with_what_to_do():
     with pytest.raises(LostPlaceError) as raised:
-        check_not_lost("j", ["t"], ["clean"], places(), NOTHING)
+        check_not_lost("j", ["t"], ["clean"], places(), NOTHING, mark=MARK)
     for part in ("clean: there are records", "places", "--again", "--group penstock-j", "t:PART"):
         assert part in str(raised.value)
 
@@ -90,10 +92,13 @@ def test_a_lost_place_is_told_with_what_to_do():
 def test_what_is_no_lost_place():
     of_another_topic = places((Task("other", "u", ID, 1), 5))
     with pytest.raises(LostPlaceError):
-        check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING)
-    check_not_lost("j", ["t"], [], places(), NOTHING)
-    check_not_lost("j", ["t"], ["clean"], places((Task("other", "t", ID, 1), 5)), NOTHING)
-    check_not_lost("j", ["t"], ["clean"], places(), Known({ONE: Position(3)}, {}))
+        check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING, mark=MARK)
+    check_not_lost("j", ["t"], [], places(), NOTHING, mark=MARK)
+    check_not_lost(
+        "j", ["t"], ["clean"], places((Task("other", "t", ID, 1), 5)), NOTHING, mark=MARK
+    )
+    check_not_lost("j", ["t"], ["clean"], places(), Known({ONE: Position(3)}, {}), mark=MARK)
+    check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING, mark="run")
 
 
 def test_claims_know_the_runs_before():

@@ -21,8 +21,7 @@ from penstock.records.header import CODEC
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock.batch_jobs.kept import SourcePartition
-    from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.batch_jobs.targets import OutgoingBatch, SourcePartition, Target
     from penstock.client.produced_batches import Source
     from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch

@@ -12,43 +12,24 @@ there would have retention remove the records of the target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.batch_jobs.gathered import Gathered, is_odd
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
 from penstock.client.produced_batches import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.batch_jobs.targets import Target
+    from penstock.batch_jobs.targets import SourcePartition, Target
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
 
 T = TypeVar("T")
 SMALL_BYTES: Final = 64 * 1024
 """What takes fewer bytes, as it is stored, is gathered."""
-
-
-class SourcePartition(NamedTuple):
-    """The source of batches.
-
-    Attributes:
-        topic: Its name.
-        partition: Its number.
-    """
-
-    topic: str
-    partition: int
-
-    def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], Source]:
-        """Return the function that says where some records of a batch were read.
-
-        Args:
-            batch: The batch.
-            positions: The positions of the records in it.
-        """
-        return lambda index: Source(self.topic, self.partition, batch.offsets[positions[index]])
+_MANY: Final = 500
+"""Of so many records a request costs less than gathering them, however well they are compressed."""
 
 
 def kept_records(
@@ -115,9 +96,8 @@ class KeptRecords:
         if not len(positions):
             return
         records = batch.records
-        if len(batch.data) * len(positions) >= SMALL_BYTES * len(records) or is_odd(
-            records.headers
-        ):
+        is_large = len(batch.data) * len(positions) >= SMALL_BYTES * len(records)
+        if is_large or len(positions) >= _MANY or is_odd(records.headers):
             yield from self.rest()
             yield from kept_records(batch, positions, replaced, self._source, self._target)
             return

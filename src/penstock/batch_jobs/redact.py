@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.kept import KeptRecords, SourcePartition
+from penstock.batch_jobs.kept import KeptRecords
+from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.verdict import Outcome
 

@@ -7,9 +7,8 @@ from collections import OrderedDict
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.batch_jobs.kept import SourcePartition
 from penstock.batch_jobs.retiming import retimed, runs
-from penstock.batch_jobs.targets import fitting
+from penstock.batch_jobs.targets import SourcePartition, fitting
 from penstock.engine import dead_letters
 from penstock.engine.columns import Columns
 from penstock.engine.dead_letters import (

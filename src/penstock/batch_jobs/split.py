@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.batch_jobs.gathered import GatheredLetters
-from penstock.batch_jobs.kept import KeptRecords, SourcePartition
+from penstock.batch_jobs.kept import KeptRecords
+from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine import dead_letters
 from penstock.engine.chain import remaining_positions
 from penstock.engine.dead_letters import Origin, ReasonHeaders

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import RefusedBatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.client.produced_batches import Source
+    from penstock.records.stored_batch import StoredBatch
 
 
 class Target(NamedTuple):
@@ -24,6 +25,27 @@ class Target(NamedTuple):
     topic: str
     partitions: int
     max_message_bytes: int
+
+
+class SourcePartition(NamedTuple):
+    """The source of batches.
+
+    Attributes:
+        topic: Its name.
+        partition: Its number.
+    """
+
+    topic: str
+    partition: int
+
+    def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], Source]:
+        """Return the function that says where some records of a batch were read.
+
+        Args:
+            batch: The batch.
+            positions: The positions of the records in it.
+        """
+        return lambda index: Source(self.topic, self.partition, batch.offsets[positions[index]])
 
 
 class OutgoingBatch(NamedTuple):

@@ -8,6 +8,7 @@ audit.file). Both do without Spark.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from penstock.cli.jobs import (
     add_reader_arguments,
     add_source_arguments,
     job,
+    on_spark,
     only,
     ratio,
     show_counts,
@@ -132,8 +134,8 @@ def run(options: argparse.Namespace) -> int:
         elif options.local:
             counts = _read_files(options, running, (plan, other))
         else:
-            on_spark = running.on_spark("--input")
-            counts = _read_frame(options, on_spark, topics, ranges, (plan, other))
+            spark_job = on_spark(running, "--input")
+            counts = _read_frame(options, spark_job, topics, ranges, (plan, other))
         about = _about(options, running, topics, plan, ranges, coverage)
         return conclude(options, summarize(counts, about), before)
 
@@ -260,6 +262,8 @@ def _other_topics(options: argparse.Namespace) -> str:
 
 def _check_folders(options: argparse.Namespace) -> None:
     """Create what is written to, and try whether it can be, before hours of work."""
+    if options.report and importlib.util.find_spec("jinja2") is None:
+        raise ConfigurationError("--report needs Jinja2: pip install 'penstock[report]'")
     for key, folder, purpose in (
         ("--history", options.history, "to keep runs in"),
         ("--report", options.report, "for the report"),

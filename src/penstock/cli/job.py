@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.cli.jobs import SparkJob
     from penstock.client.places import Places
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
@@ -50,17 +49,6 @@ class Job(ABC):
     @abstractmethod
     def runner(self) -> Runner:
         """What runs tasks over raw batches."""
-
-    @abstractmethod
-    def on_spark(self, what: str) -> SparkJob:
-        """Return this as a job on Spark.
-
-        Args:
-            what: What needs it, for the error.
-
-        Raises:
-            ConfigurationError: It runs in this process.
-        """
 
     @abstractmethod
     def check_input(self) -> None:

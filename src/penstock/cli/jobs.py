@@ -144,10 +144,6 @@ class SparkJob(Job):
 
         return SparkRunner(self.spark)
 
-    def on_spark(self, what: str) -> SparkJob:  # noqa: ARG002 - needs nothing else
-        """Return this."""
-        return self
-
     def check_input(self) -> None:
         """Check `--input table:` and `--column`."""
         self._table()
@@ -293,6 +289,21 @@ class SparkJob(Job):
 
                 stop_session(self._session)
             self._session = None
+
+
+def on_spark(running: Job, what: str) -> SparkJob:
+    """Return a command's job as one on Spark.
+
+    Args:
+        running: The job.
+        what: What needs it, for the error.
+
+    Raises:
+        ConfigurationError: It runs in this process.
+    """
+    if not isinstance(running, SparkJob):
+        raise ConfigurationError(f"{what} needs Spark: leave out --local")
+    return running
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.job import Job
@@ -42,14 +42,6 @@ class LocalJob(Job):
         """What runs tasks in this process."""
         return self._runner
 
-    def on_spark(self, what: str) -> NoReturn:
-        """Raise: there is no Spark.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise ConfigurationError(f"{what} needs Spark: leave out --local")
-
     def check_input(self) -> None:
         """Check that `--input` is no table of Spark.
 
@@ -58,7 +50,7 @@ class LocalJob(Job):
         """
         given = self._options.input or ""
         if given.startswith(_TABLE):
-            self.on_spark(f"--input {given}")
+            raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
 
     def close(self) -> None:
         """Close the policies."""

@@ -81,14 +81,14 @@ def write_topics(
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
     """
-    from penstock.stored.positions import begin_again, done_before  # noqa: PLC0415
+    from penstock.stored.positions import done_before  # noqa: PLC0415
 
     job = job_of(options, running, topics, targets)
     known = known_job(options, running, topics, targets, job, running.places())
     begun = ranges if options.again else _begun(options, ranges, known)
     work = writing_task(options, running, topics, begun, plan, targets, job, known)
-    if options.again and options.transactions == "no":
-        begin_again(running.access.connect(), job, ranges)
+    if options.again:
+        _begin_again(running, ranges, work)
     result = write_ranges(running, topics, begun, work, what)
     before = result.before + done_before(ranges, begun)
     if before:
@@ -98,6 +98,23 @@ def write_topics(
         )
     _check_removed(result.counts, strict=options.strict)
     return result.counts
+
+
+def _begin_again(running: Job, ranges: Sequence[OffsetRange], work: WritingTask) -> None:
+    """Commit where all ranges start, before anything is written: a run that is interrupted goes on.
+
+    Each is an empty range, at whose start the claim of this run is committed.
+    """
+    from penstock.stored.positions import begin_again  # noqa: PLC0415
+    from penstock.stored.writing import write_raw  # noqa: PLC0415
+
+    if work.transactions:
+        starts = [one._replace(end=one.start) for one in ranges]
+        with running.progress.phase(f"job {work.job}: going back to the start"):
+            write_raw(running.runner, (), work, kept=starts)
+    else:
+        begin_again(running.access.connect(), work.job, ranges)
+    print(f"job {work.job}: begins again; if it is interrupted, go on without --again")
 
 
 def _begun(
@@ -229,13 +246,18 @@ def known_job(
         LostPlaceError: A target has records, and nothing says how far the job has come.
     """
     from penstock.cluster.ranges import Partition  # noqa: PLC0415
-    from penstock.stored.positions import check_not_lost, known_positions  # noqa: PLC0415
+    from penstock.stored.positions import (  # noqa: PLC0415
+        check_not_lost,
+        known_positions,
+        run_mark,
+    )
 
     ids = {one.name: one.topic_id for one in topics}
     partitions = [Partition(one.name, number) for one in topics for number in one.partitions]
     known = known_positions(running.access.connect(), job, ids, partitions, places)
     if not known and not options.again and options.start != "latest":
-        check_not_lost(job, ids, _filled(running, targets), places, known)
+        mark = run_mark(options.command, [one.name for one in targets.values()])
+        check_not_lost(job, ids, _filled(running, targets), places, known, mark=mark)
     return known
 
 

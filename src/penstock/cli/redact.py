@@ -15,6 +15,7 @@ from penstock.cli.jobs import (
     add_source_arguments,
     job,
     location,
+    on_spark,
     only,
     show_counts,
 )
@@ -58,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
             done = write_topics(options, running, topics, ranges, plan, written, what)
             counts: Mapping[str, int] = {one: done.outcomes[one] for one in OF_RECORDS}
         else:
-            on_spark = running.on_spark("a folder")
-            counts = _through_frames(options, on_spark, topics, ranges, plan)
+            spark_job = on_spark(running, "a folder")
+            counts = _through_frames(options, spark_job, topics, ranges, plan)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE
 

@@ -11,7 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs import add_job_arguments, job, location, show_counts
+from penstock.cli.jobs import add_job_arguments, job, location, on_spark, show_counts
 from penstock.cli.raw_jobs import add_transactions_argument, write_ranges, writing_task
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             plan = plan.with_interceptor(options.repair)
         if dead_letters.is_folder or target.is_folder:
             folder = dead_letters if dead_letters.is_folder else target
-            counts = _through_frames(options, running.on_spark(str(folder)), plan, parked)
+            counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
         else:
             counts = _between_topics(options, running, plan, parked)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))

@@ -21,6 +21,7 @@ from penstock.cli.jobs import (
     add_source_arguments,
     job,
     location,
+    on_spark,
     only,
     show_counts,
 )
@@ -63,14 +64,14 @@ def run(options: argparse.Namespace) -> int:
     with job(options) as running:
         if not options.streaming:
             return _batch(options, running)
-        on_spark = running.on_spark("--streaming")
+        running_on_spark = on_spark(running, "--streaming")
         if is_between_topics(options):
             from penstock.stored.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
             return run_stream(
-                options, on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
+                options, running_on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
             )
-        return _stream(options, on_spark)
+        return _stream(options, running_on_spark)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -92,7 +93,7 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
         print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in OF_RECORDS})}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
-    return _through_frames(options, running.on_spark("a folder"), topics, ranges, plan)
+    return _through_frames(options, on_spark(running, "a folder"), topics, ranges, plan)
 
 
 def _through_frames(

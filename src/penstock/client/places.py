@@ -114,7 +114,11 @@ class Places:
 
     def has_topic(self, topic: str) -> bool:
         """Return whether any job has a place on a topic of this name."""
-        return any(_topic_of(value) == topic for value in self._values.values())
+        return any(_field(value, "topic") == topic for value in self._values.values())
+
+    def has_run(self, mark: str) -> bool:
+        """Return whether a run whose id ends with a mark has written a place."""
+        return any(_field(value, "run").endswith(mark) for value in self._values.values())
 
     def has_any(self, topic_id: UUID) -> bool:
         """Return whether any job has a place on a topic."""
@@ -122,12 +126,14 @@ class Places:
         return any(mark in name for name in self._values)
 
 
-def _topic_of(value: bytes) -> object:
+def _field(value: bytes, name: str) -> str:
+    """Return a text of a place; empty where there is none."""
     try:
         found = json.loads(value)
     except ValueError:
-        return None
-    return found.get("topic") if isinstance(found, dict) else None
+        return ""
+    text = found.get(name) if isinstance(found, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def read_places(

@@ -84,7 +84,12 @@ def run_id(command: str, targets: Iterable[str]) -> str:
         command: Such as `split`.
         targets: The names of the topics that are written to.
     """
-    return f"{uuid.uuid4().hex}{_MARK}{_digest([command, *targets])[:8]}"
+    return f"{uuid.uuid4().hex}{run_mark(command, targets)}"
+
+
+def run_mark(command: str, targets: Iterable[str]) -> str:
+    """Return what the ids of the runs of one command with the same targets end with."""
+    return f"{_MARK}{_digest([command, *targets])[:8]}"
 
 
 def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
@@ -155,7 +160,13 @@ def placed(
 
 
 def check_not_lost(
-    job: str, topics: Iterable[str], filled: Sequence[str], places: Places, known: Known
+    job: str,
+    topics: Iterable[str],
+    filled: Sequence[str],
+    places: Places,
+    known: Known,
+    *,
+    mark: str,
 ) -> None:
     """Check that the place of a job was not lost: that it has one, or cannot have written before.
 
@@ -163,15 +174,16 @@ def check_not_lost(
         job: The id of the job.
         topics: The names of the topics that are read.
         filled: The names of targets that have records.
-        places: What is there. Where another job has a place on one of the topics, places were
-            kept when they were read, so that this job has not begun.
+        places: What is there. Where another job has a place on one of the topics, or has the same
+            targets, places were kept when records were written: this job has not begun.
         known: From `known_positions`.
+        mark: From `run_mark`.
 
     Raises:
         LostPlaceError: A target has records, and nothing says how far the job has come.
     """
     names = list(topics)
-    if known or not filled or any(map(places.has_topic, names)):
+    if known or not filled or any(map(places.has_topic, names)) or places.has_run(mark):
         return
     group = group_of(job)
     raise LostPlaceError(

@@ -89,7 +89,7 @@ class LocalRunner:
         """Run tasks and merge their results as they come; see `Runner.run`.
 
         Raises:
-            UnavailableError: A policy ended the process.
+            UnavailableError: A policy's class ended the process.
             Exception: What a task raised; those that have ended stay done.
         """
         total: bytes | None = None

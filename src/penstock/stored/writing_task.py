@@ -9,6 +9,7 @@ is the same.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from penstock.report.counts import Reason
 from penstock.stored.asking_again import decided
 from penstock.stored.background import Background
 from penstock.stored.evaluation import evaluator_of
+from penstock.stored.together import Together
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ if TYPE_CHECKING:
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0
 _WAITED_S: Final = 300.0
+_AT_A_TIME: Final = 8
+_SMALL: Final = 20_000
+"""Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
+time. Larger ones are worked on alone, since each holds what it has read."""
 
 
 class Unfinished(NamedTuple):
@@ -192,20 +198,35 @@ class WritingTask:
             PostponedError: A policy cannot decide, even after a while.
         """
         connection = self.access.connect()
-        total = WritingResult(TaskCounts(), 0)
         is_over = self._timer()
         first = self.turn % max(len(task.ranges), 1)
-        for one in (*task.ranges[first:], *task.ranges[:first]):
-            if is_over():
-                found = WritingResult(
-                    TaskCounts(), 0, unfinished=(Unfinished(one.topic, one.partition),)
-                )
-            elif one.offsets:
-                found = yield from self._attempt(connection, one, is_over)
-            else:
-                found = yield from self._keep(connection, one)
+        ordered = (*task.ranges[first:], *task.ranges[:first])
+        total, one_at_a_time = WritingResult(TaskCounts(), 0), threading.Lock()
+
+        def working(one: OffsetRange) -> Callable[[], Generator[None, None, WritingResult]]:
+            return lambda: self._do(connection, one, is_over, one_at_a_time)
+
+        small = [working(one) for one in ordered if one.offsets <= _SMALL]
+        for found in (yield from Together(small).run(_AT_A_TIME)):
             total = total.plus(found)
+        for one in ordered:
+            if one.offsets > _SMALL:
+                total = total.plus((yield from working(one)()))
         yield total.encode()
+
+    def _do(
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
+    ) -> Generator[None, None, WritingResult]:
+        if is_over():
+            unfinished = (Unfinished(one.topic, one.partition),)
+            return WritingResult(TaskCounts(), 0, unfinished=unfinished)
+        if not one.offsets:
+            return (yield from self._keep(connection, one))
+        return (yield from self._attempt(connection, one, is_over, judging))
 
     def _timer(self) -> Callable[[], bool]:
         budget_s = self.budget_s
@@ -215,11 +236,15 @@ class WritingTask:
         return lambda: time.monotonic() >= until
 
     def _attempt(
-        self, connection: Connection, one: OffsetRange, is_over: Callable[[], bool]
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         """Work on a range; of a stream, what fails for now is part of the result."""
         try:
-            found = yield from self._range(connection, one, is_over)
+            found = yield from self._range(connection, one, is_over, judging)
         except (ClientError, PostponedError) as error:
             return self._failed(one, error)
         unfinished: tuple[Unfinished, ...] = ()
@@ -267,12 +292,16 @@ class WritingTask:
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
     def _range(
-        self, connection: Connection, one: OffsetRange, is_over: Callable[[], bool]
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
     ) -> Generator[None, None, Progress]:
         topic_id = self.topic_ids[one.topic]
         position = PositionTask(self.job, one.topic, topic_id, one.partition)
         background: Background[TaskResult] = Background()
-        work = self.job_of(one, background.beat)
+        work = self.job_of(one, background.beat, judging)
         job = _Shown(work, background)
         counted_as = self.counted_as.get(one.of, self.run)
         task = range_task(
@@ -294,17 +323,23 @@ class WritingTask:
         claimed_by = self.claims[one.of].run
         return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
 
-    def job_of(self, one: OffsetRange, beat: Callable[[], None]) -> Job:
-        """Return what is done with the batches of a range; `beat` is called now and then."""
+    def job_of(self, one: OffsetRange, beat: Callable[[], None], judging: threading.Lock) -> Job:
+        """Return what is done with the batches of a range.
+
+        Args:
+            one: The range.
+            beat: Called now and then while policies are at work.
+            judging: Held while policies are at work: they are called by one thread at a time.
+        """
         accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
         if rejected is None:
-            judge = self._judge(one.topic, beat)
+            judge = self._judge(one.topic, beat, judging)
             return Redact(judge, one.topic, one.partition, target=accepted)
         if self.replays_max is None:
-            judge = self._judge(one.topic, beat)
+            judge = self._judge(one.topic, beat, judging)
             return Split(judge, one.topic, one.partition, accepted=accepted, rejected=rejected)
         return Redrive(
-            self._judge(accepted.topic, beat),
+            self._judge(accepted.topic, beat, judging),
             one.topic,
             one.partition,
             target=accepted,
@@ -313,15 +348,18 @@ class WritingTask:
             replays_max=self.replays_max,
         )
 
-    def _judge(self, topic: str, beat: Callable[[], None]) -> Judge:
+    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> Judge:
         # A stream tells what its policies cannot decide, and comes back to it.
         ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+        with judging:
+            chain = evaluator_of(self.plan).chain(topic)
         return _AskingAgain(
-            evaluator_of(self.plan).chain(topic),
+            chain,
             self.plan.topic_ids.get(topic, NO_ID),
             records_policy_batch=self.plan.records_policy_batch,
             for_s=ask_again_s,
             beat=beat,
+            judging=judging,
         )
 
 
@@ -351,7 +389,7 @@ class CountingTask:
         connection, counts = self.of.access.connect(), TaskCounts()
         limits = self.of.limits
         for one in task.ranges:
-            job = self.of.job_of(one, _no_beat)
+            job = self.of.job_of(one, _no_beat, threading.Lock())
             wanted = WantedRange(*one, self.of.topic_ids[one.topic])
             for fetched in RangeReader(connection, wanted, on_lost=ignore):
                 batch = read_batch(fetched, wanted, limits)
@@ -373,14 +411,17 @@ class _AskingAgain(Judge):
         records_policy_batch: int,
         for_s: float,
         beat: Callable[[], None],
+        judging: threading.Lock,
     ) -> None:
         super().__init__(chain, topic_id, records_policy_batch=records_policy_batch)
         self._for_s = for_s
         self._beat = beat
+        self._judging = judging
 
     def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
         judge = super().verdicts
-        return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
+        with self._judging:
+            return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
 class _Shown:

@@ -1,0 +1,91 @@
+"""`--local`: without Spark, Java, PySpark and pyarrow; what it does not do is told."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.reading import read_topic, values_of
+
+WITHOUT = """
+import sys
+for name in ("pyspark", "py4j", "pyarrow", "pandas"):
+    sys.modules[name] = None
+from penstock import cli
+sys.exit(cli.main(sys.argv[1:]))
+"""
+REPAIR = "produce.request.interceptors"
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *map(str, arguments), "--local"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path):
+    source, good, dead = topic("in", 3), topic("good", 2), topic("dead", 2)
+    produce(source, [{"value": b"bad%d" % n if n % 5 == 2 else b"good"} for n in range(100)])
+    file = configured()
+
+    done = run("audit", file, "--topic", source, "--report", tmp_path / "r", "--fail-over", "10%")
+    assert done.returncode == 1, done
+    report = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert (report["judged"], report["accepted"], report["refused"]) == (100, 80, 20)
+    assert (tmp_path / "r" / "report.html").stat().st_size > 1000
+
+    done = run("split", file, "--topic", source, "--accepted", good, "--rejected", dead)
+    assert (done.returncode, "80 accepted, 20 refused" in done.stdout) == (0, True), done
+
+    module = next(one.stem for one in file.parent.glob("policies_*.py"))
+    redrive = ("redrive", file, "--from", dead, "--to", good, "--with", f"{module}.Repair")
+    assert (
+        "10 returned, 10 again, 0 parked, 0 dropped (dry run)" in run(*redrive, "--dry-run").stdout
+    )
+    assert "10 returned, 10 again" in run(*redrive).stdout
+    assert "0 returned, 10 again" in run(*redrive).stdout
+    assert len(read_topic(kafka.bootstrap_servers, good, isolation="read_committed")) == 90
+
+    masks, target = configured({REPAIR: "policies.Repair"}), topic("to", 3)
+    done = run("redact", masks, "--topic", source, "--to", target)
+    assert (done.returncode, "100 accepted" in done.stdout) == (0, True), done
+    written = values_of(read_topic(kafka.bootstrap_servers, target, isolation="read_committed"))
+    assert sum(value.startswith(b"good") for value in written) == 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--topic", "t", "--master", "local[2]"), "--master is of Spark"),
+        (("--topic", "t", "--conf", "spark.a=b"), "--conf is of Spark"),
+        (("--topic", "t", "--reader", "connector"), "--reader connector is of Spark"),
+        (("--input", "table:t"), "--input table:t needs Spark: leave out --local"),
+        (("--input", "x.jsonl", "--column", "value=v"), "--column is of Spark"),
+    ],
+)
+def test_what_is_of_spark_is_told(configured, arguments, told):
+    done = run("audit", configured(), *arguments)
+    assert (done.returncode, told in done.stderr) == (2, True), done
+
+
+@pytest.mark.parametrize("more", [("--rejected", "path:d"), ("--rejected", "d", "--streaming")])
+def test_a_split_that_needs_spark(configured, topic, more):
+    done = run("split", configured(), "--topic", topic("in"), "--accepted", topic("a"), *more)
+    assert (done.returncode, "needs Spark: leave out --local" in done.stderr) == (2, True), done
+
+
+def test_a_policy_that_calls_sys_exit_fails_on_that_record(configured, produce, topic):
+    source = topic("in", 1)
+    produce(source, [{"value": b"good"}, {"value": b"sys.exit"}])
+    done = run("audit", configured(), "--topic", source)
+    assert (done.returncode, "1 accepted, 0 refused, 0 dropped, 1 failed" in done.stdout) == (
+        0,
+        True,
+    )
