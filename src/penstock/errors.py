@@ -30,7 +30,9 @@
     │       │   └── WriteError           what a writer raises
     │       │       ├── AbortedError
     │       │       ├── FencedError
+    │       │       │   └── TakenOverError  a later run of the job
     │       │       ├── RefusedBatchError
+    │       │       ├── TooManyTasksError
     │       │       └── UnknownOutcomeError
     │       ├── ClusterError             the cluster, for the Spark commands
     │       ├── CompactedTopicError      a topic that stores state of Penstock
@@ -41,7 +43,9 @@
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
+    │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
     │       │   ├── RecordsLostError     spark: retention took what was to be read
+    │       │   ├── RefusedRecordsError  spark: what the sink has no place for
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names
