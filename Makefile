@@ -40,7 +40,7 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark spark-versions parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -111,6 +111,9 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 
 spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
 	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes
+
+spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5 to 4.3, each installed in an environment of its own; VERSIONS= for others
+	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
 	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))

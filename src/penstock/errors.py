@@ -31,7 +31,9 @@
     │       │   └── WriteError           what a writer raises
     │       │       ├── AbortedError
     │       │       ├── FencedError
+    │       │       │   └── TakenOverError  a later run of the job
     │       │       ├── RefusedBatchError
+    │       │       ├── TooManyTasksError
     │       │       └── UnknownOutcomeError
     │       ├── ClusterError             the cluster, for the Spark commands
     │       ├── CompactedTopicError      a topic that stores state of Penstock
@@ -44,6 +46,8 @@
     │       ├── RecordsLostError         stored: retention took what was to be read
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
+    │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
+    │       │   ├── RefusedRecordsError  spark: what the sink has no place for
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names

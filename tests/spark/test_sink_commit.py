@@ -188,3 +188,19 @@ def test_the_text_of_a_decision_has_room_for_many_tasks(job):
     decisions.decide(OLD, Batch("q", 3), prepared)
     assert list(decisions.read().prepared) == prepared
     assert PositionTask(job.name, "t", job.task.topic_id, 0).group in decisions.prefix
+
+
+def test_an_abort_ends_what_failed_tasks_left_open(job):
+    job.write(OLD, tasks=(1,))
+    sink_commit.abort(job.task, job.write(OLD, tasks=(0,)))
+    # Readers wait for nobody: what others write is seen.
+    job.commit(job.write(OLD, query="next", attempt=3))
+    assert job.visible() == ONCE
+
+
+def test_a_slow_driver_aborts_only_what_is_its_own(job):
+    old = job.write(OLD)
+    new = job.write(NEW)
+    sink_commit.abort(job.task, old)
+    job.commit(new)
+    assert job.visible() == ONCE

@@ -7,10 +7,12 @@ size go to Spark.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import accumulators
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from penstock.cluster.ranges import OffsetRange
@@ -189,7 +191,8 @@ def register(spark: SparkSession) -> None:
         spark: The session.
     """
     spark.dataSource.register(PenstockDataSource)
-    spark.conf.set(_PUSHDOWN, "true")
+    with contextlib.suppress(PySparkException):  # declarative pipelines allow no settings
+        spark.conf.set(_PUSHDOWN, "true")
     classic = getattr(spark, "_jsparkSession", None)
     if classic is not None:
         # `writeStream.start()` looks for a sink in Python in the session that is active.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
+_DIGITS: Final = {"int": 9, "bigint": 18}
+"""All numbers of so many digits fit the type."""
 
 
 def dead_letter(
@@ -62,6 +64,21 @@ def dead_letter(
     )
 
 
+def number(name: str, kind: str) -> Column:
+    """Return the number in a header; null where it holds none.
+
+    Args:
+        name: The header.
+        kind: Spark's type, `int` or `bigint`.
+    """
+    text = header(name)
+    if hasattr(text, "try_cast") and not isinstance(text.try_cast, type(text)):
+        return text.try_cast(kind)
+    # PySpark 3.5 takes an attribute that a column has not for a field of it.
+    is_number = text.rlike(rf"^\s*[+-]?[0-9]{{1,{_DIGITS[kind]}}}\s*$")
+    return F.when(is_number, F.trim(text).cast(kind))
+
+
 def still_dead_letter(verdict: Column) -> Column:
     """Return the headers of a record that was refused, of a frame with Kafka's columns.
 
@@ -71,10 +88,10 @@ def still_dead_letter(verdict: Column) -> Column:
         verdict: As from `judge`.
     """
     is_letter = header(TOPIC).isNotNull()
-    partition = header(PARTITION).try_cast("int")
+    partition = number(PARTITION, "int")
 
     def first(name: str, kind: str, here: Column) -> Column:
-        return F.coalesce(F.when(is_letter, header(name).try_cast(kind)), here)
+        return F.coalesce(F.when(is_letter, number(name, kind)), here)
 
     return dead_letter(
         verdict,
@@ -82,7 +99,7 @@ def still_dead_letter(verdict: Column) -> Column:
         partition=F.when(is_letter & (partition >= 0), partition).otherwise(F.col("partition")),
         offset=first(OFFSET, "bigint", F.col("offset")),
         timestamp=first(TIMESTAMP, "bigint", in_ms(F.col("timestamp"))),
-        replays=header(REPLAYS).try_cast("int"),
+        replays=number(REPLAYS, "int"),
     )
 
 

@@ -93,6 +93,14 @@ _FAILURES: Final = (
         ),
     ),
     (
+        re.compile(r"[Ff]ailed to find (?:the )?data source: kafka"),
+        (
+            "Spark's Kafka connector is not there, which Penstock fetches for PySpark 4.2 only: "
+            "name it with --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:"
+            "VERSION, or read and write topics without it"
+        ),
+    ),
+    (
         re.compile(r"RecordTooLargeException"),
         "a record with its headers is too large for the topic",
     ),

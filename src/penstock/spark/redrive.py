@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.engine import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.counting import counted
-from penstock.spark.dead_letters import dead_letter, header, in_ms, own_headers, with_header
+from penstock.spark.dead_letters import dead_letter, header, in_ms, number, own_headers, with_header
 from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
@@ -61,13 +61,13 @@ def redrive(
         (F.lit(target) if target else came_from).alias("topic"),
         came_from.alias("from_topic"),
         F.col("partition").alias("letter_partition"),
-        F.coalesce(header(dead_letters.PARTITION).try_cast("int"), F.col("partition"))
+        F.coalesce(number(dead_letters.PARTITION, "int"), F.col("partition"))
         .alias("partition"),
-        F.coalesce(header(dead_letters.OFFSET).try_cast("bigint"), F.col("offset"))
+        F.coalesce(number(dead_letters.OFFSET, "bigint"), F.col("offset"))
         .alias("from_offset"),
-        F.coalesce(header(dead_letters.TIMESTAMP).try_cast("bigint"), in_ms(F.col("timestamp")))
+        F.coalesce(number(dead_letters.TIMESTAMP, "bigint"), in_ms(F.col("timestamp")))
         .alias("from_timestamp"),
-        F.coalesce(header(dead_letters.REPLAYS).try_cast("int"), F.lit(0)).alias("replays"),
+        F.coalesce(number(dead_letters.REPLAYS, "int"), F.lit(0)).alias("replays"),
         own_headers().alias("headers"),
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),

@@ -137,7 +137,8 @@ def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = cores_of(master, os.cpu_count() or 1)
         settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
-    if not {"spark.jars", "spark.jars.packages"} & set(conf):
+    # Of other versions there is none here; topics are read and written without it.
+    if _is_of_connector() and not {"spark.jars", "spark.jars.packages"} & set(conf):
         settings["spark.jars"] = ",".join(connector_jars())
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
@@ -145,6 +146,12 @@ def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]
         quiet = Path(__file__).with_name("log4j2.properties")
         os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -Dlog4j2.configurationFile={quiet}".strip()
     return settings
+
+
+def _is_of_connector() -> bool:
+    """Return whether the connector is made for the version of PySpark."""
+    wanted = artifacts.Artifacts.SPARK_CONNECTOR.value.partition("+")[0].rpartition(":")[2]
+    return pyspark.__version__.split(".")[:2] == wanted.split(".")[:2]
 
 
 def _submitted_settings() -> dict[str, str]:

@@ -64,6 +64,8 @@ def commit(task: SinkTask, written: Sequence[Written]) -> None:
 def abort(task: SinkTask, written: Sequence[Written]) -> None:
     """Abort the transactions of a batch, unless it was decided.
 
+    Those that tasks left open that failed are aborted, too, if no later run has the job.
+
     Args:
         task: What the tasks did.
         written: What each task did that ended well.
@@ -74,12 +76,15 @@ def abort(task: SinkTask, written: Sequence[Written]) -> None:
     if not written:
         return
     connection, first = task.access.connect(), written[0].attempt
-    decided = task.decisions(first.job, connection).read()
+    decisions = task.decisions(first.job, connection)
+    decided = decisions.read()
     if decided.covers(first.batch):
         return
     for one in written:
         if one.prepared is not None:
             abort_prepared(connection, one.prepared)
+    if decided.run == first.run:
+        abort_all(connection, decisions.prefix)
 
 
 def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: Batch) -> None:

@@ -34,6 +34,7 @@ from penstock.stored.positions import (
     job_id,
     known_positions,
     run_id,
+    run_mark,
 )
 from penstock.stored.retention import log_was_cut
 from penstock.stored.sizes import measured
@@ -253,7 +254,10 @@ def _written(
     known = there.known(name, topics, places)
     if not known and start != "latest":
         filled = there.filled(targets[ACCEPTED])
-        check_not_lost(name, [one.name for one in topics], filled, places, known)
+        names = [one.name for one in topics]
+        check_not_lost(
+            name, names, filled, places, known, mark=run_mark(command, list(targets.values()))
+        )
     goes_back = job is None or start in {"earliest", "latest"}
     begun = from_positions(ranges, known, goes_back=goes_back, to_end=goes_back and end == "latest")
     work = _work(there, command, plan, topics, begun, targets, name, known)

@@ -1,0 +1,57 @@
+"""`examples/notebook.ipynb` does what it says: its cells are run, in order, on a real Kafka."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import create_topic
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
+CELLS = json.loads(NOTEBOOK.read_text())["cells"]
+
+
+def test_it_is_kept_without_results():
+    codes = [one for one in CELLS if one["cell_type"] == "code"]
+    assert all(not one["outputs"] and one["execution_count"] is None for one in codes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1000)
+def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
+    sys.path.insert(0, str(ROOT / "examples" / "demo"))
+    from orders import make_orders
+
+    orders = topic("orders", 3)
+    for name in ("clean", "dead", "live"):
+        create_topic(admin, f"{orders}-{name}", 3)
+    given = make_orders(2000, bad_share=0.1, seed=3)
+    produce(orders, [{"key": o.key, "value": o.value, "headers": o.headers} for o in given])
+    examples = tmp_path / "examples"
+    shutil.copytree(ROOT / "examples", examples)
+    script = examples / "cells.py"
+    script.write_text(
+        "\n".join("".join(one["source"]) for one in CELLS if one["cell_type"] == "code")
+    )
+    environment = {
+        **os.environ, "KAFKA": kafka.bootstrap_servers, "ORDERS": orders,
+        "CHECKPOINT": str(tmp_path / "checkpoint"), "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=examples, env=environment, capture_output=True,
+        text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    bad = sum(bool(one.bad) for one in given)
+    repaired = sum(one.bad in {"amount as text", "no key"} for one in given)
+    assert f"2,000 judged, {bad} refused" in done.stdout, done.stdout
+    assert f"{2000 - bad:,} accepted, {bad} refused, 0 done before" in done.stdout
+    assert f"{repaired} returned, {bad - repaired} wait for another repair" in done.stdout
+    assert f"{2000 - bad + repaired:,} judged, 0 refused" in done.stdout
+    assert f"{2000 - bad:,} orders in {orders}-live, 0 refused" in done.stdout

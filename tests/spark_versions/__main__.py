@@ -1,0 +1,105 @@
+"""Runs the demo of `demo.py` on several versions of PySpark; see `make spark-versions`.
+
+Each has an environment of its own in the cache, with that PySpark and what it requires; everything
+else comes from the environment of the checkout. Ends with 1 where a demo fails.
+"""
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from penstock.artifacts import cache_folder
+from penstock.local import LocalKafka
+from tests.conftest import create_topic
+
+VERSIONS: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+RECORDS: Final = 2000
+HERE: Final = Path(__file__).parent
+POLICIES: Final = """
+from penstock.policy import InvalidRecordException, RecordValidationPolicy
+
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value.startswith(b"bad"):
+            raise InvalidRecordException("bad is not good")
+"""
+
+
+def main(wanted: list[str]) -> int:
+    """Run the demo on the versions; return the exit code."""
+    results = {}
+    with LocalKafka(properties={"auto.create.topics.enable": "false"}) as kafka:
+        for version in wanted or VERSIONS:
+            began = time.monotonic()
+            done = subprocess.run(
+                [_environment(version), str(HERE / "demo.py"), *_prepared(kafka, version)],
+                env=_variables(version), capture_output=True, text=True, timeout=900, check=False,
+            )  # fmt: skip
+            results[version] = done.returncode == 0
+            print(f"PySpark {version}: {time.monotonic() - began:.0f} s", flush=True)
+            print(done.stdout, end="", flush=True)
+            if done.returncode:
+                print(done.stderr[-6000:], file=sys.stderr)
+    for version, is_good in results.items():
+        print(f"{version}  {'passed' if is_good else 'FAILED'}")
+    return 0 if all(results.values()) else 1
+
+
+def _environment(version: str) -> str:
+    """Return the Python of a version; it is installed the first time."""
+    folder = cache_folder() / f"spark-{version}"
+    python, installed = folder / "bin" / "python", folder / ".installed"
+    if not installed.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        cache = str(cache_folder() / "pip")
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", "--cache-dir", cache,
+             f"pyspark=={version}"],
+            check=True,
+        )  # fmt: skip
+        (site,) = folder.glob("lib/python*/site-packages")
+        shared = [one for one in sys.path if one.endswith("site-packages")]
+        source = str(HERE.parents[1] / "src")
+        (site / "zz-checkout.pth").write_text("\n".join([*shared, source]) + "\n")
+        installed.touch()
+    return str(python)
+
+
+def _variables(version: str) -> dict[str, str]:
+    python = _environment(version)
+    without = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    return {**without, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def _prepared(kafka: LocalKafka, version: str) -> list[str]:
+    """Make a plan, and topics of which one has records; return the arguments of the demo."""
+    folder = cache_folder() / "spark-versions" / f"{version}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
+    (folder / "no_bad.py").write_text(POLICIES)
+    file = folder / "penstock.properties"
+    file.write_text(
+        f"upstream.bootstrap.servers={kafka.bootstrap_servers}\n"
+        "record.validation.policy.class.name=no_bad.NoBad\n"
+        "topics.*.record.validation.policy=any\n"
+    )
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    names = [f"{one}-{folder.name}" for one in ("in", "clean", "dead", "out", "streamed")]
+    for name in names:
+        create_topic(admin, name, 2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(RECORDS):
+        value = b"bad" if number % 10 == 0 else b"good %d" % number
+        producer.produce(names[0], value, partition=number % 2)
+    assert producer.flush(30) == 0
+    return [version, str(file), str(folder / "checkpoint"), *names]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,104 @@
+"""What each version of PySpark has to do: audit, split, judge; and the data source from 4.0 on."""
+
+import sys
+import time
+
+import pyspark
+from pyspark.sql import SparkSession
+
+import penstock.spark
+from penstock.spark import apply, audit, judge, load_plan, split
+
+version, file, checkpoint, source, clean, dead, out, streamed = sys.argv[1:]
+assert pyspark.__version__ == version, pyspark.__version__
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.log.level", "ERROR")
+    .getOrCreate()
+)
+plan = load_plan(file)
+_began = time.monotonic()
+
+
+def shown(what: str, *found: object) -> None:
+    """Print what was done, and how long it took."""
+    global _began  # noqa: PLW0603 - a script
+    now = time.monotonic()
+    print(f"  {what:<28} {found}  {now - _began:.1f} s", flush=True)
+    _began = now
+
+
+report = audit(source, plan)
+shown("audit of a topic", report.judged, report.accepted, report.refused)
+assert (report.judged, report.accepted, report.refused) == (2000, 1800, 200)
+assert report.reasons[0].message == "bad is not good"
+
+done = split(source, plan, accepted=clean, rejected=dead)
+shown("split of a topic", done.accepted, done.refused)
+assert (done.accepted, done.refused) == (1800, 200)
+assert split(source, plan, accepted=clean, rejected=dead).done_before == 2000
+
+columns = (
+    "topic string, partition int, offset bigint, key binary, value binary, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+rows = [
+    (source, n % 3, n, None, b"bad" if n % 4 == 0 else b"good", None, [("h", b"1")])
+    for n in range(100)
+]
+frame = spark.createDataFrame(rows, columns)
+outcomes = [row.verdict.outcome for row in judge(frame, plan).collect()]
+assert outcomes.count("refused") == 25
+assert apply(frame, plan).where("verdict.outcome = 'accepted'").count() == 75
+accepted, rejected = split(frame, plan)
+assert (accepted.count(), rejected.count()) == (75, 25)
+assert audit(frame, plan).refused == 25
+shown("judge, apply, split, audit", len(outcomes), accepted.count(), rejected.count())
+
+if version.startswith("3."):
+    try:
+        penstock.spark.register(spark)
+    except ImportError as error:
+        shown("data source", str(error))
+    else:
+        raise AssertionError("PySpark 3 has no data sources in Python")
+    spark.stop()
+    sys.exit()
+
+penstock.spark.register(spark)
+read = spark.read.format("penstock").option("plan", file).option("subscribe", source).load()
+assert read.where("verdict.outcome = 'refused'").count() == 200
+assert read.where("offset < 10 and partition = 1").count() == 10
+shown("read a topic", read.count())
+
+
+def written(name: str) -> int:
+    """Return how many records a topic has, for readers of what is committed."""
+    reader = spark.read.format("penstock").option("subscribe", name)
+    return int(reader.option("plan", file).load().count())
+
+
+accepted.write.format("penstock").mode("append").option("plan", file).option("topic", out).save()
+shown("write a frame", written(out))
+assert written(out) == 75
+
+
+def stream(until: int) -> None:
+    """Run the query until it has written so many records."""
+    query = (
+        spark.readStream.format("penstock").option("plan", file).option("subscribe", source)
+        .option("startingOffsets", "earliest").load().drop("verdict")
+        .writeStream.format("penstock").option("plan", file).option("topic", streamed)
+        .option("rejected", dead).option("checkpointLocation", checkpoint).start()
+    )  # fmt: skip
+    query.processAllAvailable()
+    query.stop()
+    assert written(streamed) == until, written(streamed)
+
+
+stream(1800)
+stream(1800)
+shown("stream from topic to topic", written(streamed))
+spark.stop()
