@@ -11,6 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed
+SPARK := $(VENV)/.spark
 FETCHED := $(CACHE)/.fetched
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
@@ -45,13 +46,18 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
-setup: $(STAMP) $(FETCHED) $(NATIVE)  ## create .venv, install Penstock into it, build native/ where cargo works, fetch Kafka and Spark's connector
+setup: $(STAMP) $(SPARK) $(FETCHED) $(NATIVE)  ## create .venv, install Penstock into it, build native/ where cargo works, fetch Kafka and Spark's connector
 
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/development.txt
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
+	touch $@
+
+# 450 MB that no unit test outside tests/spark needs.
+$(SPARK): $(STAMP)
+	$(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/spark.txt
 	touch $@
 
 # A cargo may answer, and have no linker or reach no crates. An extension that is not built anew is
@@ -82,7 +88,7 @@ $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
-unit: setup  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute; ORDER= repeats an order
+unit: $(STAMP) $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m "unit and not thorough"
 
 test: lint test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.order import LONGEST, TESTS
-from tests.unit import SYSTEM_FOLDERS
+from tests.unit import MARKED_IN, SYSTEM_FOLDERS
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,16 @@ def test_a_unit_test_fails_when_it_starts_a_process_or_connects(forbidden):
 
 def test_the_test_above_is_a_unit_test(request):
     assert request.node.get_closest_marker("unit")
+
+
+def test_no_unit_test_stands_in_a_folder_that_a_unit_run_leaves_out():
+    marked = {
+        path.relative_to(TESTS).parts[0]
+        for folder in SYSTEM_FOLDERS
+        for path in (TESTS / folder).rglob("*.py")
+        if "mark.unit" in path.read_text()
+    }
+    assert marked == {MARKED_IN}
 
 
 def test_folders_and_files_that_are_named_exist():

@@ -5,8 +5,10 @@ A test is a unit test unless it stands in a folder of `SYSTEM_FOLDERS`, uses a f
 connection all the same fails, whatever it uses to do so.
 """
 
+import importlib.util
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,6 +16,8 @@ import pytest
 SYSTEM_FOLDERS: Final = frozenset(
     {"chaos", "hostile", "integration", "interop", "local", "parity", "registry", "spark", "suites"}
 )
+MARKED_IN: Final = "spark"
+"""The one of these folders in which some tests are marked `unit`."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})
 _FORBIDDEN: Final = frozenset(
     {
@@ -37,6 +41,26 @@ def is_unit(item: pytest.Item) -> bool:
     return not (
         folder in SYSTEM_FOLDERS or fixtures & SYSTEM_FIXTURES or item.get_closest_marker("system")
     )
+
+
+def has_spark() -> bool:
+    """Return whether PySpark is installed; `make unit` alone does not install it."""
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out."""
+    return [] if has_spark() else ["tests/spark is left out: PySpark is not installed (make setup)"]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders without a unit test where only unit tests run: they take long to import."""
+    is_unit_run = config.getoption("markexpr").split(" and ")[0] == "unit"
+    if not is_unit_run or collection_path.parent != config.rootpath / "tests":
+        return None
+    folder = collection_path.name
+    left_out = folder in SYSTEM_FOLDERS and (folder != MARKED_IN or not has_spark())
+    return left_out or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,8 +6,7 @@ import datetime as dt
 import typing
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
@@ -25,6 +24,9 @@ from tests.client.settings import FILE
 from tests.gateway.test_session import Talk
 from tests.gateway.test_topic_configs import MemoryLog, MemoryTopic
 from tests.raw import parse_response, request_frame
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 NO = refused(44, "the policy says no", "a.P")
 OWN = "record.validation.policy"

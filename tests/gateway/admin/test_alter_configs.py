@@ -237,6 +237,15 @@ async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
     assert read(await talk.told()) == {"a": (42, "of the cluster")}
 
 
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_key_of_penstock_on_a_broker_is_left_to_the_cluster(api, version):
+    talk, log = await keeping()
+    sent, probe = await probed(talk, api, version, ("1", [(OWN, SET, "on")]))
+    assert probe == {"1": [(OWN, "on")]}
+    await talk.passes(api, sent, **answers("1"))
+    assert log._kept.records == []
+
+
 async def test_a_resource_without_an_answer():
     talk = AdminTalk()
     await talk.request(INCREMENTAL, 1, **altering(("a", [RETENTION])))

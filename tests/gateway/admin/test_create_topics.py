@@ -111,6 +111,7 @@ async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
         found = {one.name: (one.value, one.config_source) for one in topic.configs}
         assert found.keys() == {"retention.ms", *definitions.config_keys()}
         assert (found[OWN], found["retention.ms"]) == (("on", 1), ("5", 1))
+        assert not any(one.is_sensitive or one.read_only for one in topic.configs)
         assert (topic.num_partitions, topic.replication_factor) == (4, 2)
 
 
