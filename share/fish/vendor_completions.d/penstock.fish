@@ -78,7 +78,7 @@ complete -c penstock -n '_shtab_penstock_using check' -l max-records -x -d 'with
 complete -c penstock -n '_shtab_penstock_using check' -l fail-over -x -d 'with --since: exit 1 when a larger share of a topic'"'"'s records than this would be refused: 0.05 or 5%'
 complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration, a .properties file'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a policies -d 'List the policies that can be named, with their keys.'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a policies -d 'List the policies that you can name, with their keys.'
 complete -c penstock -n '_shtab_penstock_using policies' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using policies' -l json -d 'print them as JSON'
 complete -c penstock -n '_shtab_penstock_using policies; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a configuration, whose policies are listed as well'

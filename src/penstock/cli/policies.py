@@ -1,7 +1,7 @@
-"""List the policies that can be named, with their keys.
+"""List the policies that you can name, with their keys.
 
-The ready-made ones, those that are installed (entry points of the group `penstock.policies`), and
-with FILE those that it names. Classes of users are imported in processes of their own; nothing is
+It lists the built-in policies, installed ones (entry points of the group `penstock.policies`), and
+with FILE those that FILE names. Classes of users are imported in processes of their own. Nothing is
 contacted.
 """
 
