@@ -1,6 +1,6 @@
 """List the policies that you can name, with their keys.
 
-It lists the built-in policies, installed ones (entry points of the group `penstock.policies`), and
+It lists built-in policies, installed policies (entry points of the group `penstock.policies`), and
 with FILE those that FILE names. Classes of users are imported in processes of their own. Nothing is
 contacted.
 """
