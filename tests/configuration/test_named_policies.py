@@ -141,6 +141,16 @@ def test_what_is_not_named_is_a_warning(file):
     )
 
 
+def test_without_names_keys_may_be_anybodys(file):
+    configuration = load(file, {"policies.folder": "x", "policies.a.type": "not.Loaded"})
+
+    assert configuration.warnings == (
+        "policies.folder is unknown to Penstock; it is handed to the policies' configure()",
+        "policies.a.type: policies does not name a: it is not used",
+    )
+    assert configuration.named_policies == ()
+
+
 def test_a_secret_is_not_shown(file):
     (file.parent / "secret").write_text("hush")
     with pytest.raises(ConfigurationError) as raised:

@@ -147,7 +147,13 @@ def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
         if not key.startswith(PREFIX):
             continue
         if not (name and rest):
-            raise keys.error(key, f"must be {PREFIX}<name>.<key>")
+            if names:
+                raise keys.error(key, f"must be {PREFIX}<name>.<key>")
+            # Without names, it may be a key of somebody's own.
+            warnings[key] = (
+                f"{key} is unknown to Penstock; it is handed to the policies' configure()"
+            )
+            continue
         if name in names:
             continue
         close = difflib.get_close_matches(name, names, n=1, cutoff=_CLOSE)

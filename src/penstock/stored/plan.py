@@ -103,10 +103,9 @@ class RecordPlan:
         names = {one.name for one in named}
         judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
         kept = {
-            key: _only(names, value) if key.endswith(f".{POLICIES}") else value
+            key: _only(names, value) if _lists_names(key) else value
             for key, value in self.policies.properties.items()
-            if key not in judging
-            and (not key.startswith("topics.") or key.endswith(f".{POLICIES}"))
+            if key not in judging and (_lists_names(key) or not key.startswith("topics."))
         }
         settings = {
             topic: {POLICIES: _only(names, own[POLICIES])}
