@@ -231,6 +231,7 @@ bench-records: setup  ## benchmarks/records.py: record batches natively and in P
 bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
 	$(BIN)/python benchmarks/schemas.py
 	$(BIN)/python benchmarks/rules.py
+	$(BIN)/python benchmarks/conditions.py
 
 bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
 	$(BIN)/python benchmarks/metrics.py

@@ -101,7 +101,7 @@ def test_it_travels(file):
         ({"policies.short.limit": "five"}, r"policies\.short\.limit must be a whole number"),
         ({"policies.short.unit": "mib"}, r"policies\.short\.unit must be one of bytes, kib"),
         ({"policies.short.limt": "1"}, r"policies\.short\.limt is unknown; .*short\.limit\?"),
-        ({"policies.short.mode": "obsreve"}, r"policies\.short\.mode must be one of observe, mark"),
+        ({"policies.short.mode": "obsreve"}, r"policies\.short\.mode must be one of enforce, quar"),
         ({"policies.shrt.limit": "1"}, r"policies\.shrt\.limit is for shrt, .*mean short\?"),
         ({"policies.short": "1"}, r"policies\.short must be policies\.<name>\.<key>"),
         ({"topics.a.penstock.policies": "shrot"}, r"there is no policy shrot; there are short; did"),
@@ -113,6 +113,12 @@ def test_what_cannot_be_used_is_an_error_that_says_where(file, more, why):
     with pytest.raises(ConfigurationError, match=why) as raised:
         Plan(load(file, LIMIT, more).policies)
     assert str(raised.value).startswith(f"{file}: ")
+
+
+def test_an_interceptor_has_no_mode(file):
+    names = {"policies": "up", "policies.up.type": "mine.Upper"}
+    with pytest.raises(ConfigurationError, match=r"policies\.up\.mode has no effect on an interc"):
+        load(file, names, {"policies.up.mode": "mark"})
 
 
 def test_a_required_key_that_is_missing(file):

@@ -14,6 +14,7 @@ from penstock.configuration import values
 from penstock.configuration.declared_keys import is_own, rows_of
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.installed_policies import class_of_type, what_type_is
+from penstock.configuration.interfaces import INTERCEPTORS
 from penstock.configuration.policies import NAMES, NamedPolicy
 from penstock.configuration.policy_classes import (
     PolicyClass,
@@ -21,6 +22,7 @@ from penstock.configuration.policy_classes import (
     required,
     value_error,
 )
+from penstock.configuration.topic_keys import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 PREFIX: Final = "policies."
 TYPE: Final = "type"
 MODE: Final = "mode"
-MODES: Final = ("observe", "mark", "quarantine", "enforce")
 _CLOSE: Final = 0.75
 _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
@@ -191,7 +192,7 @@ def _policy(
         interface=found.interface,
         configs=MappingProxyType(own),
         topic_configs=MappingProxyType(_topic_configs(keys, prefix, own, class_name, found)),
-        mode=_mode(keys, prefix + MODE),
+        mode=_mode(keys, prefix + MODE, found.interface),
     )
     return policy, warnings
 
@@ -237,10 +238,16 @@ def _topic_configs(
     return configs
 
 
-def _mode(keys: Keys, key: str) -> str | None:
+def _mode(keys: Keys, key: str, interface: str) -> str | None:
     value = keys.properties.get(key)
     if value is None:
         return None
+    if interface == INTERCEPTORS:
+        raise keys.error(
+            key,
+            "has no effect on an interceptor, which refuses nothing: penstock.mode of the topic"
+            " applies",
+        )
     try:
         return _MODE(value)
     except ValueError as error:

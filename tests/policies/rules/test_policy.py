@@ -210,8 +210,10 @@ def test_a_rule_over_the_batch_refuses_all_of_it():
         "rules.positive": "value.amount > 0",
     }
     good, bad = b'{"amount":1}', b'{"amount":0}'
-    assert texts([good, bad], configs) == [None, 'rule "positive" failed: value.amount > 0']
-    assert texts([good] * 3, configs) == ['rule "size" failed: at most two records'] * 3
+    sent = {"address": "::1"}
+    assert texts([good, bad], configs, **sent) == [None, 'rule "positive" failed: value.amount > 0']
+    assert texts([good] * 3, configs, **sent) == ['rule "size" failed: at most two records'] * 3
+    assert texts([good] * 3, configs) == [None] * 3  # stored records come in other batches
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_what_a_rule_over_the_batch_may_read(expression, good):
         {"key": b"a", "timestamp": 3000},
         {"value": b"123", "timestamp": 2000},
     ]
-    found = texts(records, {"rules.r": expression, "rules.r.scope": "batch"})
+    found = texts(records, {"rules.r": expression, "rules.r.scope": "batch"}, address="::1")
     assert [one is None for one in found] == [good] * 3
 
 

@@ -108,10 +108,11 @@ class Rules(Policy):
     ) -> Iterable[tuple[int, str]]:
         """Return the position and the text of each record that a rule refuses.
 
-        A rule over the batch refuses all of its records.
+        A rule over the batch refuses all of its records. It is asked at the gateway alone, where
+        the client's address is always known: stored records come in other batches.
         """
         shared = self._shared(topic, context)
-        if self._of_batches:
+        if self._of_batches and context.address is not None:
             text = self._objection_to_batch(batch, shared)
             if text is not None:
                 return [(position, text) for position in range(len(batch))]
