@@ -142,6 +142,7 @@ class DeadLetterWriter:
                             await self._write(to, batch)
                         break
                     except TimeoutError:
+                        self._connected().refresh(to.name)
                         return why
                     except (ClientError, WireError) as error:
                         why = str(error)
