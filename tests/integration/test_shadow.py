@@ -375,7 +375,9 @@ def test_another_mode_is_refused_as_a_broker_would(measured, topic):
     with pytest.raises(KafkaException) as refused:
         set_mode(through, topic(), "off")
     assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
-    assert "String must be one of: enforce, quarantine, mark, observe" in refused.value.args[0].str()
+    assert (
+        "String must be one of: enforce, quarantine, mark, observe" in refused.value.args[0].str()
+    )
 
 
 def test_a_reload_changes_the_mode(measured, topic):
