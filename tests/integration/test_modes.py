@@ -263,6 +263,16 @@ def test_a_retry_through_another_gateway_writes_the_same_ids(gateway, topic, kaf
     check_exactly_once(kafka, name, [b"bad", b"a", b"bad 2"], doubles=True)
 
 
+def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    largest = b"bad" + bytes(1_048_588 - 100)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, encode_batch(values(largest)))[0] == 0
+        assert produce(client, name, encode_batch(values(*[b"bad" + bytes(600)] * 1500)))[0] == 0
+    assert len(dead_letters(kafka, f"{name}.dead")) == 1501
+
+
 def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
     running, _ = measured(QUARANTINE)
     name = topic()
