@@ -1,5 +1,7 @@
 """What `penstock dev` prints of a refusal."""
 
+from dataclasses import replace
+
 from penstock.cli.refusal_lines import refusal_lines
 from penstock.engine.verdict import Outcome, RecordError, Verdict
 from penstock.gateway.refusal_log import Refused
@@ -20,6 +22,12 @@ def test_what_and_whose_and_why():
         "refused orders-0 for app: error 87 by policy.Orders",
         "    record 0: no",
     ]
+
+
+def test_what_is_stored_has_no_error():
+    one = refused("no")
+    stored = replace(one, verdict=replace(one.verdict, outcome=Outcome.QUARANTINED))
+    assert refusal_lines(stored)[0] == "quarantined orders-0 for app: by policy.Orders"
 
 
 def test_not_all_records():

@@ -95,6 +95,11 @@ def test_what_is_observed_is_said_to_be():
     )
 
 
+def test_what_is_stored_is_said_to_be():
+    rows = [row(outcome="quarantined")]
+    assert "quarantined: no" in drawn(state(refusals={"rows": rows, "others": 0}))
+
+
 def test_a_gateway_without_refusals():
     assert "Nothing has been refused." in drawn(state(refusals={"rows": [], "others": 0}))
 

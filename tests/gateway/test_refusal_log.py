@@ -1,5 +1,7 @@
 """What is refused, and what would be, has a line of its own in the log."""
 
+from dataclasses import replace
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -19,6 +21,8 @@ LATER = Verdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later"
         (NO, None, True, "topic would be refused", "info"),
         (LATER, 3, False, "records postponed", "warning"),
         (LATER, 3, True, "records would be postponed", "warning"),
+        (replace(NO, outcome=Outcome.MARKED), 3, False, "records marked", "info"),
+        (replace(NO, outcome=Outcome.QUARANTINED), 3, False, "records quarantined", "info"),
         (failed("a.V", "raised"), 3, False, "policy failed", "error"),
         (failed("a.V", "raised"), 3, True, "policy would fail", "warning"),
     ],

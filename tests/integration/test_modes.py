@@ -1,5 +1,7 @@
 """`penstock.mode` at work: what becomes of a bad record."""
 
+import subprocess
+
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -12,6 +14,7 @@ from confluent_kafka.admin import (
 
 from penstock.local import free_ports
 from tests.conftest import create_topic
+from tests.gateways import PENSTOCK
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
@@ -260,6 +263,16 @@ def test_a_retry_through_another_gateway_writes_the_same_ids(gateway, topic, kaf
     check_exactly_once(kafka, name, [b"bad", b"a", b"bad 2"], doubles=True)
 
 
+def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic()
+    largest = b"bad" + bytes(1_048_588 - 100)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, encode_batch(values(largest)))[0] == 0
+        assert produce(client, name, encode_batch(values(*[b"bad" + bytes(600)] * 1500)))[0] == 0
+    assert len(dead_letters(kafka, f"{name}.dead")) == 1501
+
+
 def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
     running, _ = measured(QUARANTINE)
     name = topic()
@@ -356,3 +369,22 @@ def test_gateways_are_killed_while_a_producer_is_at_work(gateway, topic, kafka):
     assert producer.flush(120) == 0
     assert told == [None] * len(sent)
     check_exactly_once(kafka, name, sent, doubles=True)
+
+
+def test_check_says_what_becomes_of_bad_records(gateway):
+    running = gateway({
+        **CHECK, "topics.a-*.penstock.mode": "quarantine", "topics.b-*.penstock.mode": "mark",
+        "topics.a-*.errors.deadletterqueue.topic.name": "bad.${topic}",
+    }, POLICIES)  # fmt: skip
+    done = subprocess.run(
+        [*PENSTOCK, "check", str(running.file)], capture_output=True, text=True, check=True
+    )
+    assert "topics a-*, in quarantine: bad records go to bad.a-*" in done.stdout
+    assert "topics b-*, marked: bad records are stored, with headers that say why" in done.stdout
+
+
+def test_a_topic_that_would_be_its_own_dead_letter_topic_ends_the_start(gateway):
+    own = {"topics.t.penstock.mode": "quarantine",
+           "topics.t.errors.deadletterqueue.topic.name": "t"}  # fmt: skip
+    with pytest.raises(AssertionError, match="dead letter topic of t would be t itself"):
+        gateway({**CHECK, **own}, POLICIES)

@@ -1,6 +1,7 @@
 """What a gateway counts, without one."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from prometheus_client.core import CounterMetricFamily
@@ -8,7 +9,9 @@ from prometheus_client.core import CounterMetricFamily
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
+    Diverted,
     FailureCause,
+    Outcome,
     abandoned,
     not_judged,
     refused,
@@ -184,3 +187,15 @@ async def test_asking_makes_no_series(counts):
     before = (await read(counts)).text
     counts.totals()
     assert (await read(counts)).text == before
+
+
+def test_bad_records_that_are_stored_count_for_their_policy(counts):
+    bad = refused(87, "no", "a.W")
+    diverted = (
+        Diverted(replace(bad, outcome=Outcome.QUARANTINED), 2),
+        Diverted(replace(bad, outcome=Outcome.MARKED), 1),
+    )
+    counts.accepted(PLAN, batch(10), replaced(b"", (0, 3, 4), diverted, quarantined=(3, 4)))
+    assert counts.records_by_topic() == {
+        "orders": {"quarantined": 2, "marked": 1, "dropped": 1, "accepted": 6}
+    }

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.client.connection import LEADER_NOT_AVAILABLE, Connection
@@ -48,6 +52,9 @@ _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
 _CREATE_TIMEOUT_S: Final = 10.0
 _LOG_EVERY_S: Final = 60.0
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_HEADERS_BYTES: Final = 64 * 1024
+"""More than the headers of a letter take."""
 
 
 class DeadLetterTopic(NamedTuple):
@@ -142,6 +149,7 @@ class DeadLetterWriter:
                             await self._write(to, batch)
                         break
                     except TimeoutError:
+                        self._connected().refresh(to.name)
                         return why
                     except (ClientError, WireError) as error:
                         why = str(error)
@@ -208,9 +216,10 @@ class DeadLetterWriter:
         source = _described(connection, to.source)
         partitions = max(1, len(source.leaders)) if not source.code else 1
         settings: dict[str, Any] = client_properties(self._properties, self._file.parent)
-        new = NewTopic(to.name, partitions, to.replicas)
+        admin = AdminClient({**settings, "log_level": 0})
+        new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
         try:
-            create(AdminClient({**settings, "log_level": 0}), new, _CREATE_TIMEOUT_S)
+            create(admin, new, _CREATE_TIMEOUT_S)
         except KafkaException as error:
             reason = error.args[0]
             advice = (
@@ -249,6 +258,17 @@ class DeadLetterWriter:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _limit(admin: AdminClient, source: str) -> dict[str, str]:
+    """Return the configs of a dead letter topic: its letters are larger than records were."""
+    resource = ConfigResource(ResourceType.TOPIC, source)
+    try:
+        described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
+        value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
+        return {_MAX_MESSAGE_BYTES: str(min(int(value) + _HEADERS_BYTES, 2**31 - 1))}
+    except (KafkaException, KeyError, TypeError, ValueError):
+        return {}  # not allowed to know it: brokers have a default
 
 
 def _described(connection: Connection, topic: str) -> TopicLeaders:

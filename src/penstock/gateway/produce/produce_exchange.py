@@ -3,13 +3,14 @@
 Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
 request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
 responses are merged into the broker's response in the order of the request. A batch that an
-interceptor changed is sent in place of the original (`intercepted_batches`). What only
-observes (`penstock.mode`) is judged beside. Topic ids
+interceptor changed is sent in place of the original (`intercepted_batches`). What only observes
+(`penstock.mode`) is judged beside; in quarantine bad records are left out of their batch as if
+interceptors had dropped them, and dead letters are stored before the rest is sent. Topic ids
 (version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
 connection, so the cluster's ACLs apply. A topic that the broker does not know gets the broker's
 error code.
 
-Authorization and quotas are left to the broker.
+Authorization and quotas are left to the broker, but for dead letters, which the gateway writes.
 """
 
 from __future__ import annotations
