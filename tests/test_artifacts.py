@@ -45,6 +45,7 @@ def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
         artifacts.class_path("org.example:one:1.0")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("one", Artifacts)
 def test_make_setup_has_fetched_what_tests_need(one, monkeypatch):
     def resolve(*_):

@@ -4,6 +4,8 @@ import importlib
 import pkgutil
 import re
 
+import pytest
+
 import penstock
 from penstock import errors
 
@@ -36,5 +38,6 @@ def defined():
     return pairs
 
 
+@pytest.mark.system  # imports all modules, those for Spark among them
 def test_the_drawing_is_the_tree_of_the_classes():
     assert drawn() == defined()

@@ -18,6 +18,8 @@ SYSTEM_FOLDERS: Final = frozenset(
 )
 MARKED_IN: Final = "spark"
 """The one of these folders in which some tests are marked `unit`."""
+WITH_SPARK: Final = (MARKED_IN, "cli/test_stream_lines.py", "topic_configs/test_added_key.py")
+"""Unit tests that import PySpark."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})
 _FORBIDDEN: Final = frozenset(
     {
@@ -50,17 +52,20 @@ def has_spark() -> bool:
 
 def pytest_report_header() -> list[str]:
     """Say what is left out."""
-    return [] if has_spark() else ["tests/spark is left out: PySpark is not installed (make setup)"]
+    return (
+        [] if has_spark() else [f"left out without PySpark (make setup): {', '.join(WITH_SPARK)}"]
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out folders without a unit test where only unit tests run: they take long to import."""
     is_unit_run = config.getoption("markexpr").split(" and ")[0] == "unit"
-    if not is_unit_run or collection_path.parent != config.rootpath / "tests":
+    tests = config.rootpath / "tests"
+    if not is_unit_run or not collection_path.is_relative_to(tests):
         return None
-    folder = collection_path.name
-    left_out = folder in SYSTEM_FOLDERS and (folder != MARKED_IN or not has_spark())
-    return left_out or None
+    name = collection_path.relative_to(tests).as_posix()
+    left_out = SYSTEM_FOLDERS - {MARKED_IN} | (frozenset() if has_spark() else set(WITH_SPARK))
+    return name in left_out or None
 
 
 @pytest.hookimpl(tryfirst=True)

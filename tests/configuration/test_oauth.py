@@ -24,6 +24,7 @@ def test_each_form_says_the_same(given):
     found = read_oauth({TOKEN_URL: " https://a/b ", **given}, "")
     assert found[:4] == ("https://a/b", "me", "s3", "a b")
     assert (found.timeout_s, found.used_for, found.urlencoded) == (10.0, 0.8, False)
+    assert repr(found) == "OAuth(https)"
     assert found.jaas() == {"clientId": "me", "clientSecret": "s3", "scope": "a b"}
 
 
@@ -42,6 +43,12 @@ def test_what_belongs_to_the_endpoint_and_the_token():
     assert found.extensions == {"who": "me", "where": "here"}
     assert found.tls == {"ssl.truststore.location": "t.pem"}
     assert (found.timeout_s, found.used_for, found.urlencoded) == (1.5, 0.5, True)
+
+
+def test_a_timeout_of_0_is_the_default():
+    given = {TOKEN_URL: "file:///t", "sasl.login.connect.timeout.ms": "0",
+             "sasl.login.read.timeout.ms": "5"}  # fmt: skip
+    assert read_oauth(given, "").timeout_s == 10.0
 
 
 def test_librdkafkas_authority_of_the_endpoint():

@@ -13,6 +13,7 @@ def lines(*some, **about):
     return [block for step in next_steps(report_of(*some, **about)) for block in step.blocks]
 
 
+@pytest.mark.system  # the parser of all commands imports PySpark
 @pytest.mark.parametrize(
     ("source", "name"), [("orders", "orders"), ("orders,o*", "orders"), ("o*", "a b")]
 )

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.cluster.tokens import TokenError, Tokens
 from penstock.configuration import ConfigurationError
 from penstock.configuration.client_keys import CLIENT_KEYS
-from penstock.configuration.clients import client_properties
+from penstock.configuration.clients import LOGIN_OF_LIBRDKAFKA, client_properties
 from penstock.configuration.login import read_login
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, An
     """
     settings: dict[str, Any] = {"log_level": 0, **client_properties(properties, folder)}
     settings["client.id"] = settings.get("client.id") or _CLIENT_ID
-    _check(settings, "upstream.")
+    if not all(name in CLIENT_KEYS or name.startswith(LOGIN_OF_LIBRDKAFKA) for name in properties):
+        _check(settings, "upstream.")
     login = read_login(properties, "upstream.")
     if login is not None and login.oauth is not None:
         settings[_CALLBACK] = _TokenCallback(Tokens(login.oauth, folder / "upstream"))
@@ -53,14 +54,11 @@ def check(properties: Mapping[str, str], file: Path) -> None:
         ConfigurationError: It could not.
     """
     settings = {**client_properties(properties, file.parent), "log_level": 0}
-    _check(settings, f"{file}: upstream.", always=True)
+    _check(settings, f"{file}: upstream.")
 
 
-def _check(settings: Mapping[str, Any], where: str, *, always: bool = False) -> None:
-    """Have librdkafka check settings, where there are any that only it knows."""
-    known = {key.librdkafka for key in CLIENT_KEYS.values()} | {"log_level"}
-    if not always and not settings.keys() - known:
-        return
+def _check(settings: Mapping[str, Any], where: str) -> None:
+    """Have librdkafka check settings, as it alone knows some."""
     try:
         AdminClient(dict(settings))
     except KafkaException as error:

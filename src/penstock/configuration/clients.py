@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CONTENTS: Final = {TRUSTED: "ssl.ca.pem", CHAIN: "ssl.certificate.pem", KEY: "ssl.key.pem"}
 _HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
-_LOGIN_OF_LIBRDKAFKA: Final = (
+LOGIN_OF_LIBRDKAFKA: Final = (
     "sasl.mechanisms",
     "sasl.username",
     "sasl.password",
@@ -60,7 +60,7 @@ def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, 
     for name, value in properties.items():
         key = CLIENT_KEYS.get(name)
         if key is None:
-            if not name.startswith(_LOGIN_OF_LIBRDKAFKA):
+            if not name.startswith(LOGIN_OF_LIBRDKAFKA):
                 result[name] = value
         elif key.librdkafka:
             result[key.librdkafka] = key.for_librdkafka(value)

@@ -75,6 +75,10 @@ class OAuth(NamedTuple):
     claims: Mapping[str, str]
     tls: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        """Return the kind of the URL only; the rest can be secret."""
+        return f"OAuth({urlsplit(self.url).scheme or 'unsecured'})"
+
     def jaas(self) -> dict[str, str]:
         """Return the options of `OAuthBearerLoginModule` that say the same."""
         named = {
@@ -152,7 +156,7 @@ def _check_class(
 def _timeout_s(properties: Mapping[str, str]) -> float:
     """Return the timeout for a connection and a response together: the longer one, in seconds."""
     keys = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms")
-    return max(int(properties.get(key) or _TIMEOUT_MS) for key in keys) / 1000
+    return max(int(properties.get(key) or 0) or _TIMEOUT_MS for key in keys) / 1000
 
 
 def _tls(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

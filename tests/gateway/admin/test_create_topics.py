@@ -225,6 +225,15 @@ async def test_without_policies_a_request_without_our_keys_passes(version):
     await talk.passes(API, sent, **results("a"))
 
 
+@pytest.mark.parametrize(("create", "alter"), [(True, False), (False, True)])
+async def test_each_policy_alone_judges(create, alter):
+    talk = AdminTalk(Policies(create=create, alter=alter))
+    talk.topics.no = {"a"}
+    await probed(talk, 7, "a", configs=[RETENTION])
+    assert read(await talk.told()) == {"a": (44, "the policy says no")}
+    assert len(talk.topics.asked) == 1
+
+
 async def test_an_answer_that_cannot_be_read_ends_the_connection():
     talk = AdminTalk()
     await talk.request(API, 7, **wanted("a"))
