@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -25,8 +25,8 @@ from penstock.client.errors import BrokerUnreachableError, ClientError, describe
 from penstock.client.metadata import NO_NODE
 from penstock.client.produce import read_response, write_head, write_request
 from penstock.cluster.created_topics import create
+from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import client_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.header import PREFIX_BYTES
@@ -215,10 +215,9 @@ class DeadLetterWriter:
         """Create a dead letter topic with as many partitions as its source has. Blocks."""
         source = _described(connection, to.source)
         partitions = max(1, len(source.leaders)) if not source.code else 1
-        settings: dict[str, Any] = client_properties(self._properties, self._file.parent)
-        admin = AdminClient({**settings, "log_level": 0})
-        new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
         try:
+            admin = admin_client(client_settings(self._properties, self._file.parent))
+            new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
             create(admin, new, _CREATE_TIMEOUT_S)
         except KafkaException as error:
             reason = error.args[0]
