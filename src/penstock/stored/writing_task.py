@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0
 _WAITED_S: Final = 300.0
-_AT_A_TIME: Final = 8
-_SMALL: Final = 20_000
+_AT_A_TIME: Final = 4
+_SMALL: Final = 5_000
 """Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
 time. Larger ones are worked on alone, since each holds what it has read."""
 
