@@ -118,7 +118,7 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
 	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes
 
-spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5 to 4.3, each installed in an environment of its own; VERSIONS= for others
+spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and a newer one, each installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
