@@ -4,8 +4,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from penstock.cli.dev import _create_topics, _greet, _named_topics
+from penstock.cli.dev import _create_topics, _greet, _named_topics, _read
 from penstock.configuration import Address, load_configuration
+from penstock.engine.plan import Plan
 
 KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3)
 
@@ -61,3 +62,17 @@ def test_a_topic_that_cannot_be_created_is_one_line(kafka, capsys):
     assert capsys.readouterr().out.startswith("topic no topic is not created: ")
     _create_topics(kafka.bootstrap_servers, ["dev-can-create-this"])
     assert "already exists" in capsys.readouterr().out
+
+
+def test_dead_letter_topics_fit_a_cluster_of_one_broker(tmp_path):
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=kafka:9092\n"
+        "record.validator.classes=a.B\n"
+        "penstock.mode=quarantine\n"
+        "errors.deadletterqueue.topic.replication.factor=3\n"
+    )
+    configuration = _read(file, "127.0.0.1:9")
+    plan = Plan(configuration.policies).for_topic("orders")
+    assert plan is not None
+    assert (plan.dead_letter_topic, plan.dead_letter_replicas) == ("orders.dead", 1)

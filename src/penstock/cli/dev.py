@@ -34,6 +34,7 @@ from penstock.configuration import (
     load_configuration,
 )
 from penstock.configuration.properties import load_properties
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ async def _serve(
 
 def _read(file: Path, kafka: str) -> Configuration:
     """Read the configuration with the local Kafka as the cluster, and with a console."""
-    # Each run has a new cluster: nothing about its producers is worth keeping.
+    # Each run has a new cluster of one broker: nothing about its producers is worth keeping.
     own = {
+        DEAD_LETTER_REPLICAS: "1",
         "upstream.bootstrap.servers": kafka,
         "produce.request.interceptors.state": "local",
         "produce.request.interceptors.state.dir": "",
