@@ -200,26 +200,12 @@ def test_large_records_come_in_batches_of_bounded_size(read, produce, topic):
     assert max(row.size for row in found) < 10 * 2**20
 
 
-def test_filters_bound_what_is_read(read, configured, produce, topic, admin):
+def test_a_frame_that_was_filtered_reads_all_when_it_is_used_again(read, produce, topic):
     source = topic("in", 2)
-    produce(source, [{"value": b"%d" % n, "partition": n % 2, "timestamp": 1_700_000_000_000 + n}
-                     for n in range(20)])  # fmt: skip
-    offsets = f'{{"{source}": {{"0": 2, "1": 2}}}}'
-    frame = read(source, configured(), startingOffsets=offsets)
-    gone = [TopicPartition(source, one, 6) for one in range(2)]
-    for future in admin.delete_records(gone).values():
-        future.result(30)
-    # What was removed is an error to those who read it.
-    with pytest.raises(Exception, match="were removed before they were read"):
-        frame.where("value is not null").collect()
-
-    def values(where):
-        return [int(row.value) for row in frame.where(where).orderBy("offset").collect()]
-
-    assert values("offset >= 7 and partition = 1") == [15, 17, 19]
-    assert values("offset in (8, 9) and partition = 0") == [16, 18]
-    assert values("offset > 8 and verdict.outcome = 'accepted' and partition < 1") == [18]
-    assert values("timestamp >= timestamp_millis(1700000000017) and partition = 1") == [17, 19]
+    produce(source, [{"value": b"%d" % n, "partition": n % 2} for n in range(20)])
+    frame = read(source)
+    assert frame.where("offset < 3 and partition = 1").count() == 3
+    assert frame.count() == 20
 
 
 def test_an_error_is_one_line_and_not_a_traceback(read, configured, produce, topic):

@@ -71,6 +71,7 @@ penstock.spark.register(spark)
 read = spark.read.format("penstock").option("plan", file).option("subscribe", source).load()
 assert read.where("verdict.outcome = 'refused'").count() == 200
 assert read.where("offset < 10 and partition = 1").count() == 10
+assert read.count() == 2000
 shown("read a topic", read.count())
 
 

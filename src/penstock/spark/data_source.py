@@ -7,17 +7,13 @@ size go to Spark.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import accumulators
-from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
-from penstock.spark.source_filters import Bounds
 from penstock.spark.source_options import SourceOptions
 from penstock.spark.source_places import EARLIEST, LATEST, find_offsets
 from penstock.spark.source_reading import SourceReading, SourceTask, source_tasks
@@ -34,15 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import Partition
     from penstock.spark.data_sink import BatchSink, StreamSink
     from penstock.spark.source_access import Source
 
 _HEADERS: Final = "headers"
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-_PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The worker that plans a read with filters. In others, where Spark's setting is off, a reader that
-could push filters is an error."""
 
 
 class PenstockDataSource(DataSource):
@@ -88,8 +79,7 @@ class PenstockDataSource(DataSource):
             topics = source.topics()
             if not topics:
                 raise source.no_topic()
-            kind = FilteringReader if _PUSHES_FILTERS in sys.modules else BatchReader
-            return kind(source, topics, _reading(source, topics, schema))
+            return BatchReader(source, topics, _reading(source, topics, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return what plans and does the reads of a stream.
@@ -134,7 +124,6 @@ class BatchReader(DataSourceReader):
         """
         self._reading = reading
         self._plan: tuple[Source, Sequence[Topic]] | None = (source, topics)
-        self._bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks.
@@ -154,12 +143,6 @@ class BatchReader(DataSourceReader):
         ends = find_offsets(source.cluster, topics, source.options.end or LATEST)
         ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
         ids = {one.name: one.topic_id for one in topics}
-        since: Mapping[Partition, int] = {}
-        if self._bounds.since_ms is not None:
-            found = source.cluster.offsets_since(topics, self._bounds.since_ms)
-            # -1: there is no record as late.
-            since = {one: ends.get(one, 0) if at < 0 else at for one, at in found.items()}
-        ranges = list(self._bounds.ranges(ranges, since))
         return source_tasks(ranges, ids, source.sizes(topics), source.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -172,27 +155,13 @@ class BatchReader(DataSourceReader):
         return {**self.__dict__, "_plan": None}
 
 
-class FilteringReader(BatchReader):
-    """Reads what a query's filters on topic, partition, offset and timestamp leave."""
-
-    def pushFilters(self, filters: list[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
-        """Take what bounds the range; all filters are left to Spark, too."""
-        self._bounds = Bounds.of(filters)
-        return filters
-
-
 def register(spark: SparkSession) -> None:
     """Make `format("penstock")` known to a session, classic or of Spark Connect.
-
-    Filters reach sources in Python from then on (`spark.sql.python.filterPushdown.enabled`, since
-    Spark 4.1).
 
     Args:
         spark: The session.
     """
     spark.dataSource.register(PenstockDataSource)
-    with contextlib.suppress(PySparkException):  # declarative pipelines allow no settings
-        spark.conf.set(_PUSHDOWN, "true")
     classic = getattr(spark, "_jsparkSession", None)
     if classic is not None:
         # `writeStream.start()` looks for a sink in Python in the session that is active.
