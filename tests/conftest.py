@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
@@ -60,6 +61,17 @@ def pytest_configure() -> None:
 def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Policies in this process know nothing of what those of other tests have learned."""
     monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
+
+
+@pytest.fixture(autouse=True)
+def _log_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have no logger keep the stream of a test that set the log up, such as by a command."""
+    configure = structlog.configure
+    without_cache = {"cache_logger_on_first_use": False}
+    monkeypatch.setattr(structlog, "configure", lambda **given: configure(**given | without_cache))
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import json
 import shutil
 
 import pytest
-import structlog
 
 from penstock import cli
 from penstock.cli.audit import conclude
@@ -25,10 +24,7 @@ def given(**options):
 
 
 def run(*arguments, capsys):
-    try:
-        code = cli.main(["audit", *map(str, arguments)])
-    finally:
-        structlog.reset_defaults()  # the command's log goes to what this test captures
+    code = cli.main(["audit", *map(str, arguments)])
     return code, capsys.readouterr()
 
 
