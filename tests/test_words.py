@@ -14,10 +14,16 @@ from penstock.cli import COMMANDS, complete_parser
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
     "README.md",
+    "docs/audit-report.md",
+    "docs/clusters.md",
     "docs/commands.md",
     "docs/console.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/jobs.md",
+    "docs/pipeline.md",
+    "docs/spark.md",
+    "docs/streams.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
 )
