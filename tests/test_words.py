@@ -21,6 +21,7 @@ PAGES: Final = (
     "docs/getting-started.md",
     "docs/glossary.md",
     "docs/jobs.md",
+    "docs/kips.md",
     "docs/pipeline.md",
     "docs/spark.md",
     "docs/streams.md",
