@@ -18,6 +18,8 @@ PAGES: Final = (
     "docs/clusters.md",
     "docs/commands.md",
     "docs/console.md",
+    "docs/decisions.md",
+    "docs/design.md",
     "docs/getting-started.md",
     "docs/glossary.md",
     "docs/jobs.md",
