@@ -13,6 +13,7 @@ from penstock.cli import COMMANDS, complete_parser
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
+    "CONTRIBUTING.md",
     "README.md",
     "docs/audit-report.md",
     "docs/clusters.md",
