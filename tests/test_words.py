@@ -25,6 +25,7 @@ PAGES: Final = (
     "docs/glossary.md",
     "docs/jobs.md",
     "docs/kips.md",
+    "docs/performance.md",
     "docs/pipeline.md",
     "docs/spark.md",
     "docs/streams.md",
