@@ -13,11 +13,22 @@ from penstock.cli import COMMANDS, complete_parser
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
+    "CONTRIBUTING.md",
     "README.md",
+    "docs/audit-report.md",
+    "docs/clusters.md",
     "docs/commands.md",
     "docs/console.md",
+    "docs/decisions.md",
+    "docs/design.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/jobs.md",
+    "docs/kips.md",
+    "docs/performance.md",
+    "docs/pipeline.md",
+    "docs/spark.md",
+    "docs/streams.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
 )
