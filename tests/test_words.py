@@ -14,10 +14,16 @@ from penstock.cli import COMMANDS, complete_parser
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
     "README.md",
+    "docs/columns.md",
     "docs/commands.md",
     "docs/console.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/interceptors.md",
+    "docs/json-schema.md",
+    "docs/look-ups.md",
+    "docs/named-policies.md",
+    "docs/policies.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
 )
