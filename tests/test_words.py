@@ -24,6 +24,7 @@ PAGES: Final = (
     "docs/look-ups.md",
     "docs/named-policies.md",
     "docs/policies.md",
+    "docs/topics.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
 )
