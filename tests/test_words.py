@@ -22,6 +22,7 @@ PAGES: Final = (
     "docs/interceptors.md",
     "docs/json-schema.md",
     "docs/look-ups.md",
+    "docs/modes.md",
     "docs/named-policies.md",
     "docs/policies.md",
     "docs/topics.md",
