@@ -14,6 +14,7 @@ from penstock.cli import COMMANDS, complete_parser
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
     "README.md",
+    "docs/audit.md",
     "docs/choosing.md",
     "docs/columns.md",
     "docs/commands.md",
