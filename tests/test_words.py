@@ -24,6 +24,7 @@ PAGES: Final = (
     "docs/interceptors.md",
     "docs/json-schema.md",
     "docs/look-ups.md",
+    "docs/metrics.md",
     "docs/modes.md",
     "docs/named-policies.md",
     "docs/policies.md",
