@@ -80,7 +80,7 @@ _DECLARED: Final = """\
 ### Keys that built-in policies declare
 
 They apply if `record.validation.policy.class.name` names the policy. Your own classes can declare
-[keys](policies.md#keys-of-your-own) as well.
+[keys](policies.md#declare-keys) as well.
 
 | policy | key | type | default | meaning |
 |---|---|---|---|---|
@@ -91,7 +91,7 @@ _JSON_SCHEMA: Final = """\
 ## Keys of `penstock.policies.JsonSchema`
 
 They apply if `record.validation.policy.class.name` names the policy. See
-[JSON Schema](policies.md#json-schema).
+[JSON Schema](json-schema.md).
 
 | key | default | meaning |
 |---|---|---|
@@ -110,7 +110,7 @@ _NAMED: Final = """\
 ## Keys of ready-made policies that have names
 
 `policies.<name>.type` is the policy, and `policies.<name>.<key>` a key of it:
-[policies.md](policies.md#named-policies). `penstock policies` lists them, too, with those that are
+[Named policies](named-policies.md). `penstock policies` lists them, too, with those that are
 installed. The keys `schema.registry.*` and `json.schema.*` stand above.
 
 | policy | key | type | default | meaning |

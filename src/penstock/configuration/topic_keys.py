@@ -195,7 +195,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             meaning=(
                 "Names of `policies`, separated by commas: they judge the topic in this order, "
                 "after the policies of the proposals' own keys; interceptors come before all of "
-                "them. [policies.md](policies.md#named-policies)"
+                "them. [Named policies](named-policies.md)"
             ),
             documentation="The named policies that judge the topic's records, in their order.",
         ),

@@ -149,7 +149,7 @@ class GatewayCounts:
         )
         self._restarts = Counter(
             "penstock_worker_restarts_total",
-            "Policy workers that ended and were not asked to, by cause.",
+            "Policy workers that ended unexpectedly, by cause.",
             ("cause",),
         )
         self._policy_events = Counter(

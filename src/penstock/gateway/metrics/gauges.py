@@ -162,7 +162,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
 def _state_writes(writes: Mapping[str, StateWrites]) -> Gauge:
     return Gauge(
         "penstock_state_writes_total",
-        "Writes of the gateway's own state; failed and late ones are answered 7 to clients.",
+        "Writes of the gateway's own state; after a failed or late write, clients get 7.",
         ("state", "result"),
         {
             (state, result): count
