@@ -25,7 +25,7 @@ class Attack:
                 told = "answered" if connection.recv(65536) else "closed"
             except TimeoutError:
                 told = "nothing"
-            except ConnectionError:
+            except OSError:  # reset, perhaps before it could be shut down
                 told = "closed"
         self.told[told] += 1
         return told

@@ -98,7 +98,7 @@ complete -c penstock -n '_shtab_penstock_using explain' -l header -x -d 'with --
 complete -c penstock -n '_shtab_penstock_using explain' -l bootstrap-server -x -d 'with --offset: the cluster'
 complete -c penstock -n '_shtab_penstock_using explain' -l show-payloads -d 'show keys, values and headers'
 complete -c penstock -n '_shtab_penstock_using explain; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a suggest -d 'Propose policies for a topic from a sample of its records; nothing is switched on.'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a suggest -d 'Propose a JSON Schema and rules from a sample of stored records.'
 complete -c penstock -n '_shtab_penstock_using suggest' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using suggest' -l topic -x -d 'the topic, one'
 complete -c penstock -n '_shtab_penstock_using suggest' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'

@@ -23,7 +23,7 @@ COMMANDS: Final = {
     "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
-    "policies": "List the policies that can be named, with their keys.",
+    "policies": "List the policies that you can name, with their keys.",
     "top": "Show a running gateway's figures, live, in a terminal.",
     "explain": "Judge single records, and say what each policy decided and what it saw.",
     "suggest": "Propose a JSON Schema and rules from a sample of stored records.",

@@ -1,10 +1,10 @@
-"""Propose policies for a topic from a sample of its records; nothing is switched on.
+"""Propose a JSON Schema and rules from a sample of stored records.
 
-It proposes a JSON Schema (types, required properties, formats), conditions (ranges and texts that
-were seen), keys and headers, each with the share of the sample that it would refuse. The output
-ends with keys for the configuration file, with the topic observed (penstock.mode). --output writes
-them to a folder, with the schema. Review them: they contain texts and numbers of records. It
-needs no Spark: the records are read in this process.
+Nothing is switched on. It proposes a JSON Schema (types, required properties, formats), conditions
+(ranges and texts that were seen), keys and headers, each with the share of the sample that it would
+refuse. The output ends with keys for the configuration file, with the topic observed
+(penstock.mode). --output writes them to a folder, with the schema. Review them: they contain texts
+and numbers of records. It needs no Spark: the records are read in this process.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ OWN_KEYS = {
     "errors.deadletterqueue.topic.name",
     "penstock.quarantine.max.ratio",
     "penstock.mode",
+    "penstock.policies",
     "record.validation.policy",
     "records.policy.class.name",
     "records.policy.enabled",
