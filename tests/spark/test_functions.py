@@ -68,6 +68,40 @@ def test_split_and_redrive_of_topics_write_each_record_once(
 
 
 @pytest.mark.slow
+def test_again_begins_at_the_start_and_goes_on_from_there(
+    spark, configured, produce, topic, stored
+):
+    source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
+    produce(source, RECORDS)
+    plan = load_plan(configured())
+    targets = {"accepted": clean, "rejected": dead}
+    split(source, plan, **targets)
+    again = split(source, plan, **targets, again=True, spark=spark)
+    assert (again.accepted, again.refused, again.done_before) == (3, 3, 0)
+    assert len(stored(clean, isolation="read_committed")) == 6
+    assert split(source, plan, **targets).done_before == 6
+
+
+@pytest.mark.slow
+def test_a_function_goes_on_where_the_command_was_and_the_other_way_round(
+    spark, command, configured, produce, topic, stored
+):
+    source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
+    produce(source, RECORDS)
+    file = configured(REPAIR)
+    split(source, load_plan(configured()), accepted=clean, rejected=dead)
+    again = command("split", file, "--topic", source, "--accepted", clean, "--rejected", dead)
+    assert "an earlier run has done 6 offsets" in again.out
+    first = command("redrive", file, "--from", dead, "--to", clean, "--local")
+    assert "1 returned, 2 again" in first.out
+    back = redrive(dead, load_plan(file), to=clean, spark=spark)
+    assert (back.returned, back.again) == (0, 2)
+    last = command("redrive", file, "--from", dead, "--to", clean, "--local")
+    assert "0 returned, 2 again" in last.out
+    assert len(stored(clean, isolation="read_committed")) == 4
+
+
+@pytest.mark.slow
 def test_redact_of_topics_writes_what_interceptors_leave(configured, produce, topic, stored):
     source, target = topic("in"), topic("out")
     produce(source, RECORDS)
@@ -89,6 +123,12 @@ def test_what_is_wrong_is_said(rows, plan, topic):
         redact(rows(b""), plan(), to="x")
     with pytest.raises(ConfigurationError, match="another topic"):
         redrive("x", plan(), to="x")
+
+
+def test_a_session_that_has_not_been_used_yet_is_found(spark, plan, topic):
+    source = topic("in")
+    spark._jvm.SparkSession.clearActiveSession()
+    assert audit(source, plan()).judged == 0
 
 
 def test_the_functions_are_not_the_modules_of_their_names():

@@ -4,6 +4,9 @@ import time
 
 import pytest
 
+from penstock.client.connection import Connection
+from penstock.client.positions import Position, commit_positions
+from tests.client.settings import FILE
 from tests.integration.reading import read_topic, values_of
 from tests.spark.conftest import BOTH, NO_BAD
 
@@ -159,19 +162,19 @@ def _end_before(kafka, name, count):
 @BOTH
 @pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
-    from penstock.stored import writing
+    from penstock.stored import jobs
 
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
-    write_raw = writing.write_raw
+    write_raw = jobs.write_raw
 
     def crash(runner, ranges, work, **options):
         write_raw(runner, ranges[:1], work, **options)
         raise OSError("crashed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_raw", crash)
+        patch.setattr(jobs, "write_raw", crash)
         assert command(*arguments).code == 3
     assert len(read_topic(kafka.bootstrap_servers, good)) == 10
     assert "10 returned" in command(*arguments).out
@@ -190,6 +193,24 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
     admin.delete_consumer_groups([group])[group].result(60)
     assert "0 returned, 0 again" in command(*arguments).out
+
+
+@BOTH
+def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
+    """As after an unclean election: what is written there since has not been judged."""
+    file, good, dead = split
+    arguments = ("redrive", file, "--from", dead, "--to", good)
+    assert "20 again" in command(*arguments, "--max-replays", "9").out
+    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
+    [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
+    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
+        commit_positions(connection, group, {(dead, 0): Position(9000)})
+    for more in ((), ("--dry-run",)):
+        done = command(*arguments, *more)
+        assert done.code == 3, done
+        assert f"{dead}-0: the log ends at offset " in done.err
+        assert "before 9000, which redrive has come to" in done.err
+        assert f"kafka-consumer-groups --group {group} --topic {dead} --reset-offsets" in done.err
 
 
 @BOTH

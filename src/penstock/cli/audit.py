@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             spark_job = on_spark(running, "--input")
             counts = _read_frame(options, spark_job, topics, ranges, (plan, other))
-        about = _about(options, running, topics, plan, ranges, coverage)
+        about = _about(options, running, topics, (plan, other), ranges, coverage)
         return conclude(options, summarize(counts, about), before)
 
 
@@ -150,11 +150,11 @@ def _read_raw(
     from penstock.stored.audit import add_payloads, audit_raw  # noqa: PLC0415
 
     plan, other = plans
-    access = running.access
+    there = running.there
     with running.counting_tasks(f"judging {options.topic}", ranges) as done:
-        sizes = running.sizes(topics)
+        sizes = there.sizes(topics)
         result = audit_raw(
-            running.runner, access, ranges, plan, other=other, sizes=sizes, done=done
+            running.runner, there.access, ranges, plan, other=other, sizes=sizes, done=done
         )
     if options.strict:
         result.coverage.check()
@@ -162,7 +162,7 @@ def _read_raw(
         print(f"warning: {text}", file=sys.stderr)
     if options.show_payloads:
         with running.progress.phase("reading samples"):
-            add_payloads(access.connect(), result.counts)
+            add_payloads(there.access.connect(), result.counts)
     return result
 
 
@@ -296,33 +296,28 @@ def _about(
     options: argparse.Namespace,
     running: Job,
     topics: Sequence[Topic],
-    plan: RecordPlan,
+    plans: _Plans,
     ranges: Sequence[OffsetRange],
     coverage: Coverage | None,
 ) -> About:
-    from penstock.report.document import About, RangeEntry  # noqa: PLC0415
-    from penstock.report.next_steps import keys_in_force  # noqa: PLC0415
+    from penstock.stored.subject import subject_of  # noqa: PLC0415
 
-    names = tuple(topic.name for topic in topics)
-    return About(
-        source=options.topic or options.input,
-        is_topic=bool(topics),
-        bootstrap_server=options.bootstrap_server,
-        ranges=tuple(
-            RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
-            for one in sorted(ranges)
-        ),
-        lost=tuple(
-            RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
-            for one in (coverage.lost if coverage else ())
-        ),
-        file=str(plan.path),
-        fingerprint=plan.fingerprint,
-        keys=keys_in_force(plan.policies.properties, names, plan.policies.topic_keys),
-        other=options.compare and str(Path(options.compare).absolute()),
-        fail_over=options.fail_over,
-        seconds=round(time.monotonic() - running.began, 1),
+    plan, other = plans
+    about = subject_of(
+        options.topic or options.input,
+        [one.name for one in topics],
+        plan,
+        other,
+        ranges=ranges,
+        coverage=coverage,
+        seconds=time.monotonic() - running.began,
     )
+    of_command = {
+        "is_topic": bool(topics),
+        "bootstrap_server": options.bootstrap_server,
+        "fail_over": options.fail_over,
+    }
+    return about.model_copy(update=of_command)
 
 
 def _topics(options: argparse.Namespace) -> int:

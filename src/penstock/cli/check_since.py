@@ -13,7 +13,6 @@ from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.gateway_counts import counted_by_gateway
 from penstock.cli.stream_lines import one_line
-from penstock.cli.topic_settings import kept_settings
 from penstock.client.connection import connect
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.cluster.compacted_topic import CompactedTopicError
@@ -25,6 +24,7 @@ from penstock.engine.plan import INTERNAL_TOPICS, Plan
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.progress import Progress
+from penstock.stored.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import WireError
 

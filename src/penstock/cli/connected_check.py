@@ -11,7 +11,6 @@ import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError
-from penstock.cli.topic_settings import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
@@ -19,6 +18,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.loading import describe
 from penstock.engine.plan import NO_SETTINGS, Plan
 from penstock.policy import RetriableException
+from penstock.stored.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:

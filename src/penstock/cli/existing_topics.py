@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
-from penstock.cli.topic_settings import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
@@ -14,6 +13,7 @@ from penstock.engine.admin_policies import AdminContext, ConfigAlteration, Topic
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
+from penstock.stored.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import contextlib
 import sys
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from penstock.cli.topic_settings import settings_of
 from penstock.configuration import ConfigurationError, load_configuration
@@ -14,18 +15,14 @@ from penstock.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.client.places import Places
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
     from penstock.stored.runner import Counter, Runner
-    from penstock.stored.tasks import Sizes
-
-_NAMED_MAX: Final = 5
+    from penstock.stored.topics import StoredTopics
 
 
 class Job(ABC):
@@ -38,10 +35,9 @@ class Job(ABC):
         if options.bootstrap_server:
             self.properties["bootstrap.servers"] = options.bootstrap_server
         self.file = configuration.path
-        self.places_topic = configuration.redrive_places_topic
+        self._places_topic = configuration.redrive_places_topic
         for warning in configuration.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        self._cluster: Cluster | None = None
         self.began = time.monotonic()
         self.progress = Progress()
 
@@ -78,44 +74,17 @@ class Job(ABC):
         with self.progress.phase(what, lambda: done.value, total):
             yield done
 
-    def places(self, *, create: bool = True) -> Places:
-        """Read how far jobs have come, as far as that is kept in the topic of places.
+    @cached_property
+    def there(self) -> StoredTopics:
+        """The cluster's topics."""
+        from penstock.stored.topics import StoredTopics  # noqa: PLC0415
 
-        Args:
-            create: Create the topic if there is none.
-
-        Raises:
-            ConfigurationError: Not authorized, or the topic is not suitable.
-            CompactedTopicError: The cluster does not respond.
-        """
-        from penstock.client.places import read_places  # noqa: PLC0415
-
-        return read_places(
-            self.properties, self.file, self.places_topic, key="redrive.places.topic", create=create
-        )
+        return StoredTopics(self.properties, self.file, self._places_topic)
 
     @property
     def cluster(self) -> Cluster:
         """The cluster."""
-        from penstock.cluster.offsets import Cluster  # noqa: PLC0415
-
-        if self._cluster is None:
-            self._cluster = Cluster(self.properties, self.file.parent)
-        return self._cluster
-
-    @property
-    def access(self) -> ClusterAccess:
-        """How tasks over raw batches reach the cluster."""
-        from penstock.stored.access import ClusterAccess  # noqa: PLC0415
-
-        return ClusterAccess.of(self.properties, self.file)
-
-    def sizes(self, topics: Sequence[Topic]) -> Sizes:
-        """Return how large the records of topics are, as far as brokers tell."""
-        from penstock.stored.sizes import measured  # noqa: PLC0415
-
-        whole = self.cluster.ranges(topics, "earliest", "latest")
-        return measured(self.access.connect(), whole)
+        return self.there.cluster
 
     def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:
         """Load the plan, with the ids and the own settings of the topics.
@@ -123,6 +92,7 @@ class Job(ABC):
         Each topic has its own policies; a warning names those that have none.
         """
         from penstock.stored.plan import load_plan  # noqa: PLC0415
+        from penstock.stored.topics import names_of  # noqa: PLC0415
 
         plan = load_plan(
             file or self._options.file,
@@ -132,7 +102,7 @@ class Job(ABC):
         )
         without = [topic.name for topic in topics if not plan.judges(topic.name)]
         if without:
-            print(f"warning: no policy of {plan.path} judges {_named(without)}", file=sys.stderr)
+            print(f"warning: no policy of {plan.path} judges {names_of(without)}", file=sys.stderr)
         return plan
 
     def _settings_of(
@@ -156,14 +126,9 @@ class Job(ABC):
         if bool(given) == bool(self._options.input):
             raise ConfigurationError("name one of --topic T and --input PATH")
         self.check_input()
-        targets = target_names(written)
-        topics = self.cluster.topics(given, without=targets) if given else ()
-        both = {one.name for one in topics} & {p.name for p in written if not p.is_folder}
-        if both:
-            raise ConfigurationError(
-                f"--topic {given}: {_named(sorted(both))} cannot be written to while it is read"
-            )
-        return topics
+        if not given:
+            return ()
+        return self.there.sources(given, [one.name for one in written if not one.is_folder])
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
         """Return the offsets from and up to which each partition is read; none for files."""
@@ -171,17 +136,3 @@ class Job(ABC):
             return ()
         options = self._options
         return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
-
-
-def target_names(written: Iterable[Location]) -> frozenset[str]:
-    """Return the topics among places that are written to, and those where `redrive` parks."""
-    from penstock.engine.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
-
-    names = [one.name for one in written if not one.is_folder]
-    return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
-
-
-def _named(topics: Sequence[str]) -> str:
-    shown = ", ".join(topics[:_NAMED_MAX])
-    more = len(topics) - _NAMED_MAX
-    return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")

@@ -7,12 +7,11 @@ better repair; what failed --max-replays times is parked (in D.parked).
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, job, location, on_spark, show_counts
-from penstock.cli.raw_jobs import add_transactions_argument, write_ranges, writing_task
+from penstock.cli.raw_jobs import add_transactions_argument
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 
@@ -22,13 +21,8 @@ if TYPE_CHECKING:
 
     from penstock.cli.job import Job
     from penstock.cli.jobs import SparkJob
-    from penstock.client.places import Places
-    from penstock.client.positions import Position
-    from penstock.cluster.offsets import Topic
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
-
-_GROUP = "penstock-redrive"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
             folder = dead_letters if dead_letters.is_folder else target
             counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
         else:
-            counts = _between_topics(options, running, plan, parked)
+            counts = _between_topics(options, running, plan)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
 
@@ -120,86 +114,36 @@ def _through_frames(
 
 
 def _between_topics(
-    options: argparse.Namespace, running: Job, plan: RecordPlan, parked: Location
+    options: argparse.Namespace, running: Job, plan: RecordPlan
 ) -> Mapping[str, int]:
     """Return dead letters of a topic to a topic; return the counts."""
-    from penstock.batch_jobs import redrive as outcomes  # noqa: PLC0415
-    from penstock.batch_jobs.targets import Target  # noqa: PLC0415
-    from penstock.client.positions import redrive_job  # noqa: PLC0415
-    from penstock.stored.positions import known_positions  # noqa: PLC0415
+    from penstock.stored.redrive import outcomes_of, prepare_redrive  # noqa: PLC0415
     from penstock.stored.writing import count_raw  # noqa: PLC0415
-    from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
 
-    cluster = running.cluster
-    letters, target = cluster.topic(options.dead_letters.name), cluster.topic(options.target.name)
-    job = redrive_job(target.name, target.topic_id)
-    places = running.places(create=not options.dry_run)
-    ranges = _not_done(running, letters, job, places, f"{_GROUP}-{target.name}", parked)
-    what = f"judging {letters.name}"
+    there = running.there
+    found = prepare_redrive(
+        there,
+        there.cluster.topic(options.dead_letters.name),
+        there.cluster.topic(options.target.name),
+        plan,
+        max_replays=options.max_replays,
+        transactions=options.transactions == "yes",
+        dry_run=options.dry_run,
+    )
     if not options.dry_run:
-        cluster.create_like(parked.name, letters)
-    ids = {letters.name: letters.topic_id}
-    partitions = [one.of for one in ranges]
-    known = known_positions(running.access.connect(), job, ids, partitions, places)
-    targets = {ACCEPTED: options.target, REJECTED: options.dead_letters}
-    work = writing_task(options, running, (letters,), ranges, plan, targets, job, known)
-    # Created like the dead letters, and for a dry run not at all.
-    to = {**work.targets, PARKED: Target(parked.name, *work.targets[REJECTED][1:])}
-    work = dataclasses.replace(work, targets=to, replays_max=options.max_replays)
-    if options.dry_run:
-        with running.counting_tasks(what, ranges) as counted:
-            done = count_raw(running.runner, ranges, work, done=counted).outcomes
-    else:
-        done = write_ranges(running, (letters,), ranges, work, what).counts.outcomes
-    names = (outcomes.RETURNED, outcomes.AGAIN, outcomes.PARKED, outcomes.DROPPED)
-    counts = {name: done[name] for name in names}
-    return counts | ({outcomes.DOUBLE: done[outcomes.DOUBLE]} if done[outcomes.DOUBLE] else {})
-
-
-def _not_done(
-    running: Job, letters: Topic, job: str, places: Places, former: str, parked: Location
-) -> tuple[OffsetRange, ...]:
-    """Return what of a dead letter topic has not been worked through."""
-    from penstock.client.places import find_starts  # noqa: PLC0415
-    from penstock.client.positions import Task  # noqa: PLC0415
-
-    tasks = [Task(job, letters.name, letters.topic_id, one) for one in letters.partitions]
-    remedy = (
-        f"say where to go on: kafka-consumer-groups --group {tasks[0].group} --topic "
-        f"{letters.name} --reset-offsets --to-earliest (or --to-latest, --to-offset N) --execute"
-    )
-    was_parked = running.cluster.exists(parked.name)
-    starts = find_starts(
-        running.access.connect(),
-        tasks,
-        places,
-        former_group=former,
-        sign=f"topic {parked.name} is there" if was_parked else "",
-        remedy=remedy,
-    )
-    ends = running.cluster.bounds(letters)
-    for one, position in starts.items():
-        if position.offset > ends[one][1]:
-            raise CommandError(
-                f"{letters.name}-{one}: the log ends at offset {ends[one][1]}, before "
-                f"{position.offset}, which redrive has come to (an unclean election?); {remedy}"
-            )
-    return tuple(
-        OffsetRange(letters.name, one, _start(starts.get(one), *ends[one]), ends[one][1])
-        for one in letters.partitions
-    )
-
-
-def _start(position: Position | None, first: int, end: int) -> int:
-    return first if position is None else min(max(position.offset, first), end)
+        return outcomes_of(found.write(there, running.runner, shown=running.progress.phase).counts)
+    with running.counting_tasks(found.what, found.ranges) as counted:
+        return outcomes_of(count_raw(running.runner, found.ranges, found.work, done=counted))
 
 
 class _Work:
     """What has not been worked through of a dead letter topic."""
 
     def __init__(self, running: SparkJob, dead_letters: Location, target: Location) -> None:
+        from penstock.stored.redrive import FORMER_GROUP  # noqa: PLC0415
+
         self._cluster = running.cluster
-        self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
+        self._group = f"{FORMER_GROUP}-{target.name.replace('/', '_')}"
         self.topic = self._cluster.topic(dead_letters.name)
         start = self._cluster.committed(self.topic, self._group)
         self._end = self._cluster.offsets(self.topic, "latest", key="--to")

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.ending import Ending
 from penstock.cli.failures import ExitCode
-from penstock.cli.job import target_names
 from penstock.cli.jobs import positive_number, show_counts
-from penstock.cli.raw_jobs import job_of, known_job, writing_task
+from penstock.cli.raw_jobs import writing_job
 from penstock.cli.stream_lines import StreamLines, one_line
-from penstock.cli.topic_settings import kept_settings
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
+from penstock.stored.topic_settings import kept_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.spark.stream import Settings
     from penstock.spark.stream_figures import StreamFigures
     from penstock.spark.stream_work import StreamWork
+    from penstock.stored.jobs import WritingJob
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
@@ -177,15 +177,18 @@ def _run(
 ) -> None:
     from penstock.spark.stream import Stream  # noqa: PLC0415
     from penstock.spark.stream_source import StreamSource  # noqa: PLC0415
+    from penstock.stored.jobs import id_of, known_job  # noqa: PLC0415
     from penstock.stored.positions import begin_again  # noqa: PLC0415
+    from penstock.stored.topics import with_parked  # noqa: PLC0415
 
-    topics = running.sources(tuple(targets.values()))
-    job = job_of(options, running, topics, targets)
-    places = running.places()
-    known_job(options, running, topics, targets, job, places)
-    work, settings = _work(options, running, topics, targets, job)
+    topics, there = running.sources(tuple(targets.values())), running.there
+    asked = writing_job(options, targets)
+    job = id_of(there, asked, topics)
+    places = there.places()
+    known_job(there, asked, topics, job, places)
+    work, settings = _work(options, running, topics, asked, job)
     ending.listen()  # Spark has set a handler of its own
-    connection, written = running.access.connect(), target_names(targets.values())
+    connection, written = there.access.connect(), with_parked(asked.targets.values())
     source = StreamSource(
         running.cluster,
         connection,
@@ -215,24 +218,25 @@ def _work(
     options: argparse.Namespace,
     running: SparkJob,
     topics: Sequence[Topic],
-    targets: Mapping[str, Location],
+    asked: WritingJob,
     job: str,
 ) -> tuple[StreamWork, Settings]:
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.stream import Settings  # noqa: PLC0415
     from penstock.spark.stream_work import StreamWork  # noqa: PLC0415
+    from penstock.stored.jobs import writing_task  # noqa: PLC0415
     from penstock.stored.positions import Known  # noqa: PLC0415
     from penstock.stored.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
-    task = writing_task(options, running, topics, (), plan, targets, job, Known({}, {}))
+    task = writing_task(running.there, asked, topics, (), plan, job, Known({}, {}))
 
     def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, running, plan, found)
 
     def sizes_of(found: Mapping[str, Topic]) -> Sizes:
         try:
-            return running.sizes(tuple(found.values()))
+            return running.there.sizes(tuple(found.values()))
         except ClusterError:  # a partition that is away now
             return Sizes()
 

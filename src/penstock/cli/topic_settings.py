@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError
 
@@ -11,27 +11,6 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
-    from penstock.topic_configs.index import TopicConfigIndex
-
-_SETTINGS_TIMEOUT_S: Final = 30.0
-
-
-def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> TopicConfigIndex:
-    """Read the topic level keys of all topics; none where topics have no settings of their own.
-
-    Raises:
-        ConfigurationError: They may not be read.
-        CompactedTopicError: The cluster does not answer.
-    """
-    from penstock.configuration.topic_keys import put_in_force  # noqa: PLC0415
-    from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
-    from penstock.topic_configs.index import index_of  # noqa: PLC0415
-    from penstock.topic_configs.storage import topic_configs_topic  # noqa: PLC0415
-
-    if not allows_topic_settings(configuration):
-        return index_of(())
-    put_in_force(configuration.policies.topic_keys)
-    return index_of(topic_configs_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 
 
 def settings_of(
@@ -49,10 +28,10 @@ def settings_of(
         CommandError: The cluster does not answer, or they cannot be understood.
     """
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
+    from penstock.stored.topic_settings import own_settings  # noqa: PLC0415
     from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
 
     try:
-        kept = kept_settings(configuration, properties)
-        return {topic.name: kept.of(topic.name, topic.topic_id) for topic in topics}
+        return own_settings(configuration, properties, topics)
     except (CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(str(error)) from None

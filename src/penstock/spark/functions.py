@@ -81,6 +81,7 @@ def split(
     start: str = "earliest",
     end: str = "latest",
     job: str | None = None,
+    again: bool = False,
     spark: SparkSession | None = None,
 ) -> JobResult: ...
 
@@ -96,6 +97,7 @@ def split(
     start: str = "earliest",
     end: str = "latest",
     job: str | None = None,
+    again: bool = False,
     spark: SparkSession | None = None,
 ) -> tuple[DataFrame, DataFrame] | JobResult:
     """Split records into accepted ones and dead letters.
@@ -114,6 +116,8 @@ def split(
         start: With topics: where to begin, as for `audit`.
         end: With topics: where to end.
         job: With topics: what the job's place is kept under; made of the topics unless it is given.
+        again: With topics: begin at `start` again, and write what earlier runs of the job have
+            written once more, such as after policies have changed.
         spark: With topics: the session; the active one unless it is given.
 
     Returns:
@@ -140,6 +144,7 @@ def split(
         start=start,
         end=end,
         job=job,
+        again=again,
     )
 
 
@@ -150,6 +155,7 @@ def redact(
     to: str,
     start: str = "earliest",
     job: str | None = None,
+    again: bool = False,
     spark: SparkSession | None = None,
 ) -> JobResult:
     """Rewrite the records of topics by the plan's interceptors (KIP-905) into another topic.
@@ -162,6 +168,8 @@ def redact(
         to: The topic that is written to.
         start: Where to begin, as for `audit`.
         job: What the job's place is kept under; made of the topics unless it is given.
+        again: Begin at `start` again, and write what earlier runs of the job have written once
+            more.
         spark: The session; the active one unless it is given.
 
     Raises:
@@ -175,7 +183,9 @@ def redact(
         raise ConfigurationError(
             "redact: name topics; for a frame there is apply(frame, plan), which rewrites it"
         )
-    return topic_jobs.redact_topics(_session(spark), names, plan, to=to, start=start, job=job)
+    return topic_jobs.redact_topics(
+        _session(spark), names, plan, to=to, start=start, job=job, again=again
+    )
 
 
 def redrive(
@@ -228,10 +238,21 @@ def _session(given: SparkSession | None) -> SparkSession:
         return given
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    found = SparkSession.getActiveSession() or _connect_session()
+    found = SparkSession.getActiveSession() or _connect_session() or _default_session()
     if found is None:
         raise ConfigurationError("there is no Spark session: make one, or give it as spark=")
     return found
+
+
+def _default_session() -> SparkSession | None:
+    """Return the session that was made, and that is not active before it is first used."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
 
 
 def _connect_session() -> SparkSession | None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock.client.positions import check_job
 from penstock.configuration import ConfigurationError
 from penstock.records.compression import NAMES
-from penstock.spark.source_options import check_client
+from penstock.spark.given_options import GivenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_CLIENT: Final = "kafka."
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _OPTIONS: Final = ("plan", "topic", "rejected", DEAD_LETTERS, "job", "recordsPolicyBatch")
 _OF_SPARK: Final = ("checkpointlocation", "queryname", "path")
@@ -57,21 +55,11 @@ class SinkOptions:
         Raises:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
-        options = {key.lower(): value for key, value in given.items()}
-        client = {
-            key.removeprefix(_CLIENT): value
-            for key, value in options.items()
-            if key.startswith(_CLIENT)
-        }
-        _check_names(options)
+        options, client = found = GivenOptions.read(
+            given, _OPTIONS, does="writes with", of_spark=_OF_SPARK
+        )
         codec, timeout = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, str(_TIMEOUT_MS))
-        check_client(client)
-        plan, topic = options.get("plan"), options.get("topic", "").strip()
-        if plan is None and "bootstrap.servers" not in client:
-            raise ConfigurationError(
-                'format("penstock"): name the configuration file as option plan, or the cluster '
-                "as kafka.bootstrap.servers"
-            )
+        plan, topic = found.plan(), options.get("topic", "").strip()
         if not topic:
             raise ConfigurationError('format("penstock"): name the topic to write to: option topic')
         rejected = options.get("rejected", options.get(DEAD_LETTERS))
@@ -90,15 +78,6 @@ class SinkOptions:
             NAMES.index(codec),
             _number(f"kafka.{_TIMEOUT}", timeout, _TIMEOUT_MIN_MS) / 1000,
         )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _OPTIONS}
-    for key in options:
-        if key not in known and key not in _OF_SPARK and not key.startswith(_CLIENT):
-            near = get_close_matches(key, known, 1)
-            hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(_OPTIONS)}"
-            raise ConfigurationError(f'format("penstock") writes with no option {key}; {hint}')
 
 
 def _number(name: str, given: str, least: int) -> int:

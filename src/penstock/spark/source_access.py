@@ -10,13 +10,10 @@ from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
-from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.plan import allows_topic_settings
 from penstock.stored.access import ClusterAccess
 from penstock.stored.plan import load_plan
 from penstock.stored.sizes import measured
-from penstock.topic_configs.index import index_of
-from penstock.topic_configs.storage import topic_configs_topic
+from penstock.stored.topic_settings import own_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Sizes
 
-_SETTINGS_TIMEOUT_S: Final = 30.0
 _NO_FILE: Final = "the options of penstock"
 _INTERNAL: Final = "__"
 
@@ -77,23 +73,6 @@ class ClusterOfPlan:
             records_policy_batch=records_policy_batch,
             topic_settings=own_settings(self._configuration, self._properties, topics),
         )
-
-
-def own_settings(
-    configuration: Configuration, properties: Mapping[str, str], topics: Sequence[Topic]
-) -> dict[str, Mapping[str, str]]:
-    """Return the topic level keys that were set on topics themselves, by topic.
-
-    Raises:
-        ConfigurationError: They may not be read.
-        CompactedTopicError: The cluster does not answer.
-    """
-    if not allows_topic_settings(configuration):
-        return {}
-    put_in_force(configuration.policies.topic_keys)
-    kept = topic_configs_topic(configuration, properties)
-    index = index_of(kept.read(_SETTINGS_TIMEOUT_S))
-    return {one.name: index.of(one.name, one.topic_id) for one in topics}
 
 
 class Source:

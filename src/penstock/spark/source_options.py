@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock.cluster import topic_names
 from penstock.configuration import ConfigurationError
-from penstock.spark.sink_secrets import is_secret
+from penstock.spark.given_options import GivenOptions
 from penstock.spark.source_places import EARLIEST, LATEST, Place, parse_offsets, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_CLIENT: Final = "kafka."
-_PLAN, _SUBSCRIBE, _PATTERN = "plan", "subscribe", "subscribePattern"
+_SUBSCRIBE, _PATTERN = "subscribe", "subscribePattern"
 _OPTIONS: Final = (
-    _PLAN,
+    "plan",
     _SUBSCRIBE,
     _PATTERN,
     "startingOffsets",
@@ -32,7 +30,6 @@ _OPTIONS: Final = (
     "recordsPolicyBatch",
 )
 _BOOLEANS: Final = {"true": True, "false": False}
-_ENDPOINT: Final = ".url"
 _COUNT: Final = re.compile(r"\d{1,18}")
 
 
@@ -73,20 +70,8 @@ class SourceOptions:
         Raises:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
-        options = {key.lower(): value for key, value in given.items()}
-        client = {
-            key.removeprefix(_CLIENT): value
-            for key, value in options.items()
-            if key.startswith(_CLIENT)
-        }
-        _check_names(options)
-        check_client(client)
-        plan = options.get(_PLAN)
-        if plan is None and "bootstrap.servers" not in client:
-            raise ConfigurationError(
-                'format("penstock"): name the configuration file as option plan, or the cluster '
-                "as kafka.bootstrap.servers"
-            )
+        options, client = found = GivenOptions.read(given, _OPTIONS, does="has")
+        plan = found.plan()
         topics, pattern = _topics(options)
         return cls(
             plan,
@@ -100,37 +85,6 @@ class SourceOptions:
             _number(options, "minPartitions"),
             _number(options, "maxOffsetsPerTrigger"),
             _number(options, "recordsPolicyBatch") or 1,
-        )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _OPTIONS}
-    for key in options:
-        if key not in known and not key.startswith(_CLIENT):
-            near = get_close_matches(key, known, 1)
-            hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(_OPTIONS)}"
-            raise ConfigurationError(f'format("penstock") has no option {key}; {hint}')
-
-
-def check_client(client: Mapping[str, str]) -> None:
-    """Check the keys of Kafka's clients.
-
-    Args:
-        client: The keys after `kafka.`.
-
-    Raises:
-        ConfigurationError: One holds a secret, or is not usable.
-    """
-    for key, value in client.items():
-        if is_secret(key) and "${" not in value and not key.endswith(_ENDPOINT):
-            raise ConfigurationError(
-                f"kafka.{key}: a secret is not an option, since Spark can show options; name it "
-                f"as upstream.{key} in the file of the option plan, or write ${{env:NAME}} or "
-                "${file:PATH} for it, which is read on the driver"
-            )
-    if client.get("isolation.level", "read_committed") != "read_committed":
-        raise ConfigurationError(
-            "kafka.isolation.level: only read_committed: what transactions aborted is not read"
         )
 
 

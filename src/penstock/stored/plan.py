@@ -261,5 +261,6 @@ def _read(
 
     declared = () if of is None else of.declared_topic_keys
     named = named if of is None else of.named_policies
-    properties = {**properties, NAMES: ",".join(one.name for one in named)}
+    if named or NAMES in properties:  # without them the fingerprint stays as it is
+        properties = {**properties, NAMES: ",".join(one.name for one in named)}
     return read_configuration(file, properties, declared=declared, named=named)

@@ -1,0 +1,92 @@
+"""What the options of reads and writes with `format("penstock")` have in common."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.sink_secrets import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_CLIENT: Final = "kafka."
+_ENDPOINT: Final = ".url"
+
+
+class GivenOptions(NamedTuple):
+    """Options as Spark was given them.
+
+    Attributes:
+        own: By name, in lower case.
+        client: The keys after `kafka.`, as a Java client takes them.
+    """
+
+    own: dict[str, str]
+    client: dict[str, str]
+
+    @classmethod
+    def read(
+        cls,
+        given: Mapping[str, str],
+        names: Sequence[str],
+        *,
+        does: str,
+        of_spark: Collection[str] = (),
+    ) -> GivenOptions:
+        """Sort options, and check their names; their case does not matter.
+
+        Args:
+            given: The options.
+            names: Those that there are, but for `kafka.`.
+            does: What takes them, for the error: `has` or `writes with`.
+            of_spark: Names in lower case that Spark adds itself.
+
+        Raises:
+            ConfigurationError: One is unknown.
+        """
+        options = {key.lower(): value for key, value in given.items()}
+        known = {name.lower(): name for name in names}
+        own = {key: value for key, value in options.items() if not key.startswith(_CLIENT)}
+        for key in own:
+            if key not in known and key not in of_spark:
+                near = get_close_matches(key, known, 1)
+                hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(names)}"
+                raise ConfigurationError(f'format("penstock") {does} no option {key}; {hint}')
+        client = {
+            key.removeprefix(_CLIENT): value
+            for key, value in options.items()
+            if key.startswith(_CLIENT)
+        }
+        return cls(own, client)
+
+    def plan(self) -> str | None:
+        """Return the configuration file; None where the client's keys name a cluster without one.
+
+        Raises:
+            ConfigurationError: Neither names a cluster, or a key of the client holds a secret or
+                is not usable.
+        """
+        _check_client(self.client)
+        plan = self.own.get("plan")
+        if plan is None and "bootstrap.servers" not in self.client:
+            raise ConfigurationError(
+                'format("penstock"): name the configuration file as option plan, or the cluster '
+                "as kafka.bootstrap.servers"
+            )
+        return plan
+
+
+def _check_client(client: Mapping[str, str]) -> None:
+    for key, value in client.items():
+        if is_secret(key) and "${" not in value and not key.endswith(_ENDPOINT):
+            raise ConfigurationError(
+                f"kafka.{key}: a secret is not an option, since Spark can show options; name it "
+                f"as upstream.{key} in the file of the option plan, or write ${{env:NAME}} or "
+                "${file:PATH} for it, which is read on the driver"
+            )
+    if client.get("isolation.level", "read_committed") != "read_committed":
+        raise ConfigurationError(
+            "kafka.isolation.level: only read_committed: what transactions aborted is not read"
+        )

@@ -1,0 +1,283 @@
+"""`split` and `redact` from topics to topics, each record once; `redrive` takes parts of it.
+
+The commands and the functions of `penstock.spark` run these::
+
+    written = write_topics(there, job, lambda: runner, topics, ranges, plan, what="splitting in")
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.cluster import topic_names
+from penstock.cluster.offsets import Topic
+from penstock.cluster.ranges import Partition
+from penstock.stored.positions import (
+    OffsetsDone,
+    begin_again,
+    check_not_lost,
+    claims,
+    done_before,
+    from_positions,
+    job_id,
+    known_positions,
+    run_id,
+    run_mark,
+)
+from penstock.stored.writing import write_raw
+from penstock.stored.writing_task import ACCEPTED, WritingTask
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.client.places import Places
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.positions import Known
+    from penstock.stored.runner import Runner
+    from penstock.stored.topics import StoredTopics
+    from penstock.stored.writing_task import WritingResult
+
+
+class Shown(Protocol):
+    """Shows what is being done inside a `with` block; `penstock.progress.Progress.phase` does."""
+
+    def __call__(
+        self, what: str, done: Callable[[], int] | None = None, total: int | None = None
+    ) -> AbstractContextManager[None]:
+        """See `Progress.phase`."""
+
+
+def not_shown(
+    what: str,  # noqa: ARG001 - as in `Shown`
+    done: Callable[[], int] | None = None,  # noqa: ARG001
+    total: int | None = None,  # noqa: ARG001
+) -> AbstractContextManager[None]:
+    """Show nothing."""
+    return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class WritingJob:
+    """Which job writes records of topics to topics.
+
+    Attributes:
+        command: Such as `split`.
+        source: The topics that are read: names and globs, separated by commas.
+        targets: The topics that are written to, by the names of `penstock.stored.writing_task`.
+        start: Where it begins, as `--from` says.
+        end: Where it ends, as `--to` says.
+        name: What its place is kept under; None to make it of the topics and `start`.
+        again: Begin at `start` again, wherever the job has come to.
+        transactions: Whether the cluster has transactions.
+    """
+
+    command: str
+    source: str
+    targets: Mapping[str, str]
+    start: str = "earliest"
+    end: str = "latest"
+    name: str | None = None
+    again: bool = False
+    transactions: bool = True
+
+
+class Written(NamedTuple):
+    """What a run of a job did.
+
+    Attributes:
+        counts: What it counted.
+        done_before: Offsets of the range that earlier runs of the job had done.
+        job: The id of the job.
+    """
+
+    counts: TaskCounts
+    done_before: int
+    job: str
+
+
+def write_topics(
+    there: StoredTopics,
+    job: WritingJob,
+    runner: Callable[[], Runner],
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+    *,
+    what: str,
+    shown: Shown = not_shown,
+    note: Callable[[str], None] = lambda _: None,
+) -> Written:
+    """Judge the records of topics and write them.
+
+    Args:
+        there: The cluster.
+        job: The job.
+        runner: Returns what runs tasks; called when it is known that the job can run.
+        topics: What is read.
+        ranges: What of it.
+        plan: The policies.
+        what: What is being done, such as `splitting orders`.
+        shown: Shows it.
+        note: Takes what a user has to know before records are written.
+
+    Raises:
+        ConfigurationError: Another command has used the id of the job.
+        LostPlaceError: A target has records, and nothing says how far the job has come.
+        TruncatedError: A log ends before the job's position.
+        ClientError: The cluster cannot be reached in time, or refuses.
+    """
+    name = id_of(there, job, topics)
+    known = known_job(there, job, topics, name, there.places())
+    begun = ranges if job.again else _begun(job, ranges, known)
+    work = writing_task(there, job, topics, begun, plan, name, known)
+    running = runner()
+    if job.again:
+        _begin_again(there, running, ranges, work, shown)
+        note(f"job {name}: begins again; if it is interrupted, go on without --again")
+    result = write_ranges(there, running, topics, begun, work, what, shown)
+    return Written(result.counts, result.before + done_before(ranges, begun), name)
+
+
+def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
+    """Return the id of a job: the one that was given, or one that is made of topics and the start.
+
+    That of topics that globs mean is made of the globs: other topics may come, and what is done
+    must not be done again.
+
+    Args:
+        there: The cluster.
+        job: The job.
+        topics: What is read.
+    """
+    if job.name is not None:
+        return job.name
+    names = topic_names.parse(job.source)
+    if any(map(topic_names.is_glob, names)):
+        topics = [Topic(name, NO_ID, ()) for name in names]
+    written = [there.cluster.topic(one) for one in job.targets.values()]
+    return job_id(job.command, topics, written, job.start)
+
+
+def known_job(
+    there: StoredTopics, job: WritingJob, topics: Sequence[Topic], name: str, places: Places
+) -> Known:
+    """Return how far a job has come, and check that its place was not lost.
+
+    Args:
+        there: The cluster.
+        job: The job.
+        topics: What is read.
+        name: The id of the job.
+        places: From `StoredTopics.places`.
+
+    Raises:
+        LostPlaceError: A target has records, and nothing says how far the job has come.
+    """
+    known = known_in(there, topics, name, places)
+    if not known and not job.again and job.start != "latest":
+        # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+        accepted = job.targets[ACCEPTED]
+        filled = [accepted] if there.has_records(accepted) else []
+        mark = run_mark(job.command, list(job.targets.values()))
+        check_not_lost(name, [one.name for one in topics], filled, places, known, mark=mark)
+    return known
+
+
+def known_in(there: StoredTopics, topics: Sequence[Topic], name: str, places: Places) -> Known:
+    """Return how far a job has come in topics; the arguments are those of `known_job`."""
+    ids = {one.name: one.topic_id for one in topics}
+    partitions = [Partition(one.name, number) for one in topics for number in one.partitions]
+    return known_positions(there.access.connect(), name, ids, partitions, places)
+
+
+def writing_task(
+    there: StoredTopics,
+    job: WritingJob,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+    name: str,
+    known: Known,
+) -> WritingTask:
+    """Return what tasks do.
+
+    Args:
+        there: The cluster.
+        job: The job.
+        topics: What is read.
+        ranges: What of it.
+        plan: The policies.
+        name: The id of the job.
+        known: How far it has come.
+
+    Raises:
+        ConfigurationError: Another command has used the id of the job.
+    """
+    run = run_id(job.command, list(job.targets.values()))
+    return WritingTask(
+        there.access,
+        plan,
+        {one.name: one.topic_id for one in topics},
+        {side: there.target(topic) for side, topic in job.targets.items()},
+        name,
+        run,
+        claims(name, run, ranges, known, again=job.again),
+        transactions=job.transactions,
+        places=there.places_topic,
+    )
+
+
+def write_ranges(
+    there: StoredTopics,
+    runner: Runner,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    work: WritingTask,
+    what: str,
+    shown: Shown,
+) -> WritingResult:
+    """Run the tasks, and show how far they have come.
+
+    Args:
+        there: The cluster.
+        runner: Runs tasks.
+        topics: What is read.
+        ranges: What of it.
+        work: What is done.
+        what: What is being done, in words.
+        shown: Shows it.
+    """
+    done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
+    with shown(what, done, sum(one.offsets for one in ranges)):
+        return write_raw(runner, ranges, work, sizes=there.sizes(topics))
+
+
+def _begin_again(
+    there: StoredTopics,
+    runner: Runner,
+    ranges: Sequence[OffsetRange],
+    work: WritingTask,
+    shown: Shown,
+) -> None:
+    """Commit where all ranges start, before anything is written: a run that is interrupted goes on.
+
+    Each is an empty range, at whose start the claim of this run is committed.
+    """
+    if not work.transactions:
+        begin_again(there.access.connect(), work.job, ranges)
+        return
+    starts = [one._replace(end=one.start) for one in ranges]
+    with shown(f"job {work.job}: going back to the start"):
+        write_raw(runner, (), work, kept=starts)
+
+
+def _begun(job: WritingJob, ranges: Sequence[OffsetRange], known: Known) -> Sequence[OffsetRange]:
+    goes_back = job.name is None or job.start in {"earliest", "latest"}
+    to_end = goes_back and job.end == "latest"
+    return from_positions(ranges, known, goes_back=goes_back, to_end=to_end)

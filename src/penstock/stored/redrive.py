@@ -1,0 +1,144 @@
+"""`redrive` from a topic of dead letters to a topic; nothing returns twice.
+
+The command and the function of `penstock.spark` run it::
+
+    found = prepare_redrive(there, letters, target, plan, max_replays=5)
+    done = found.write(there, runner)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, RETURNED
+from penstock.client.errors import TruncatedError
+from penstock.client.places import find_starts
+from penstock.client.positions import Task as PositionTask
+from penstock.client.positions import redrive_job
+from penstock.cluster.ranges import OffsetRange
+from penstock.engine.dead_letters import PARKED_SUFFIX
+from penstock.stored.jobs import WritingJob, known_in, not_shown, write_ranges, writing_task
+from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.client.places import Places
+    from penstock.cluster.offsets import Topic
+    from penstock.stored.jobs import Shown
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.runner import Runner
+    from penstock.stored.topics import StoredTopics
+    from penstock.stored.writing_task import WritingResult, WritingTask
+
+FORMER_GROUP: Final = "penstock-redrive"
+"""What the names of the groups begin with that kept places before there were jobs."""
+
+
+@dataclass(frozen=True)
+class Redrive:
+    """Dead letters that are to be judged again.
+
+    Attributes:
+        letters: Their topic.
+        ranges: What of it has not been worked through.
+        work: What is done.
+    """
+
+    letters: Topic
+    ranges: tuple[OffsetRange, ...]
+    work: WritingTask
+
+    @property
+    def what(self) -> str:
+        """What is being done, in words."""
+        return f"judging {self.letters.name}"
+
+    def write(
+        self, there: StoredTopics, runner: Runner, *, shown: Shown = not_shown
+    ) -> WritingResult:
+        """Judge the letters, and write each to where it belongs."""
+        topics = (self.letters,)
+        return write_ranges(there, runner, topics, self.ranges, self.work, self.what, shown)
+
+
+def prepare_redrive(
+    there: StoredTopics,
+    letters: Topic,
+    target: Topic,
+    plan: RecordPlan,
+    *,
+    max_replays: int,
+    transactions: bool = True,
+    dry_run: bool = False,
+) -> Redrive:
+    """Find out what is to be done; create the topic where letters are parked.
+
+    Args:
+        there: The cluster.
+        letters: The topic of dead letters.
+        target: The topic that they return to.
+        plan: The policies of the target.
+        max_replays: After how many attempts a letter is parked.
+        transactions: Whether the cluster has transactions.
+        dry_run: Create nothing.
+
+    Raises:
+        LostPlaceError: Letters were parked, and nothing says how far the job has come.
+        TruncatedError: The log of the letters ends before the job's position.
+    """
+    parked = letters.name + PARKED_SUFFIX
+    name = redrive_job(target.name, target.topic_id)
+    places = there.places(create=not dry_run)
+    ranges = _not_done(there, letters, name, places, target.name, parked)
+    if not dry_run:
+        there.cluster.create_like(parked, letters)
+    known = known_in(there, (letters,), name, places)
+    targets = {ACCEPTED: target.name, REJECTED: letters.name}
+    job = WritingJob("redrive", letters.name, targets, name=name, transactions=transactions)
+    work = writing_task(there, job, (letters,), ranges, plan, name, known)
+    # Created like the dead letters, and for a dry run not at all.
+    to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
+    return Redrive(letters, ranges, dataclasses.replace(work, targets=to, replays_max=max_replays))
+
+
+def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
+    """Return letters by what became of them; those that were there twice only if there are some."""
+    done = counts.outcomes
+    found = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+    return found | ({DOUBLE: done[DOUBLE]} if done[DOUBLE] else {})
+
+
+def _not_done(
+    there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
+) -> tuple[OffsetRange, ...]:
+    """Return what of a dead letter topic has not been worked through."""
+    tasks = [PositionTask(job, letters.name, letters.topic_id, one) for one in letters.partitions]
+    remedy = (
+        f"say where to go on: kafka-consumer-groups --group {tasks[0].group} --topic "
+        f"{letters.name} --reset-offsets --to-earliest (or --to-latest, --to-offset N) --execute"
+    )
+    starts = find_starts(
+        there.access.connect(),
+        tasks,
+        places,
+        former_group=f"{FORMER_GROUP}-{target}",
+        sign=f"topic {parked} is there" if there.cluster.exists(parked) else "",
+        remedy=remedy,
+    )
+    bounds = there.cluster.bounds(letters)
+    found = []
+    for number in letters.partitions:
+        first, end = bounds[number]
+        position = starts.get(number)
+        if position is not None and position.offset > end:
+            raise TruncatedError(
+                f"{letters.name}-{number}: the log ends at offset {end}, before "
+                f"{position.offset}, which redrive has come to (an unclean election?); {remedy}"
+            )
+        start = first if position is None else max(position.offset, first)
+        found.append(OffsetRange(letters.name, number, start, end))
+    return tuple(found)

@@ -1,0 +1,55 @@
+"""What an audit is of, for its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.report.document import About, RangeEntry
+from penstock.report.next_steps import keys_in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.retention import Coverage
+
+
+def subject_of(
+    source: str,
+    topics: Sequence[str],
+    plan: RecordPlan,
+    other: RecordPlan | None = None,
+    *,
+    ranges: Iterable[OffsetRange] = (),
+    coverage: Coverage | None = None,
+    seconds: float,
+) -> About:
+    """Return what an audit is of.
+
+    Args:
+        source: The topics as they were named, or the files.
+        topics: The names of the topics.
+        plan: The plan whose verdicts are counted.
+        other: The plan it was compared with.
+        ranges: The offsets that were read; none for files.
+        coverage: What was read of them; None where that is not known.
+        seconds: How long it took.
+    """
+    return About(
+        source=source,
+        ranges=_entries(sorted(ranges)),
+        lost=_entries(coverage.lost if coverage else ()),
+        file=str(plan.path),
+        fingerprint=plan.fingerprint,
+        keys=keys_in_force(plan.policies.properties, tuple(topics), plan.policies.topic_keys),
+        other=None if other is None else str(other.path),
+        seconds=round(seconds, 1),
+    )
+
+
+def _entries(ranges: Iterable[OffsetRange]) -> tuple[RangeEntry, ...]:
+    return tuple(
+        RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
+        for one in ranges
+    )

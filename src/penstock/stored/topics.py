@@ -1,0 +1,118 @@
+"""The cluster whose topics a job reads and writes, and what a job asks it before it begins."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from penstock.batch_jobs.targets import Target
+from penstock.client.places import read_places
+from penstock.cluster.offsets import Cluster
+from penstock.configuration import ConfigurationError
+from penstock.engine.dead_letters import PARKED_SUFFIX
+from penstock.stored.access import ClusterAccess
+from penstock.stored.sizes import measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.client.places import Places
+    from penstock.cluster.offsets import Topic
+    from penstock.stored.tasks import Sizes
+
+_NAMED_MAX: Final = 5
+
+
+class StoredTopics:
+    """The topics of a cluster.
+
+    Attributes:
+        properties: The keys after `upstream.`, as a Java client takes them.
+        file: The configuration file.
+        places_topic: The topic where positions last.
+    """
+
+    def __init__(self, properties: Mapping[str, str], file: Path, places_topic: str) -> None:
+        """Prepare; nothing is read or contacted."""
+        self.properties = properties
+        self.file = file
+        self.places_topic = places_topic
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return Cluster(self.properties, self.file.parent)
+
+    @property
+    def access(self) -> ClusterAccess:
+        """How tasks over raw batches reach the cluster; stores are read each time.
+
+        Raises:
+            ConfigurationError: A store cannot be read.
+        """
+        return ClusterAccess.of(self.properties, self.file)
+
+    def sources(
+        self, given: str, written: Iterable[str] = (), *, key: str = "--topic"
+    ) -> tuple[Topic, ...]:
+        """Return the topics that are read.
+
+        Args:
+            given: Names and globs, separated by commas.
+            written: The topics that are written to: none of them may be read. Globs leave them
+                out, and what is parked of them.
+            key: How `given` was given, for the error.
+
+        Raises:
+            ConfigurationError: A topic does not exist, or is written to.
+        """
+        names = frozenset(written)
+        topics = self.cluster.topics(given, without=with_parked(names))
+        if both := sorted({one.name for one in topics} & names):
+            raise ConfigurationError(
+                f"{key} {given}: {names_of(both)} cannot be written to while it is read"
+            )
+        return topics
+
+    def sizes(self, topics: Sequence[Topic]) -> Sizes:
+        """Return how large the records of topics are, as far as brokers tell."""
+        whole = self.cluster.ranges(topics, "earliest", "latest")
+        return measured(self.access.connect(), whole)
+
+    def places(self, *, create: bool = True) -> Places:
+        """Read how far jobs have come, as far as that is kept in the topic of places.
+
+        Args:
+            create: Create the topic if there is none.
+
+        Raises:
+            ConfigurationError: Not authorized, or the topic is not suitable.
+            CompactedTopicError: The cluster does not respond.
+        """
+        return read_places(
+            self.properties, self.file, self.places_topic, key="redrive.places.topic", create=create
+        )
+
+    def has_records(self, name: str) -> bool:
+        """Return whether a topic has records."""
+        bounds = self.cluster.bounds(self.cluster.topic(name)).values()
+        return any(end > start for start, end in bounds)
+
+    def target(self, name: str) -> Target:
+        """Return a topic to write to."""
+        partitions = len(self.cluster.topic(name).partitions)
+        return Target(name, partitions, self.cluster.max_message_bytes(name))
+
+
+def with_parked(names: Iterable[str]) -> frozenset[str]:
+    """Return topics that are written to, and those where `redrive` parks what is of them."""
+    names = tuple(names)
+    return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
+
+
+def names_of(topics: Sequence[str]) -> str:
+    """Return the names of topics for a line to a user; of many, the first ones."""
+    shown = ", ".join(topics[:_NAMED_MAX])
+    more = len(topics) - _NAMED_MAX
+    return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")
