@@ -178,6 +178,15 @@ def test_topic_configs_of_its_class_are_its_own(file):
         load(file, switched, on, {"policies.s.shop.levle": "x"})
 
 
+@pytest.mark.parametrize(("key", "meant"), [("Mode", "mode"), ("modes", "mode"), ("types", "type")])
+def test_a_misspelt_mode_or_type_is_an_error(file, key, meant):
+    with pytest.raises(
+        ConfigurationError, match=rf"{key} is unknown; did you mean policies\.short\.{meant}"
+    ):
+        load(file, LIMIT, {f"policies.short.{key}": "mark"})
+    assert load(file, LIMIT, {"policies.short.node": "x"}).named_policies
+
+
 @pytest.mark.system
 def test_classes_of_users_are_looked_at_in_a_process_of_its_own(file):
     before = load(file, LIMIT)

@@ -49,6 +49,8 @@ def test_numbers_have_limits():
     more = headers(partition=b"2147483648", offset=b"9223372036854775808", replays=b"2147483648")
     assert read_origin(more, HERE) == HERE
     assert read_origin(headers(partition=b"-1"), HERE) == HERE
+    below = headers(replays=b"-2147483648")
+    assert (read_origin(below, HERE).replays, read_replays(below)) == (0, 0)
 
 
 def test_the_last_header_of_a_name_counts():

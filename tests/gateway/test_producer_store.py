@@ -282,6 +282,26 @@ def test_another_gateway_knows_which_records_were_set_aside(positions):
     assert again.is_decided
 
 
+def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
+    """A retry may have been judged by other policies, while the first attempt was not decided."""
+    for positions in ([1], [0, 1]):
+        state, _ = producers()
+        to = Letters()
+        batch, _ = quarantine(state, 0, 2, positions, to)
+        to.end("no broker")
+        state.not_kept(KEY, batch)
+        told = []
+        decided = state.decide(
+            KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, done=told.append
+        )
+        assert decided.batch is batch
+        assert isinstance(told[0], LettersNotStored)
+        state.not_kept(KEY, batch)
+        _, told = quarantine(state, 0, 2, positions, to, letters=None)
+        to.end()
+        assert told == [None]
+
+
 def test_some_of_what_is_dropped_is_no_letter():
     one, kept = producers()
     quarantine(one, 0, 4, [2], Letters(), dropped=[0, 2])

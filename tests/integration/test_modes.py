@@ -273,6 +273,17 @@ def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
     assert len(dead_letters(kafka, f"{name}.dead")) == 1501
 
 
+def test_letters_of_a_topic_of_small_batches_fit_the_dead_letter_topic(gateway, topic, kafka):
+    """The headers of many small records take far more than the batch in which they came."""
+    name = topic(**{"max.message.bytes": "30000"})
+    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    sent = [b"bad %d" % number for number in range(800)]
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, *sent))[0] == 0
+        assert produce(client, name, numbered(len(sent), b"a")) == (0, 0)
+    check_exactly_once(kafka, name, [*sent, b"a"])
+
+
 def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
     running, _ = measured(QUARANTINE)
     name = topic()

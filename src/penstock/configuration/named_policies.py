@@ -34,6 +34,8 @@ PREFIX: Final = "policies."
 TYPE: Final = "type"
 MODE: Final = "mode"
 _CLOSE: Final = 0.75
+_CLOSE_OF_ALL: Final = 0.85
+"""Of `type` and `mode`, which are short: `node` may be a key of a policy."""
 _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
 
@@ -206,6 +208,9 @@ def _undeclared(
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")
     if not found.config_keys:
         return []
+    of_all = difflib.get_close_matches(key.lower(), (TYPE, MODE), n=1, cutoff=_CLOSE_OF_ALL)
+    if of_all:
+        raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{of_all[0]}?")
     names = ", ".join(one.name for one in found.config_keys)
     return [f"{prefix}{key} is unknown to {class_name}, whose keys are {names}"]
 

@@ -88,13 +88,13 @@ def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
         here.partition if partition is None or partition < 0 else partition,
         here.offset if offset is None else offset,
         here.timestamp if timestamp is None else timestamp,
-        here.replays if replays is None else replays,
+        here.replays if replays is None else max(0, replays),
     )
 
 
 def read_replays(headers: Sequence[Header]) -> int:
     """Return how often a record has been redriven; 0 where its headers do not say it."""
-    return _number(dict(headers).get(REPLAYS), _INT32) or 0
+    return max(0, _number(dict(headers).get(REPLAYS), _INT32) or 0)
 
 
 class Attempts(NamedTuple):

@@ -203,6 +203,13 @@ def test_parts_that_are_not_judged(written, prop, told):
     ("prop", "told"),
     [
         ({"logicalType": "text"}, "o.a: logicalType must be one of string, number, integer"),
+        ({"logicalType": ["string"]}, "o.a: logicalType must be one of string, number, integer"),
+        ({"logicalType": "string", "logicalTypeOptions": {"format": ["uuid"]}},
+         "o.a: format must be a text"),
+        ({"logicalType": "map", "map": ["key"]}, "o.a: map must be a mapping"),
+        ({"logicalType": "array", "items": "string"}, "o.a: items must be a mapping"),
+        ({"required": "true"}, "o.a: required must be true or false, not 'true'"),
+        ({"primaryKey": 1}, "o.a: primaryKey must be true or false, not 1"),
         ({"logicalType": "string", "logicalTypeOptions": {"minLength": -1}},
          "o.a: minLength must be a whole number, not -1"),
         ({"logicalType": "number", "logicalTypeOptions": {"minimum": "x"}}, "minimum must be a number"),
@@ -235,6 +242,7 @@ def test_wrong_properties(written, prop, told):
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{}]", "an object of schema has no name"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{name: a}, {name: a}]", "two objects"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: {}", "schema must be a list of mappings"),
+        ("kind: DataContract\napiVersion: v3.0.0\ndate: !!timestamp x", "c.yaml is not YAML"),
     ],
 )
 def test_wrong_contracts(tmp_path, text, told):

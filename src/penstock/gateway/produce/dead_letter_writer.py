@@ -28,6 +28,7 @@ from penstock.cluster.created_topics import create
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
+from penstock.engine.quarantine import LETTERS_BYTES
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.header import PREFIX_BYTES
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
@@ -184,7 +185,7 @@ class DeadLetterWriter:
             raise
         if answer.code == MESSAGE_TOO_LARGE:
             raise ClientError(
-                f"{subject}: a dead letter of {len(batch)} bytes is larger than its "
+                f"{subject}: a batch of dead letters of {len(batch)} bytes is larger than its "
                 f"max.message.bytes: {describe(answer.code)}; raise it"
             )
         if answer.code:
@@ -265,7 +266,9 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
         value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
-        return {_MAX_MESSAGE_BYTES: str(min(int(value) + _HEADERS_BYTES, 2**31 - 1))}
+        # Many letters come in one batch, whatever the largest batch of the source may be.
+        limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
+        return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
     except (KafkaException, KeyError, TypeError, ValueError):
         return {}  # not allowed to know it: brokers have a default
 

@@ -82,7 +82,7 @@ def _parsed(name: str, data: bytes) -> Any:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}" if mark is not None else ""
         raise ContractError(f"{name} is not YAML{where}: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError):  # a tag of another value
         raise ContractError(f"{name} is not YAML, or is nested too deeply") from None
     if _is_too_large(document):  # an alias stands for all that it names, each time
         raise ContractError(f"{name} has more than {_NODES_MOST} values, its aliases replaced")

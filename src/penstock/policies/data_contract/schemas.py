@@ -130,7 +130,7 @@ class _Maker:
 
     def _property(self, one: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
         """Return the schema of a property, and whether it has to be there."""
-        required = one.get("required") is True or one.get("primaryKey") is True
+        required = _is_true(one, "required", place) or _is_true(one, "primaryKey", place)
         if one.get("unique") is True:
             self._note(place, "unique", Concern.DATA_SET, "it is about the data set")
         parts = [self._type(one, place, level), *self._enumerations(one, place)]
@@ -149,13 +149,13 @@ class _Maker:
         kind = one.get("logicalType")
         if kind is None:
             return {}
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise ContractError(
                 f"{place}: logicalType must be one of {', '.join(_TYPES)}, not {kind}"
             )
-        options = one.get("logicalTypeOptions") or {}
-        if not isinstance(options, dict):
-            raise ContractError(f"{place}: logicalTypeOptions must be a mapping")
+        options = _mapping(one, "logicalTypeOptions", place)
+        if isinstance(options.get("format"), (list, dict)):
+            raise ContractError(f"{place}: format must be a text")
         schema: Schema = {"type": _TYPES[kind], **_counts(kind, options, place)}
         if kind in _INSTANTS:
             return schema | self._instant(kind, options, place)
@@ -174,8 +174,9 @@ class _Maker:
             schema = self.of_properties(one, place, level + 1)
             schema |= _required_names(options, schema, place)
         elif kind == "array":
-            if isinstance(one.get("items"), dict):
-                schema["items"] = self._property(one["items"], f"{place}[*]", level + 1)[0]
+            items = _mapping(one, "items", place)
+            if items:
+                schema["items"] = self._property(items, f"{place}[*]", level + 1)[0]
             if options.get("uniqueItems") is True:
                 schema["uniqueItems"] = True
         elif kind == "map":
@@ -183,7 +184,7 @@ class _Maker:
         return schema
 
     def _map(self, one: Mapping[str, Any], place: str, level: int) -> Schema:
-        written = one.get("map") or {}
+        written = _mapping(one, "map", place)
         schema: Schema = {}
         if isinstance(written.get("value"), dict):
             inner = self._property(written["value"], f"{place}[*]", level + 1)
@@ -307,6 +308,23 @@ def _required_names(options: Mapping[str, Any], schema: Schema, place: str) -> S
     return {"required": list(dict.fromkeys([*schema.get("required", []), *names]))}
 
 
+def _is_true(of: Mapping[str, Any], key: str, place: str) -> bool:
+    """Return whether a key is true; a text that only looks so would demand nothing."""
+    value = of.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ContractError(f"{place}: {key} must be true or false, not {value!r}")
+    return value is True
+
+
+def _mapping(of: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
+    value = of.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ContractError(f"{place}: {key} must be a mapping")
+    return value
+
+
 def _number(value: Any, where: str, *, whole: bool = False) -> Any:
     good = isinstance(value, int) if whole else isinstance(value, (int, float))
     if not good or isinstance(value, bool) or (whole and value < 0):
@@ -318,6 +336,6 @@ def _json_list(value: Any) -> list[Any] | None:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return value if isinstance(value, list) else None

@@ -407,10 +407,10 @@ class Producers:
         self._hold(decision)  # may release it at once, for lack of memory
         if decision.dropped_count and decision.state in _TO_BE_WRITTEN:
             done = partial(_kept, decision, done)
-            if decision.owes_letters and quarantined is not None:
+            if decision.owes_letters:
                 done = partial(self._store_letters, decision, letters, quarantined, done)
             self._write(key, producer, done)
-        elif decision.owes_letters and quarantined is not None:
+        elif decision.owes_letters:
             self._store_letters(decision, letters, quarantined, done, None)
         else:
             done(None)
@@ -420,14 +420,17 @@ class Producers:
         self,
         batch: Batch,
         letters: bytes | None,
-        quarantined: Quarantined,
+        quarantined: Quarantined | None,
         done: Callable[[str | None], None],
         failure: str | None,
     ) -> None:
-        """Store the dead letters of a batch whose decision has been written."""
+        """Store the dead letters of a batch whose decision has been written.
+
+        Whoever has judged it by other policies does not know where: it has to come again.
+        """
         if failure is not None:
             done(failure)
-        elif letters is None:
+        elif letters is None or quarantined is None:
             done(LettersNotStored("they have to be written again"))
         else:
             quarantined.store(letters, partial(self._letters_stored, batch, done))
