@@ -195,6 +195,15 @@ def test_a_dead_letter_topic_is_not_judged_in_this_mode():
     assert not plan_of(VALIDATED).for_topic("a.dead").holds_dead_letters
 
 
+def test_what_may_not_be_set_on_a_topic_is_left_out():
+    plan = plan_of(
+        {**VALIDATED, "topic.settings.keys.allowed": "errors.*", "penstock.mode": "mark"}
+    )
+    name = "errors.deadletterqueue.topic.name"
+    assert plan.merged("t", {name: "elsewhere", "penstock.mode": "observe"}) == plan.settings("t")
+    assert plan.merged("t", {name: "${topic}.x"})[name] == "${topic}.x"
+
+
 def test_a_topic_that_would_be_its_own_dead_letter_topic_is_an_error():
     own = {"topics.a.penstock.mode": "quarantine",
            "topics.a.errors.deadletterqueue.topic.name": "a"}  # fmt: skip

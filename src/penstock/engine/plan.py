@@ -420,13 +420,22 @@ class Plan:
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
+        return self.from_settings(topic, self.merged(topic, dict(own)))
+
+    def merged(self, topic: str, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the topic level keys that hold for a topic.
+
+        Args:
+            topic: The name.
+            own: Those that were set on the topic itself; what may not be set there is left out.
+        """
         allowed = {
             key: value
-            for key, value in own
+            for key, value in own.items()
             if self.allows_key(key)
             and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
         }
-        return self.from_settings(topic, {**self.settings(topic), **allowed})
+        return {**self.settings(topic), **allowed}
 
     def allows_key(self, name: str) -> bool:
         """Return whether a topic level key may be set on a topic; where not, it has no effect."""

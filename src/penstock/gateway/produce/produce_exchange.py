@@ -531,7 +531,7 @@ class ProduceExchange(Held):
                 return None
             self._quarantined.add(name)
         if plan is None and name and self._had_interceptors(t, topic, name):
-            return TopicPlan(topic=name, settings={**self._policies.plan.settings(name), **own})
+            return TopicPlan(topic=name, settings=self._policies.plan.merged(name, own))
         if plan is None:
             for i in range(len(topic.partitions)):
                 self._intercepted.leave((t, i))  # it loses nothing
