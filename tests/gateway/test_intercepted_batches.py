@@ -26,7 +26,7 @@ class Intercepted(Talk):
     has_interceptors = True
     may_quarantine = False
 
-    def settings(self, topic):
+    def merged(self, topic, own):
         return {}
 
     def intercepts(self, topic):
