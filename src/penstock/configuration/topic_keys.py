@@ -174,13 +174,13 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default=ENFORCE,
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "What becomes of a record that a policy objects to. `enforce`: its batch is "
-                "refused. `quarantine`: it goes to the dead letter topic, and the rest of its "
-                "batch is stored. `mark`: it is stored with headers that say which policy objects, "
-                "and why. `observe`: what policies would have done is counted and logged, and what "
-                "the client sent is stored. Without `topics.<glob>.` it holds for all topics. The "
-                "policies of KIP-108 and KIP-133 go by the file. Default `enforce`. "
-                "[modes.md](modes.md)"
+                "What happens to a record that a policy refuses. `enforce`: its batch is "
+                "refused. `quarantine`: the record goes to the dead letter topic, and the rest "
+                "of its batch is stored. `mark`: the record is stored with headers that have "
+                "the policy and the reason. `observe`: policies run and are counted, but "
+                "nothing is enforced. Without `topics.<glob>.` it applies to all topics. The "
+                "policies of KIP-108 and KIP-133 use only the file's value. Default `enforce`. "
+                "[Bad records](modes.md)"
             ),
             documentation=(
                 "enforce: a batch that policies object to is refused. quarantine: its bad records "
@@ -193,9 +193,9 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             name=POLICIES,
             type=_POLICIES_TYPE,
             meaning=(
-                "Names of `policies`, separated by commas: they judge the topic in this order, "
-                "after the policies of the proposals' own keys; interceptors come before all of "
-                "them. [Named policies](named-policies.md)"
+                "Names in `policies`, separated by commas. These policies judge the topic in "
+                "this order, after those of the proposals' own keys. Interceptors run before "
+                "all of them. [Named policies](named-policies.md)"
             ),
             documentation="The named policies that judge the topic's records, in their order.",
         ),
@@ -205,9 +205,9 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default="${topic}.dead",
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "Where `penstock.mode=quarantine` sends bad records; `${topic}` stands for the "
-                "name of their topic. It is created if it is not there, by the principal of "
-                "`upstream.*`, which needs Describe, Write and Create on it. Default "
+                "The topic for bad records with `penstock.mode=quarantine`. `${topic}` is the "
+                "name of the record's topic. If the topic does not exist, the principal of "
+                "`upstream.*` creates it, and needs Describe, Write and Create on it. Default "
                 "`${topic}.dead`."
             ),
             documentation=(
@@ -232,11 +232,11 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default="true",
             scopes=Scope.FILE | Scope.GLOB,
             meaning=(
-                "Whether dead letters have headers that say where they come from and why. With "
-                "`false` they only have `__dlq.id`, and `penstock redrive` has to be told where "
-                "they return to. Default `true` (in Kafka Connect it is `false`)."
+                "Whether dead letters have headers with their source and the reason. With "
+                "`false` they only have `__dlq.id`, and `penstock redrive` cannot read where "
+                "they come from. Default `true` (in Kafka Connect it is `false`)."
             ),
-            documentation="Whether dead letters say where they come from and why.",
+            documentation=("Whether dead letters have headers with their source and the reason."),
         ),
         TopicKey(
             name=QUARANTINE_MAX_RATIO,
@@ -244,13 +244,13 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default="1.0",
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "The share of a topic's records that may be bad in quarantine, over a minute, "
-                "once there are 100 of them: above it batches with bad records are refused. "
-                "Default `1.0`: none are."
+                "The largest share of bad records of a topic in a minute, from 100 records on. "
+                "Above it, batches with bad records are refused instead of quarantined. Default "
+                "`1.0`: no limit."
             ),
             documentation=(
-                "The share of the topic's records that may be bad in quarantine, over a minute; "
-                "above it batches with bad records are refused."
+                "The largest share of bad records of the topic in a minute. Above it, batches "
+                "with bad records are refused."
             ),
         ),
     )
