@@ -139,9 +139,10 @@ def test_the_file_is_read_again_on_sighup_as_a_whole_or_not_at_all(gateway, topi
     running.wait_for("reloaded")
     assert refusal(create()) == (44, "4 are more than three")
 
-    key = "record.validator.classes="
-    text = running.file.read_text().replace(key, f"{key}policies.Missing")
-    running.file.write_text(f"{text}advertised.host=elsewhere\n")
+    empty, missing = "record.validator.classes=\n", "record.validator.classes=policies.Missing\n"
+    text = running.file.read_text()
+    assert empty in text
+    running.file.write_text(f"{text.replace(empty, missing)}\nadvertised.host=elsewhere\n")
     (folder / "policies.py").write_text(POLICIES.replace("than 3", "than others"))
     running.process.send_signal(signal.SIGHUP)
     (failed,) = running.wait_for("not reloaded, the old policies stay in force")
