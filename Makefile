@@ -41,7 +41,7 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark spark-versions parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark spark-versions parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -245,6 +245,9 @@ bench-topics: setup  ## benchmarks/gateway: requests about topics, direct agains
 
 bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of producers
 	$(BIN)/python benchmarks/gateway/producer_state.py
+
+bench-modes: setup  ## benchmarks/gateway: what marks and quarantine cost, beside interceptors on the same records
+	$(BIN)/python benchmarks/gateway/modes.py
 
 bench-connections: setup  ## benchmarks/gateway: memory of connections that do nothing
 	$(BIN)/python benchmarks/gateway/connections.py
