@@ -172,7 +172,8 @@ def answers(running: RunningGateway) -> bool:
     try:
         with TopicClient(running.broker_address()) as client:
             client.create(new_name(), judged_by("A"))
-    except (OSError, EOFError, AssertionError):
+    except (OSError, EOFError, AssertionError) as error:
+        print(f"not yet: {error!r}; last in the log: {list(running.log)[-3:]}")  # shown if it fails
         return False
     return True
 
@@ -332,7 +333,7 @@ def test_nor_that_of_a_topic_whose_name_has_been_seen_before(pair, a, b, proxy, 
     with TopicClient(pair.b.broker_address()) as anew, ThreadPoolExecutor() as threads:
         judged = threads.submit(verdict, anew, name if version < 13 else created, version)
         time.sleep(0.2)
-        assert not judged.done()
+        assert not judged.done(), judged.result()
         gate.open()
         assert judged.result(60) == "A"
 
