@@ -33,7 +33,9 @@ def main() -> None:
         message = classes[name].FromString(bytes.fromhex(data))
         try:
             found = validator.collect_violations(message)
-            answers.append(", ".join(one.proto.rule_id for one in found) + " broken" if found else "")
+            answers.append(
+                ", ".join(one.proto.rule_id for one in found) + " broken" if found else ""
+            )
         except Exception as error:
             answers.append(f"{type(error).__name__}: {error}"[:200])
     json.dump(answers, sys.stdout)

@@ -143,7 +143,9 @@ class _Drawn:
             return self._of(numbers if field.enum_type.is_closed else [*numbers, 77])
         number = self._of(_NUMBERS)
         if field.cpp_type in (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT):
-            return self._of((number, -number, number + 0.5, float("inf"), float("-inf"), float("nan")))
+            return self._of(
+                (number, -number, number + 0.5, float("inf"), float("-inf"), float("nan"))
+            )
         unsigned = (FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64)
         return number if field.cpp_type in unsigned else self._of((number, -number))
 

@@ -80,7 +80,9 @@ def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
 
 
 @pytest.mark.parametrize(("formats", "refused"), [("true", True), ("false", False)])
-def test_the_key_of_json_schema_says_whether_formats_are_judged(monkeypatch, tmp_path, formats, refused):
+def test_the_key_of_json_schema_says_whether_formats_are_judged(
+    monkeypatch, tmp_path, formats, refused
+):
     (tmp_path / "a.json").write_text('{"format": "date"}')
     configs = {"json.schema.formats": formats}
     topic = {"confluent.value.schema.validation": "true", "schema.file": "a.json"}
@@ -126,7 +128,10 @@ def test_rules_within_a_proto_file_are_judged_by_at_the_level_of_rules(tmp_path,
         "the value does not fit schema order.proto: Protobuf: ends in the middle of a field",
         None,
     ]
-    assert judged(monkeypatch, tmp_path, "order.proto#shop.Order", values[:2], "payload") == [None, None]
+    assert judged(monkeypatch, tmp_path, "order.proto#shop.Order", values[:2], "payload") == [
+        None,
+        None,
+    ]
 
 
 def test_rules_within_other_files_are_judged_by_at_the_level_of_rules(tmp_path, monkeypatch):
@@ -144,7 +149,9 @@ def test_rules_within_other_files_are_judged_by_at_the_level_of_rules(tmp_path, 
         ("order.proto#shop.Order", BUF_ORDER.replace("int64.gt = 0", "string.min_len = 1")),
         (
             "order.json",
-            json.dumps({"properties": {"a": {"confluent:rules": [{"name": "r", "expr": "this <"}]}}}),
+            json.dumps(
+                {"properties": {"a": {"confluent:rules": [{"name": "r", "expr": "this <"}]}}}
+            ),
         ),
     ],
 )

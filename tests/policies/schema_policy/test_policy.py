@@ -565,13 +565,17 @@ def test_rules_of_buf_validate_are_judged_by_at_the_level_of_rules_alone(registr
         ("accepted", None),
         (
             "refused",
-            f"the value does not fit schema orders-value version 1 (id {one}): "
-            'rule "int64.gt" failed at id: must be greater than 0',
+            (
+                f"the value does not fit schema orders-value version 1 (id {one}): "
+                'rule "int64.gt" failed at id: must be greater than 0'
+            ),
         ),
         (
             "refused",
-            f"the value does not fit schema orders-value version 1 (id {one}): "
-            "Protobuf: ends in the middle of a field",
+            (
+                f"the value does not fit schema orders-value version 1 (id {one}): "
+                "Protobuf: ends in the middle of a field"
+            ),
         ),
     ]
     assert [outcome for outcome, _ in verdicts(registry, records, VALUES)] == [

@@ -41,7 +41,13 @@ message Line {
 """
 )
 SECRET = "SECRET-4111"
-GOOD = {"id": "ord-1", "amount": 5, "currency": "EUR", "card": "1", "lines": [{"sku": "tea", "count": 2}]}
+GOOD = {
+    "id": "ord-1",
+    "amount": 5,
+    "currency": "EUR",
+    "card": "1",
+    "lines": [{"sku": "tea", "count": 2}],
+}
 
 
 def compiled(text, message="shop.Order", references=None, rule_set=None):
@@ -85,7 +91,10 @@ def one_field(field):
             {"notes": {SECRET: SECRET}},
             'rule "string.max_len" failed at notes[*]: must be at most 5 characters',
         ),
-        ({"card": None}, 'rule "required" failed at payment: exactly one field is required in oneof'),
+        (
+            {"card": None},
+            'rule "required" failed at payment: exactly one field is required in oneof',
+        ),
     ],
 )
 def test_a_broken_rule_is_named_with_its_place(change, expected):
@@ -186,9 +195,15 @@ def test_a_loop_without_an_end_in_sight_is_ended():
     ],
 )
 def test_a_text_of_an_expression_is_shown_only_where_it_is_written_there(expression, expected):
-    text = one_field(f'string a = 1 [(buf.validate.field).cel = {{id: "x", expression: "{expression}"}}];')
+    text = one_field(
+        f'string a = 1 [(buf.validate.field).cel = {{id: "x", expression: "{expression}"}}];'
+    )
     assert said(text, {"a": SECRET}) == f'rule "x" failed at a: {expected}'
-    text = one_field(f'option (buf.validate.message).cel = {{id: "required", expression: "{expression}"}}; string a = 1;'.replace("this", "this.a"))
+    text = one_field(
+        f'option (buf.validate.message).cel = {{id: "required", expression: "{expression}"}}; string a = 1;'.replace(
+            "this", "this.a"
+        )
+    )
     assert SECRET not in said(text, {"a": SECRET})
 
 
@@ -240,21 +255,43 @@ def test_a_file_of_the_schema_itself_is_used_where_there_is_one():
 
 
 def test_rules_of_values_that_producers_change_are_not_run():
-    transform = {"name": "c", "kind": "TRANSFORM", "mode": "WRITE", "type": "CEL", "expr": "message"}
+    transform = {
+        "name": "c",
+        "kind": "TRANSFORM",
+        "mode": "WRITE",
+        "type": "CEL",
+        "expr": "message",
+    }
     _, rules = compiled(ORDER, rule_set={"domainRules": [transform]})
     assert rules.is_empty
     assert rules.not_run[-1] == 'rules within the schema: values are changed by rule "c"'
 
 
 def test_conditions_of_the_data_contract_come_first():
-    condition = {"name": "c", "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "message.id != 'x'"}
-    assert said(ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}).startswith('rule "c" failed')
-    assert said(ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}).startswith('rule "string.min_len" failed')
+    condition = {
+        "name": "c",
+        "kind": "CONDITION",
+        "mode": "WRITE",
+        "type": "CEL",
+        "expr": "message.id != 'x'",
+    }
+    assert said(ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}).startswith(
+        'rule "c" failed'
+    )
+    assert said(ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}).startswith(
+        'rule "string.min_len" failed'
+    )
 
 
 def test_both_evaluations_of_cel_are_in_one_process():
     """Two libraries with CEL in C++, with their own Protobuf each, do not meet."""
-    condition = {"name": "c", "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "message.amount < 10.0"}
+    condition = {
+        "name": "c",
+        "kind": "CONDITION",
+        "mode": "WRITE",
+        "type": "CEL",
+        "expr": "message.amount < 10.0",
+    }
     schema, rules = compiled(ORDER, rule_set={"domainRules": [condition]})
     for amount, broken in ((5, None), (50, "c"), (0, "double.gt")) * 50:
         made = json_format.ParseDict(GOOD | {"amount": amount}, schema.decode(b""))
