@@ -28,7 +28,7 @@ def answer(case: Case) -> str:
         ready = compile_rules(registered, compiled, SchemaSource(case.format, text))
     except InvalidSchemaError as error:
         return f"unusable: {error}"
-    return ready.objection(compiled.decode(payload), topic="t", is_key=False) or ""
+    return ready.objection(compiled.decode(payload)) or ""
 
 
 def _of_format(case: Case) -> tuple[str, Any, bytes]:

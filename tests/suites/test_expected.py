@@ -9,7 +9,7 @@ from tests.suites.expected import Expected, compare, expected, guide_table, reas
 GUIDE = (Path(__file__).parents[2] / "docs" / "schema-suites.md").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules"])
+@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules", "buf-validate"])
 def test_the_guide_shows_each_with_its_reason(suite):
     rows = expected(suite)
     assert rows

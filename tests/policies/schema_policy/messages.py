@@ -55,6 +55,7 @@ class Messages:
 
     def __init__(self, of):
         self._class = of
+        self.messages = [of.DESCRIPTOR]
 
     def objections(self, payloads):
         for position, payload in enumerate(payloads):

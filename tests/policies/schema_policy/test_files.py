@@ -10,6 +10,7 @@ from penstock.policies.schema_policy import files
 from penstock.policies.schema_policy.files import compile_file
 from penstock.policies.schema_policy.settings import SchemaFileName
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
+from penstock.policy.testing import judge
 
 pytestmark = pytest.mark.system
 PROTO3 = 'syntax = "proto3"; '
@@ -79,7 +80,9 @@ def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
 
 
 @pytest.mark.parametrize(("formats", "refused"), [("true", True), ("false", False)])
-def test_the_key_of_json_schema_says_whether_formats_are_judged(tmp_path, formats, refused):
+def test_the_key_of_json_schema_says_whether_formats_are_judged(
+    monkeypatch, tmp_path, formats, refused
+):
     (tmp_path / "a.json").write_text('{"format": "date"}')
     configs = {"json.schema.formats": formats}
     topic = {"confluent.value.schema.validation": "true", "schema.file": "a.json"}
@@ -93,3 +96,69 @@ def test_the_key_of_json_schema_says_whether_formats_are_judged(tmp_path, format
             policy.validate(metadata, record)
     else:
         policy.validate(metadata, record)
+
+
+RULES_OF_FILES = {
+    "confluent.value.schema.validation": "true",
+    "schema.validation.level": "rules",
+}
+BUF_ORDER = """
+syntax = "proto3"; package shop; import "buf/validate/validate.proto";
+message Other { }
+message Order { int64 id = 1 [(buf.validate.field).int64.gt = 0]; }
+"""
+
+
+def judged(monkeypatch, folder, file, values, level="rules"):
+    topic_configs = RULES_OF_FILES | {"schema.file": file, "schema.validation.level": level}
+    monkeypatch.chdir(folder)
+    found = judge(SchemaPolicy, values, topic="orders", topic_configs=topic_configs)
+    return [one.message for one in found]
+
+
+def test_rules_within_a_proto_file_are_judged_by_at_the_level_of_rules(tmp_path, monkeypatch):
+    (tmp_path / "order.proto").write_text(BUF_ORDER)
+    values = [b"\x08\x01", b"", b"\x08", None]
+    assert judged(monkeypatch, tmp_path, "order.proto#shop.Order", values) == [
+        None,
+        (
+            "the value does not fit schema order.proto: "
+            'rule "int64.gt" failed at id: must be greater than 0'
+        ),
+        "the value does not fit schema order.proto: Protobuf: ends in the middle of a field",
+        None,
+    ]
+    assert judged(monkeypatch, tmp_path, "order.proto#shop.Order", values[:2], "payload") == [
+        None,
+        None,
+    ]
+
+
+def test_rules_within_other_files_are_judged_by_at_the_level_of_rules(tmp_path, monkeypatch):
+    rules = [{"name": "small", "expr": "this < 10"}]
+    schema = {"properties": {"id": {"type": "integer", "confluent:rules": rules}}}
+    (tmp_path / "order.json").write_text(json.dumps(schema))
+    first, second = judged(monkeypatch, tmp_path, "order.json", [b'{"id": 1}', b'{"id": 11}'])
+    assert first is None
+    assert 'rule "small" failed at $.id: this < 10' in second
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("order.proto#shop.Order", BUF_ORDER.replace("int64.gt = 0", "string.min_len = 1")),
+        (
+            "order.json",
+            json.dumps(
+                {"properties": {"a": {"confluent:rules": [{"name": "r", "expr": "this <"}]}}}
+            ),
+        ),
+    ],
+)
+def test_rules_within_a_file_that_cannot_be_used_are_an_error_at_start(tmp_path, file, text):
+    (tmp_path / file.partition("#")[0]).write_text(text)
+    policy = SchemaPolicy()
+    policy.use_folder(tmp_path)
+    policy.configure({})
+    with pytest.raises(ValueError, match=r"^schema\.file=order\.\w+: .*rule"):
+        policy.prepare_topic("orders", RULES_OF_FILES | {"schema.file": file})

@@ -550,3 +550,66 @@ def test_protobuf_that_cannot_be_used_is_undecidable_also_where_messages_name_su
     assert outcome == "postponed"
     assert "schema id 1 cannot be judged by: " in message
     assert accepts(verdicts(registry, records, by_record | ACCEPT))
+
+
+BUF_ORDER = """
+syntax = "proto3"; package shop; import "buf/validate/validate.proto";
+message Order { int64 id = 1 [(buf.validate.field).int64.gt = 0]; }
+"""
+
+
+def test_rules_of_buf_validate_are_judged_by_at_the_level_of_rules_alone(registry):
+    one = registry.register("orders-value", BUF_ORDER, "PROTOBUF")
+    records = [framed(one, b"\x00\x08\x01"), framed(one, b"\x00"), framed(one, b"\x00\x08")]
+    assert verdicts(registry, records, RULES) == [
+        ("accepted", None),
+        (
+            "refused",
+            (
+                f"the value does not fit schema orders-value version 1 (id {one}): "
+                'rule "int64.gt" failed at id: must be greater than 0'
+            ),
+        ),
+        (
+            "refused",
+            (
+                f"the value does not fit schema orders-value version 1 (id {one}): "
+                "Protobuf: ends in the middle of a field"
+            ),
+        ),
+    ]
+    assert [outcome for outcome, _ in verdicts(registry, records, VALUES)] == [
+        "accepted",
+        "accepted",
+        "refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "(buf.validate.field).string.min_len = 1",
+        '(buf.validate.field).cel = {id: "x", expression: "this >"}',
+    ],
+)
+def test_rules_of_buf_validate_that_cannot_be_used_are_not_the_records_fault(registry, rule):
+    text = BUF_ORDER.replace("(buf.validate.field).int64.gt = 0", rule)
+    records = [framed(registry.register("orders-value", text, "PROTOBUF"), b"\x00\x08\x01")]
+    outcome, message = only(verdicts(registry, records, RULES))
+    assert outcome == "postponed"
+    assert "cannot be judged by: its rules of buf.validate: " in message
+    assert accepts(verdicts(registry, records, RULES | {"schema.unusable": "accept"}))
+
+
+def test_rules_of_buf_validate_that_are_found_to_be_unusable_later_are_not_either(registry):
+    """Behind a rule that has no result for an empty message, protovalidate compiles no other."""
+    text = BUF_ORDER.replace(
+        "int64 id = 1 [(buf.validate.field).int64.gt = 0];",
+        'int64 id = 1 [(buf.validate.field).cel = {id: "x", expression: "1 / this == 1"}];'
+        'int64 to = 2 [(buf.validate.field).cel = {id: "y", expression: "this >"}];',
+    )
+    records = [framed(registry.register("orders-value", text, "PROTOBUF"), b"\x00\x08\x01")]
+    outcome, message = only(verdicts(registry, records, RULES))
+    assert outcome == "postponed"
+    assert "the rules of schema orders-value version 1" in message
+    assert accepts(verdicts(registry, records, RULES | {"schema.unusable": "accept"}))

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.registered import RegisteredSchema
+from penstock.policies.schema_policy.rules import compile_rules
 from penstock.policies.schema_policy.settings import FILE
 from penstock.policy import RetriableException
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policies.schema_policy.rules import Rules
+    from penstock.policies.schema_policy.rules.options import RuleOptions
     from penstock.policies.schema_policy.settings import SchemaFileName
 
 _MAX_BYTES: Final = 8 << 20
@@ -54,6 +58,28 @@ def compile_file(
         raise ValueError(f"{FILE}={file.name}: {error}") from None
     except OSError as error:
         raise RetriableException(f"{file.name} cannot be compiled now: {error}") from None
+
+
+def compile_file_rules(
+    folder: Path, file: SchemaFileName, compiled: CompiledSchema, options: RuleOptions
+) -> Rules:
+    """Compile the rules within the schema of a file.
+
+    Args:
+        folder: The configuration file's: no file outside it is read.
+        file: Which one.
+        compiled: The same schema, compiled.
+        options: How rules are read.
+
+    Raises:
+        ValueError: A rule cannot be used; the text names `schema.file`.
+    """
+    source = read_source(folder, file)
+    registered = RegisteredSchema(source.schema_type, source.text)
+    try:
+        return compile_rules(registered, compiled, source, options)
+    except InvalidSchemaError as error:
+        raise ValueError(f"{FILE}={file.name}: {error}") from None
 
 
 def read_source(folder: Path, file: SchemaFileName) -> SchemaSource:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policy import UndecidableException
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policies.schema_policy.rules import Rules
     from penstock.policy import BatchProxy, Header
 
     Column = Sequence[bytes | None]
@@ -74,15 +78,53 @@ def side_of(*, is_key: bool) -> str:
     return "key" if is_key else "value"
 
 
+def against_rules(
+    rules: Rules,
+    schema: CompiledSchema,
+    payloads: Sequence[bytes],
+    unfit: Container[int],
+    start: int = 0,
+) -> Iterator[tuple[int, str]]:
+    """Yield which payloads are against rules, and how, apart from those that do not fit.
+
+    Args:
+        rules: The rules.
+        schema: The schema that they are of.
+        payloads: In each of these is a payload.
+        unfit: The positions of those that do not fit the schema.
+        start: Where payloads start in them.
+
+    Raises:
+        InvalidSchemaError: A rule cannot be used.
+    """
+    for index, payload in enumerate(payloads):
+        if index not in unfit:
+            objection = rules.objection(schema.decode(payload[start:]))
+            if objection is not None:
+                yield index, objection
+
+
 class FileJudge:
     """Judges by a schema that is in a file: the whole of a value is the payload."""
 
     reads_headers = False
 
-    def __init__(self, compiled: CompiledSchema, name: str, *, is_key: bool) -> None:
+    def __init__(
+        self, compiled: CompiledSchema, name: str, *, is_key: bool, rules: Rules | None = None
+    ) -> None:
+        """Remember the schema.
+
+        Args:
+            compiled: The schema.
+            name: Of its file.
+            is_key: Whether keys are judged, or values.
+            rules: Those within it, where they are judged by.
+        """
         self._compiled = compiled
+        self._rules = None if rules is None or rules.is_empty else rules
         side = side_of(is_key=is_key)
-        self._describes = f"{side}: {name}"
+        self._name = name
+        self._describes = f"{side}: {name}" + ("" if self._rules is None else ", and its rules")
         self._begins = f"the {side} does not fit schema {name}: "
 
     def load(self) -> None:
@@ -98,7 +140,24 @@ class FileJudge:
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Return the column with the schema: nothing has to be looked up."""
         del headers
-        return _ColumnOfFile(column, self._compiled, self._begins)
+        return _ColumnOfFile(column, self, self._begins)
+
+    def objections(self, payloads: Sequence[bytes]) -> Sequence[tuple[int, str]]:
+        """Return the positions of payloads that are refused, each with the reason.
+
+        Raises:
+            UndecidableException: A rule cannot be used.
+        """
+        refused = list(self._compiled.objections(payloads))
+        if self._rules is not None:
+            unfit = {position for position, _ in refused}
+            try:
+                refused += against_rules(self._rules, self._compiled, payloads, unfit)
+            except InvalidSchemaError as error:
+                raise UndecidableException(
+                    f"the rules of schema {self._name} cannot be judged by: {error}"
+                ) from None
+        return refused
 
 
 class _ColumnOfFile(NamedTuple):
@@ -106,12 +165,12 @@ class _ColumnOfFile(NamedTuple):
 
     Attributes:
         column: Keys or values.
-        compiled: The schema.
+        judge: Judges the payloads.
         begins: How messages begin.
     """
 
     column: Column
-    compiled: CompiledSchema
+    judge: FileJudge
     begins: str
 
     def objections(self) -> Iterator[tuple[int, str]]:
@@ -120,5 +179,5 @@ class _ColumnOfFile(NamedTuple):
         if None in payloads:
             positions = [index for index, data in enumerate(self.column) if data is not None]
             payloads = [data for data in self.column if data is not None]
-        for index, message in self.compiled.objections(cast("Sequence[bytes]", payloads)):
+        for index, message in self.judge.objections(cast("Sequence[bytes]", payloads)):
             yield positions[index], self.begins + message

@@ -7,6 +7,7 @@ from typing import Final
 
 OF_SCHEMAS: Final = ("fastavro", "google.protobuf", "grpc_tools", "urllib3")
 OF_RULES: Final = ("cel_expr_python",)
+OF_RULES_OF_SCHEMAS: Final = (*OF_RULES, "protovalidate")
 
 
 def check_packages(names: tuple[str, ...], extra: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
-from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.packages import OF_RULES_OF_SCHEMAS, OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import (
@@ -115,7 +115,7 @@ class SchemaPolicy(Policy):
         from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
         from penstock.policies.schema_policy.unusable import Unusable  # noqa: PLC0415
 
-        options = RuleOptions.read(configs)
+        self._options = RuleOptions.read(configs)
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._registry = open_registry(registry)
@@ -123,7 +123,7 @@ class SchemaPolicy(Policy):
             self._schemas = CompiledSchemas(
                 self._registry,
                 unknown_fields=self._settings.unknown_fields,
-                options=options,
+                options=self._options,
                 formats=self._settings.formats,
             )
 
@@ -266,7 +266,7 @@ class SchemaPolicy(Policy):
     def _judges_of(self, topic: str, configs: tuple[tuple[str, str], ...]) -> Mapping[bool, Judge]:
         settings = TopicSettings.read(dict(configs))
         return {
-            is_key: self._file(settings.files[is_key], is_key=is_key)
+            is_key: self._file(settings.files[is_key], settings.level, is_key=is_key)
             if settings.files
             else self._registry_judge(topic, settings, is_key=is_key)
             for is_key in settings.sides
@@ -278,7 +278,7 @@ class SchemaPolicy(Policy):
         )
 
         if settings.level is Level.RULES:
-            check_packages(OF_RULES, "rules")
+            check_packages(OF_RULES_OF_SCHEMAS, "rules")
         if self._registry is None or self._schemas is None or self._unusable is None:
             key = KEY_VALIDATION if is_key else VALUE_VALIDATION
             raise ValueError(f"{key} needs schema.registry.url, or schema.file on the topic")
@@ -286,8 +286,11 @@ class SchemaPolicy(Policy):
             topic, settings, self._registry, self._schemas, self._unusable, is_key=is_key
         )
 
-    def _file_judge(self, file: SchemaFileName, *, is_key: bool) -> Judge:
-        from penstock.policies.schema_policy.files import compile_file  # noqa: PLC0415 - an extra
+    def _file_judge(self, file: SchemaFileName, level: Level, *, is_key: bool) -> Judge:
+        from penstock.policies.schema_policy.files import (  # noqa: PLC0415 - an extra
+            compile_file,
+            compile_file_rules,
+        )
 
         compiled = compile_file(
             self._folder,
@@ -295,4 +298,8 @@ class SchemaPolicy(Policy):
             unknown_fields=self._settings.unknown_fields,
             formats=self._settings.formats,
         )
-        return FileJudge(compiled, file.name, is_key=is_key)
+        rules = None
+        if level is Level.RULES:
+            check_packages(OF_RULES_OF_SCHEMAS, "rules")
+            rules = compile_file_rules(self._folder, file, compiled, self._options)
+        return FileJudge(compiled, file.name, is_key=is_key, rules=rules)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from cachetools import LRUCache
 
-from penstock.policies.schema_policy.judge import side_of
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.judge import against_rules, side_of
 from penstock.policies.schema_policy.record_names import record_name
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.registry.subjects import subject_of
@@ -29,7 +30,14 @@ from penstock.policies.schema_policy.wire_format import (
 from penstock.policy import UndecidableException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, MutableMapping, Sequence
+    from collections.abc import (
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        MutableMapping,
+        Sequence,
+    )
 
     from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
     from penstock.policies.schema_policy.judge import Column, Headers, PreparedColumn
@@ -186,7 +194,11 @@ class RegistryJudge:
             if compiled.problem_of_rules and not refused:
                 text = f"the rules of {by.title} cannot be judged by: {compiled.problem_of_rules}"
                 self._cannot_judge(text, part)
-            refused += self._against_rules(compiled, part, set(map(itemgetter(0), refused)))
+            try:
+                refused += self._against_rules(compiled, part, set(map(itemgetter(0), refused)))
+            except InvalidSchemaError as error:
+                text = f"the rules of {by.title} cannot be judged by: {error}"
+                self._cannot_judge(text, part)
         if not refused:
             return ()
         begins = f"the {self._side} does not fit {by.title}: "
@@ -304,19 +316,13 @@ class RegistryJudge:
 
     def _against_rules(
         self, compiled: Compiled, part: _Part, unfit: Container[int]
-    ) -> Iterator[tuple[int, str]]:
-        """Yield which payloads are against rules, and how, apart from those that do not fit."""
+    ) -> Iterable[tuple[int, str]]:
+        """Return which payloads are against rules, and how, apart from those that do not fit."""
         rules = compiled.rules
         if rules is None or rules.is_empty:
-            return
+            return ()
         assert compiled.schema is not None
-        for index, payload in enumerate(part.payloads):
-            if index in unfit:
-                continue
-            value = compiled.schema.decode(payload[part.start :])
-            objection = rules.objection(value, topic=self._topic, is_key=self._is_key)
-            if objection is not None:
-                yield index, objection
+        return against_rules(rules, compiled.schema, part.payloads, unfit, part.start)
 
     def _resolve(
         self, schema: int | str, registered: RegisteredSchema, name: str | None

@@ -82,7 +82,7 @@ TOPIC_CONFIGS: Final = (
         "STRING",
         "payload",
         "SchemaPolicy: validate the schema's id, also the payload, or also the rules of its data "
-        "contract.",
+        "contract and within the schema.",
         tuple(one.value for one in Level),
     ),
     TopicConfig(

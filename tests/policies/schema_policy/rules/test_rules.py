@@ -56,7 +56,7 @@ def rules_of(
 
 
 def judge(rules, value):
-    return rules.objection(value, topic="t", is_key=False)
+    return rules.objection(value)
 
 
 USER = {

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from google.protobuf.descriptor import Descriptor
+
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -64,6 +66,11 @@ class CompiledSchema(Protocol):
 @runtime_checkable
 class NamesMessages(Protocol):
     """A compiled schema whose payloads say which type they are of: Protobuf."""
+
+    @property
+    def messages(self) -> Sequence[Descriptor]:
+        """The types that payloads may have; they may have those nested in them as well."""
+        ...
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the type that a payload says it is; None where it says none."""

@@ -46,6 +46,7 @@ _IS_FOR_OURS: Final = re.compile(
 _NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
 _OF_ANOTHER_TYPE: Final = ("No matching overloads found", "SELECT to non-message type")
+_NEITHER: Final = "it gives neither true nor false"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
 
 
@@ -237,8 +238,8 @@ class Program:
                 return True
             return text if text in self._texts and len(text) <= _EXPLANATION_LONGEST else False
         if kind == kinds.ERROR:
-            raise EvaluationError(_reason(str(result.value())))
-        raise EvaluationError("it gives neither true nor false")
+            raise EvaluationError(reason_of(str(result.value())))
+        raise EvaluationError(_NEITHER)
 
     def _result(self, variables: Variables) -> Any:
         read, weight = variables.read(self.reads, now=self._now)
@@ -250,7 +251,7 @@ class Program:
                 return self._expression.eval(shared)
             return self._expression.eval(data=read)
         except Exception as error:
-            raise EvaluationError(_reason(str(error))) from None
+            raise EvaluationError(reason_of(str(error))) from None
 
 
 def _amended(text: str, errors: Sequence[str]) -> str:
@@ -271,10 +272,12 @@ def _amended(text: str, errors: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _reason(text: str) -> str:
+def reason_of(text: str) -> str:
     """Say why there is no result. CEL's own text may show the value: only its kind is told."""
     if "budget" in text:
         return "it takes more than 10000 steps"
+    if "outputs an unexpected type" in text:
+        return _NEITHER
     if any(sign in text for sign in _NOT_FOUND):
         return "a field or key that it reads is not there"
     if any(sign in text for sign in _OF_ANOTHER_TYPE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.fields.tree import leading_to, reachable
@@ -21,16 +21,17 @@ from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from google.protobuf.descriptor import Descriptor
+
     from penstock.policies.schema_policy.fields.tree import Field, InlineRule, Node
-    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, NamesMessages
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.rules.avro_values import Convert
+    from penstock.policies.schema_policy.rules.buf_validate import MessageRules
 
 _DEFAULTS: Final = RuleOptions()
 _INLINE_MOST: Final = 1_000
 _FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "message")
-_FIRST_MESSAGE: Final = b"\x00"
-"""Message indexes of the first message of a file, and that message, empty."""
 
 
 class Rules:
@@ -47,14 +48,16 @@ class Rules:
         walks: _Walks,
         not_run: Sequence[str],
         convert: Callable[[Any], Any],
+        of_messages: MessageRules | None,
     ) -> None:
         self._wholes = wholes
         self._walks = walks
         self._convert = convert
+        self._of_messages = of_messages
         self.not_run = tuple(not_run)
-        self.is_empty = not wholes and walks.is_empty
+        self.is_empty = not wholes and walks.is_empty and of_messages is None
 
-    def objection(self, value: object, *, topic: str, is_key: bool) -> str | None:  # noqa: ARG002
+    def objection(self, value: object) -> str | None:
         """Return why a value breaks a rule, or None if it breaks none.
 
         The text names the rule, where it failed and what the rule demands, never the value. A
@@ -63,8 +66,9 @@ class Rules:
 
         Args:
             value: What `CompiledSchema.decode` returned.
-            topic: The topic. CEL rules do not see it.
-            is_key: Whether it is a key. CEL rules do not see it.
+
+        Raises:
+            InvalidSchemaError: A rule cannot be used.
         """
         try:
             if self._wholes:
@@ -75,7 +79,10 @@ class Rules:
                     objection = ask(variables, "")
                     if objection is not None:
                         return objection
-            return self._walks.objection(value)
+            objection = self._walks.objection(value)
+            if objection is None and self._of_messages is not None:
+                return self._of_messages.objection(value)
+            return objection
         except EvaluationError as error:
             return f"its rules have no result: {error}"
         except RecursionError:
@@ -205,9 +212,17 @@ def compile_rules(
         skip_null=schema.schema_type != "AVRO",
         path="$" if schema.schema_type == "JSON" else "",
     )
+    of_messages = None
     if root is None:
-        _try_messages(walks, compiled, patterns, has_conditions=bool(by_field))
-    return Rules(wholes, walks, not_run, partial(convert, root))
+        messages = _messages_of(compiled)
+        _try_messages(walks, messages, patterns, has_conditions=bool(by_field))
+        if inline is not None:
+            from penstock.policies.schema_policy.rules.buf_validate import (  # noqa: PLC0415
+                compile_message_rules,
+            )
+
+            of_messages = compile_message_rules(messages)
+    return Rules(wholes, walks, not_run, partial(convert, root), of_messages)
 
 
 class _Maker:
@@ -268,8 +283,7 @@ class _Maker:
         if language is None:
             pool = None
             if self._schema_type == "PROTOBUF":
-                message: Any = self._compiled.decode(_FIRST_MESSAGE)
-                pool = message.DESCRIPTOR.file.pool
+                pool = next((one.file.pool for one in _messages_of(self._compiled)), None)
             language = self._languages[variables] = Language(variables, pool)
         return language
 
@@ -299,6 +313,10 @@ class _Question:
         return f"{self._title} failed{place}: {why}"
 
 
+def _messages_of(compiled: CompiledSchema) -> Sequence[Descriptor]:
+    return cast("NamesMessages", compiled).messages
+
+
 def _is_for(rule: Condition, field: Field) -> bool:
     return not rule.tags or not rule.tags.isdisjoint(field.tags)
 
@@ -319,18 +337,19 @@ def _root_of(source: SchemaSource, patterns: TagPatterns) -> Node | None:
 def _has_inline_rules(root: Node | None, source: SchemaSource) -> bool:
     if root is None:
         texts = (source.text, *source.references.values())
-        return any("_meta" in text or is_descriptor(text) for text in texts)
+        return any(
+            "_meta" in text or "buf.validate" in text or is_descriptor(text) for text in texts
+        )
     return any(node.rules or any(field.rules for field in node.fields) for node in reachable(root))
 
 
 def _try_messages(
-    walks: _Walks, compiled: CompiledSchema, patterns: TagPatterns, *, has_conditions: bool
+    walks: _Walks, messages: Sequence[Descriptor], patterns: TagPatterns, *, has_conditions: bool
 ) -> None:
     """Compile what all messages of a file ask, so a wrong rule is found before a record comes."""
     from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
 
-    first: Any = compiled.decode(_FIRST_MESSAGE)
-    waiting = list(first.DESCRIPTOR.file.message_types_by_name.values())
+    waiting = list(messages)
     while waiting:
         message = waiting.pop()
         walks.add(message.full_name, protobuf.read_fields(message, patterns))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import grpc_tools
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.protobuf import buf_validate
 from penstock.policies.schema_policy.payloads.protobuf.locked_folder import locked_folder
 from penstock.policies.schema_policy.payloads.protobuf.serialized import (
     descriptor_in,
@@ -55,7 +56,7 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
 
     `google/protobuf/*.proto` are protoc's own, whatever the references say. `confluent/*.proto` and
     `google/type/*.proto`, which Confluent's serializers never send as references, are ours unless
-    a reference has the name.
+    a reference has the name; so is `buf/validate/validate.proto` where protovalidate is installed.
 
     Returns:
         The name that the schema has as a file, and a serialized `FileDescriptorSet` of it and all
@@ -82,6 +83,9 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
                 _write(texts, one, text)
             else:
                 described += named_in_set(descriptor, one)
+        options = buf_validate.serialized() if buf_validate.is_missing(source) else None
+        if options is not None:
+            described += named_in_set(options, buf_validate.NAME)
         descriptors.write_bytes(described)
         code = _run(texts, descriptors, output, complaints, name)
         if code == 0:

@@ -172,6 +172,13 @@ class ProtobufSchema:
         except EncodeError:
             raise ValueError("the value lacks a field that the schema requires") from None
 
+    @property
+    def messages(self) -> list[Descriptor]:
+        """The types that payloads may have: the one, or those of the file."""
+        if self._only is not None:
+            return [self._only[0].descriptor]
+        return list(self._pool.FindFileByName(self._file.name).message_types_by_name.values())
+
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the message that a payload's indexes mean; None for none."""
         if self._only is not None:
