@@ -106,6 +106,16 @@ pub fn put_varint(out: &mut Vec<u8>, number: i32) {
     out.push(raw.to_le_bytes()[0]);
 }
 
+/// Append a signed number of 64 bits in as few bytes as it takes: at most ten.
+pub fn put_varlong(out: &mut Vec<u8>, number: i64) {
+    let mut raw = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    while raw > 0x7F {
+        out.push(raw.to_le_bytes()[0] | 0x80);
+        raw >>= 7;
+    }
+    out.push(raw.to_le_bytes()[0]);
+}
+
 /// Return how many bytes `put_varint` appends.
 pub const fn varint_size(number: i32) -> usize {
     let bits = 32 - (zigzag(number) | 1).leading_zeros() as usize;
@@ -130,6 +140,17 @@ mod tests {
             assert_eq!(cursor.varint(), Ok(number));
             assert_eq!(cursor.remaining(), 0);
             assert_eq!(Cursor::new(&bytes, 0).varlong(), Ok(i64::from(number)));
+        }
+    }
+
+    #[test]
+    fn long_numbers_come_back() {
+        for number in [0, -1, 64, -65, 1 << 40, i64::MAX, i64::MIN] {
+            let mut bytes = Vec::new();
+            put_varlong(&mut bytes, number);
+            let mut cursor = Cursor::new(&bytes, 0);
+            assert_eq!(cursor.varlong(), Ok(number));
+            assert_eq!(cursor.remaining(), 0);
         }
     }
 

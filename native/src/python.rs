@@ -17,7 +17,7 @@ use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -174,8 +174,11 @@ impl Records {
     /// is that of the producer whatever the broker set.
     ///
     /// `replaced` are the keys and the values of all records, or None; `appended` are pairs of text
-    /// and bytes or None for each record that is kept, or None.
+    /// and bytes or None for each record that is kept, or None. `first` and `shift` are those of
+    /// `ForAll`.
     #[allow(clippy::needless_pass_by_value)] // it is what Python's are converted to
+    #[allow(clippy::too_many_arguments)] // a call for each batch
+    #[pyo3(signature = (kept, replaced, appended, without, retimed, first=0, shift=0))]
     fn cut<'py>(
         &self,
         py: Python<'py>,
@@ -184,9 +187,11 @@ impl Records {
         appended: Option<&Bound<'py, PyAny>>,
         without: Vec<String>,
         retimed: bool,
+        first: i32,
+        shift: i64,
     ) -> PyResult<(Bound<'py, PyBytes>, i64)> {
         let without: Vec<&[u8]> = without.iter().map(String::as_bytes).collect();
-        let for_all = ForAll { without: &without, retimed };
+        let for_all = ForAll { without: &without, retimed, shift, first };
         let columns = match &replaced {
             Some((keys, values)) => Some(((keys, self.keys(py)?), (values, self.values(py)?))),
             None => None,

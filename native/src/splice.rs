@@ -3,7 +3,7 @@
 //! What is not changed keeps its bytes, also where another writer would choose others: only
 //! lengths and offset deltas are written anew, and only where they differ.
 
-use crate::cursor::{Cursor, put_varint, varint_size};
+use crate::cursor::{Cursor, put_varint, put_varlong, varint_size};
 use crate::section::{Headers, Section};
 
 /// What becomes of a key or a value.
@@ -15,13 +15,17 @@ pub enum Change<'a> {
     New(Option<&'a [u8]>),
 }
 
-/// What becomes of the headers and timestamps of all records.
+/// What becomes of the headers, timestamps and offsets of all records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ForAll<'a> {
     /// Headers whose keys begin with one of these are left out.
     pub without: &'a [&'a [u8]],
-    /// Whether each record gets the batch's base timestamp.
+    /// Whether each record gets the same timestamp: the batch's base timestamp and `shift`.
     pub retimed: bool,
+    /// What is added to the timestamps, which are relative to the base timestamp of a batch.
+    pub shift: i64,
+    /// The offset delta of the first record that is written: how many are in the batch before it.
+    pub first: i32,
 }
 
 /// Headers that follow a record's own.
@@ -66,6 +70,8 @@ pub enum Unwritten {
 
 /// A length takes no more bytes.
 const LENGTH_MAX_BYTES: usize = 5;
+/// A timestamp takes no more bytes.
+const LONG_MAX_BYTES: usize = 10;
 /// A difference of nothing.
 const ZERO: &[u8] = &[0];
 
@@ -90,7 +96,7 @@ impl<'a> Splicer<'a> {
     pub fn new(section: &'a Section, for_all: ForAll<'a>, size: usize) -> Result<Self, Unwritten> {
         let mut out = Vec::new();
         out.try_reserve_exact(size).map_err(|_| Unwritten::OutOfMemory)?;
-        Ok(Self { section, for_all, out, written: 0, headers: Vec::new(), run: None })
+        Ok(Self { section, for_all, out, written: for_all.first, headers: Vec::new(), run: None })
     }
 
     /// Append a record of the section.
@@ -106,7 +112,8 @@ impl<'a> Splicer<'a> {
     ) -> Result<(), Unwritten> {
         let headers = self.count_headers(record, appended)?;
         let same = matches!((key, value, headers), (Change::Same, Change::Same, None))
-            && !self.for_all.retimed;
+            && !self.for_all.retimed
+            && self.for_all.shift == 0;
         if same && self.section.offset_delta(record) == self.written {
             self.copy(record);
         } else {
@@ -190,7 +197,17 @@ impl<'a> Splicer<'a> {
     ) -> Result<(), Unwritten> {
         let parts = Parts::of(self.section, record);
         let renumbered = self.section.offset_delta(record) != self.written;
-        let timestamp = if self.for_all.retimed { ZERO } else { parts.timestamp };
+        let own = self.section.timestamp_delta(record);
+        let mut shifted = Vec::new();
+        let timestamp = match (self.for_all.retimed, self.for_all.shift) {
+            (true, 0) => ZERO,
+            (false, 0) => parts.timestamp,
+            (retimed, shift) => {
+                shifted.try_reserve(LONG_MAX_BYTES).map_err(|_| Unwritten::OutOfMemory)?;
+                put_varlong(&mut shifted, if retimed { shift } else { own.wrapping_add(shift) });
+                &shifted
+            }
+        };
         let headers_size =
             headers.map_or(parts.headers.len(), |count| varint_size(count) + self.headers.len());
         let size = parts.attributes.len()

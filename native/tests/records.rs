@@ -96,7 +96,7 @@ fn walk(section: &Section) -> usize {
         assert!(rest.values().eq(section.values().skip(1)));
         assert!(rest.offset_deltas().is_none());
     }
-    let for_all = ForAll { without: &[b"", b"n"], retimed: true };
+    let for_all = ForAll { without: &[b"", b"n"], retimed: true, ..ForAll::default() };
     let mut splicer = Splicer::new(section, for_all, 0).unwrap();
     let mut appended = Appended::default();
     appended.push(b"h", None).unwrap();
@@ -212,7 +212,7 @@ fn a_part_shares_its_bytes() {
 #[test]
 fn headers_are_left_out_and_appended() {
     let section = read_sent(sample().concat(), 4).unwrap();
-    let for_all = ForAll { without: &[b"na", b"other"], retimed: true };
+    let for_all = ForAll { without: &[b"na", b"other"], retimed: true, ..ForAll::default() };
     let mut splicer = Splicer::new(&section, for_all, 0).unwrap();
     let mut appended = Appended::default();
     splicer.put(0, Change::Same, Change::Same, &appended).unwrap();
@@ -229,6 +229,31 @@ fn headers_are_left_out_and_appended() {
     assert!(headers[2].is_empty());
     assert_eq!(spliced.key(0), Some(&b"key"[..]));
     assert_eq!(spliced.value(1), None);
+}
+
+#[test]
+fn records_follow_others_in_a_batch() {
+    let section = read_sent(sample().concat(), 4).unwrap();
+    let times: Vec<i64> = section.timestamp_deltas().collect();
+    for (retimed, shift) in [(false, 0), (false, -7), (true, 1 << 40)] {
+        let for_all = ForAll { first: 300, retimed, shift, ..ForAll::default() };
+        let mut splicer = Splicer::new(&section, for_all, 0).unwrap();
+        for index in 0..section.len() {
+            put(&mut splicer, index, Change::Same, Change::Same);
+        }
+        let origin = Origin::Log { last_offset_delta: 303 };
+        let written = Section::read(splicer.finish().unwrap(), 4, origin).unwrap();
+        assert_eq!((written.offset_delta(0), written.offset_delta(3)), (300, 303));
+        let expected = times.iter().map(|own| if retimed { shift } else { own + shift });
+        assert!(written.timestamp_deltas().eq(expected));
+        assert!(written.values().eq(section.values()));
+        assert!(
+            written
+                .headers()
+                .map(Iterator::collect::<Vec<_>>)
+                .eq(section.headers().map(Iterator::collect::<Vec<_>>))
+        );
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.batch_jobs.gathered import GATHERED_RECORDS, GatheredLetters
+from penstock.batch_jobs.gathered import GatheredLetters
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
@@ -49,17 +49,30 @@ def test_few_of_each_batch_wait_for_more():
 
 def test_many_are_written_and_their_order_stays():
     letters, written = gathered(), []
-    for first, count in ((0, 2), (2, GATHERED_RECORDS + 1), (600, 3), (603, 499), (1200, 1)):
+    for first, count in ((0, 2), (2, 501), (600, 3), (700, 12_000), (20_000, 1)):
         written += add(letters, batch(first, count))
-    assert len(written) == 3
+    assert len(written) == 2
     written += letters.rest()
     rows = [row for one in written for row in rows_of(one.batch)]
     numbers = [int(row.key) for row in rows]
     assert numbers == sorted(numbers)
-    assert len(numbers) == 2 + GATHERED_RECORDS + 1 + 3 + 499 + 1
+    assert len(numbers) == 2 + 501 + 3 + 12_000 + 1
     assert {tuple(name for name, _ in row.headers) for row in rows} == {
         ("own", "none", "__dlq.errors.offset")
     }
+
+
+def test_each_has_the_time_at_which_it_was_taken():
+    times = iter((LATER / 1e3, LATER / 1e3 + 5, LATER / 1e3 - 1))
+    letters = GatheredLetters(
+        SourcePartition("orders", 3), Target("dead", 2, LIMIT), lambda: next(times)
+    )
+    for first in range(3):
+        add(letters, batch(first, 1))
+    (one,) = letters.rest()
+    assert [row.timestamp - LATER for row in rows_of(one.batch)] == [0, 5000, -1000]
+    found = read_stored_batch(one.batch, max_decompressed_bytes=LIMIT)
+    assert found.max_timestamp == LATER + 5000
 
 
 def test_large_ones_do_not_wait_for_many():
@@ -83,23 +96,25 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
     odd = encode_stored([Record(NOW, b"k", b"v")], body=zigzag(len(inside)) + inside, base_offset=5)
     letters = gathered()
     assert add(letters, batch(0, 2)) == []
-    before, after = add(letters, read_stored_batch(odd, max_decompressed_bytes=LIMIT))
-    assert [row.key for row in rows_of(before.batch)] == [b"0", b"1"]
-    assert b"\x02\xff\x021" in after.batch[HEADER.size :]
-    assert after.source.offset == 5
+    assert add(letters, read_stored_batch(odd, max_decompressed_bytes=LIMIT)) == []
+    (one,) = letters.rest()
+    assert [row.key for row in rows_of(one.batch)] == [b"0", b"1", b"k"]
+    assert b"\x02\xff\x021" in one.batch[HEADER.size :]
 
 
 def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
-    letters = gathered(600)
+    letters, written = gathered(600), []
     for first in range(10):
-        add(letters, batch(first, 1, size=200))
-    written = list(letters.rest())
+        written += add(letters, batch(first, 1, size=200))
+    written += letters.rest()
     assert len(written) > 4
     assert all(len(one.batch) <= 600 for one in written)
+    assert [row.key for one in written for row in rows_of(one.batch)] == [
+        b"%d" % n for n in range(10)
+    ]
     add(letters, batch(70, 1))
-    add(letters, batch(77, 1, size=900))
     with pytest.raises(RefusedBatchError, match="from orders, partition 3, offset 77"):
-        list(letters.rest())
+        add(letters, batch(77, 1, size=900))
 
 
 def test_what_is_forgotten_is_not_written():

@@ -57,11 +57,13 @@ def outcome(read, body, count, last, log_append_time):
         return error.code, error.message
     size = len(records)
     part = records.part(size // 3, size)
-    letters = records.cut(range(size), None, [APPENDED] * size, WITHOUT, True)
+    letters = records.cut(range(size), None, [APPENDED] * size, WITHOUT, True, 0, 2**40)
     cut, latest = part.cut(range(len(part)), None, None, (), False)
+    behind, _ = part.cut(range(len(part)), None, None, (), False, 300, -7)
     return (
         *columns(records), records.offsets(5), part.offsets(5), columns(part), latest, letters[1],
         columns(read(view_of(letters[0], 7, size), size, size, None)),
+        columns(read(view_of(behind, NOW, len(part)), len(part), 300 + size, None)),
         columns(read(view_of(cut, NOW, len(part)), len(part), size, None)),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from penstock.client.errors import TruncatedError
-from penstock.client.places import LostPlaceError, PlaceRecords, Places
+from penstock.client.places import PlaceRecords, Places
 from penstock.client.positions import Claim, Position, Task
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.cluster.ranges import OffsetRange, Partition
@@ -13,13 +13,14 @@ from penstock.configuration import ConfigurationError
 from penstock.records.stored_batch import read_stored_batch
 from penstock.stored.positions import (
     Known,
-    check_not_lost,
     claims,
     done_before,
     from_positions,
+    lost_place,
     placed,
     run_id,
     run_mark,
+    was_kept,
 )
 
 ID = UUID(int=7)
@@ -83,22 +84,18 @@ def test_places_are_those_of_the_job_and_the_topic():
 
 
 def test_a_lost_place_is_told_with_what_to_do():
-    with pytest.raises(LostPlaceError) as raised:
-        check_not_lost("j", ["t"], ["clean"], places(), NOTHING, mark=MARK)
-    for part in ("clean: there are records", "places", "--again", "--group penstock-j", "t:PART"):
-        assert part in str(raised.value)
+    told = str(lost_place("j", "clean", ONE, places()))
+    for part in ("clean: the first records of t-0", "places", "--again", "--group penstock-j",
+                 "t:PARTITION"):  # fmt: skip
+        assert part in told
 
 
-def test_what_is_no_lost_place():
+def test_places_of_the_topics_or_the_targets_show_that_places_were_kept():
     of_another_topic = places((Task("other", "u", ID, 1), 5))
-    with pytest.raises(LostPlaceError):
-        check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING, mark=MARK)
-    check_not_lost("j", ["t"], [], places(), NOTHING, mark=MARK)
-    check_not_lost(
-        "j", ["t"], ["clean"], places((Task("other", "t", ID, 1), 5)), NOTHING, mark=MARK
-    )
-    check_not_lost("j", ["t"], ["clean"], places(), Known({ONE: Position(3)}, {}), mark=MARK)
-    check_not_lost("j", ["t"], ["clean"], of_another_topic, NOTHING, mark="run")
+    assert not was_kept(places(), ["t"], MARK)
+    assert not was_kept(of_another_topic, ["t"], MARK)
+    assert was_kept(of_another_topic, ["t"], "run")
+    assert was_kept(places((Task("other", "t", ID, 1), 5)), ["t"], MARK)
 
 
 def test_claims_know_the_runs_before():

@@ -144,7 +144,7 @@ def test_a_lost_place_is_an_error_that_says_what_to_do(
     file.write_text(file.read_text() + f"redrive.places.topic={source}-places\n")
     done = command(*arguments)
     assert done.code == 3, done
-    assert f"{good}: there are records already" in done.err
+    assert f"{good}: the first records of {source}-0 are there already" in done.err
     assert "--again" in done.err
     assert "--reset-offsets" in done.err
     assert sum(values(kafka, good, dead).values()) == 100

@@ -12,9 +12,9 @@ there would have retention remove the records of the target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.gathered import Gathered, is_odd
+from penstock.batch_jobs.gathered import Gathered
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
 from penstock.client.produced_batches import Source
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
 
-T = TypeVar("T")
 SMALL_BYTES: Final = 64 * 1024
 """What takes fewer bytes, as it is stored, is gathered."""
 _MANY: Final = 500
@@ -95,38 +94,18 @@ class KeptRecords:
         """
         if not len(positions):
             return
-        records = batch.records
-        is_large = len(batch.data) * len(positions) >= SMALL_BYTES * len(records)
-        if is_large or len(positions) >= _MANY or is_odd(records.headers):
+        is_large = len(batch.data) * len(positions) >= SMALL_BYTES * len(batch.records)
+        if is_large or len(positions) >= _MANY:
             yield from self.rest()
             yield from kept_records(batch, positions, replaced, self._source, self._target)
             return
-        keys, values = (records.keys, records.values) if replaced is None else replaced
-        self._waiting.add(
-            batch,
-            positions,
-            _picked(records.timestamps, positions),
-            _picked(keys, positions),
-            _picked(values, positions),
-            [[one[:] for one in some] for some in _picked(records.headers, positions)],
-        )
-        if self._waiting.is_full():
-            yield from self.rest()
+        timestamp = batch.max_timestamp if batch.is_log_append_time else None
+        yield from self._waiting.add(batch, positions, replaced=replaced, timestamp=timestamp)
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what was taken and not yet returned.
-
-        Raises:
-            RefusedBatchError: A record is too large for the target.
-        """
+        """Return what was taken and not yet returned."""
         return self._waiting.rest()
 
     def forget(self) -> None:
         """Drop what was taken and not yet returned: its transaction is lost."""
         self._waiting.forget()
-
-
-def _picked(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
-    if len(positions) == len(column):
-        return column
-    return [column[at] for at in positions]

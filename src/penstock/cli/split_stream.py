@@ -185,7 +185,7 @@ def _run(
     asked = writing_job(options, targets)
     job = id_of(there, asked, topics)
     places = there.places()
-    known_job(there, asked, topics, job, places)
+    known_job(there, asked, topics, job, places, note=lines.note)
     work, settings = _work(options, running, topics, asked, job)
     ending.listen()  # Spark has set a handler of its own
     connection, written = there.access.connect(), with_parked(asked.targets.values())

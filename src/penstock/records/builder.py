@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from penstock.records.header import HEADER, MAGIC
+from penstock.records.header import HEADER, MAGIC, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _NO_LIMIT: Final = 2**31 - 1
 _FIRST_RECORD_BYTES: Final = 7
-_INT64: Final = 2**64
 
 
 class SizeOf(Protocol):
@@ -52,6 +51,7 @@ def build(
     values: Iterable[bytes | None],
     headers: Iterable[Sequence[tuple[str, bytes | None]]],
     *,
+    first: int = 0,
     any_header_keys: bool = False,
 ) -> bytes:
     """Encode records.
@@ -62,6 +62,7 @@ def build(
         keys: For each of them.
         values: For each of them.
         headers: For each of them.
+        first: How many records are before these in their batch.
         any_header_keys: Whether bytes of header keys may be surrogates (PEP 383).
 
     Raises:
@@ -69,21 +70,17 @@ def build(
     """
     deltas = (wrapped(timestamp - base_timestamp) for timestamp in timestamps)
     if any_header_keys:
-        return b"".join(map(_encode, count(), deltas, keys, values, headers))
+        return b"".join(map(_encode, count(first), deltas, keys, values, headers))
     builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     # The builder takes the first record's timestamp as the base: an empty record that is cut off
     # again stands for it. Only differences are written, so the base is 0 here, and -1, which the
     # builder takes for "no record yet", is none.
     builder.append(0, 0, None, None, [])
-    written = map(builder.append, range(len(timestamps)), deltas, keys, values, headers)
+    numbers = range(first, first + len(timestamps))
+    written = map(builder.append, numbers, deltas, keys, values, headers)
     if not all(written):
         raise ValueError("records that do not fit a batch")
     return bytes(memoryview(builder.build())[HEADER.size + _FIRST_RECORD_BYTES :])
-
-
-def wrapped(number: int) -> int:
-    """Return a sum or a difference of 64-bit numbers as a 64-bit number, as readers add it."""
-    return (number + _INT64 // 2) % _INT64 - _INT64 // 2
 
 
 def _encode(

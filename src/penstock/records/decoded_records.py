@@ -126,7 +126,8 @@ class DecodedRecords:
             some = [some[position] for position in kept]
         timestamps = [record.timestamp for record in some]
         headers = [record.headers for record in some]
-        return self._build(timestamps, keys, values, headers), max(timestamps)
+        section = self._build(timestamps, keys, values, headers, base=self._base_timestamp)
+        return section, max(timestamps)
 
     def cut(
         self,
@@ -135,6 +136,8 @@ class DecodedRecords:
         appended: Sequence[Sequence[tuple[str, bytes | None]]] | None,
         without: Sequence[str],
         retimed: bool,
+        first: int = 0,
+        shift: int = 0,
     ) -> tuple[bytes, int]:
         """Write some of the records as a producer's; see `StoredRecords`."""
         some = [self._records[position] for position in kept]
@@ -149,7 +152,9 @@ class DecodedRecords:
         if appended is not None:
             headers = [[*own, *more] for own, more in zip(headers, appended, strict=True)]
         written = [self._base_timestamp] * len(some) if retimed else timestamps
-        return self._build(written, keys, values, headers), max(timestamps)
+        base = self._base_timestamp - shift
+        section = self._build(written, keys, values, headers, base=base, first=first)
+        return section, max(timestamps)
 
     def _build(
         self,
@@ -157,13 +162,17 @@ class DecodedRecords:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Sequence[tuple[str, bytes | None]]],
+        *,
+        base: int,
+        first: int = 0,
     ) -> bytes:
         return build(
-            self._base_timestamp,
+            base,
             timestamps,
             keys,
             values,
             headers,
+            first=first,
             any_header_keys=self._any_header_keys,
         )
 

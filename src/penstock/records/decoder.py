@@ -26,11 +26,11 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from penstock.error_codes import INVALID_RECORD
-from penstock.records.builder import sizes, wrapped
+from penstock.records.builder import sizes
 from penstock.records.decoded_records import DecodedRecords, OddRecord
 from penstock.records.errors import UnreadableRecords
 from penstock.records.faults import find_fault, find_overlong
-from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
+from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER, wrapped
 from penstock.records.single_record import PRODUCER, Origin, read_record
 
 _INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)

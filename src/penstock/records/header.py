@@ -39,6 +39,7 @@ _SEQUENCE: Final = Struct(">qhi")
 _CRC: Final = Struct(">I")
 _COUNT: Final = Struct(">i")
 COUNT_AT: Final = 57
+_INT64: Final = 2**64
 
 
 class BatchProducer(NamedTuple):
@@ -147,3 +148,8 @@ def as_produced(
     records = memoryview(data)[HEADER.size :]
     _CRC.pack_into(header, CRC_AT, crc32c.crc32c(records, crc32c.crc32c(header[CRC_FROM:])))
     return bytes(header), records
+
+
+def wrapped(number: int) -> int:
+    """Return a sum or a difference of 64-bit numbers as a 64-bit number, as readers add it."""
+    return (number + _INT64 // 2) % _INT64 - _INT64 // 2

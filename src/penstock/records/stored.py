@@ -115,6 +115,8 @@ class StoredRecords(Protocol):
         appended: Sequence[Sequence[tuple[str, bytes | None]]] | None,
         without: Sequence[str],
         retimed: bool,
+        first: int = 0,
+        shift: int = 0,
         /,
     ) -> tuple[bytes, int]:
         """Write some of the records as a producer sends them.
@@ -127,6 +129,9 @@ class StoredRecords(Protocol):
             without: Headers whose keys begin with one of these are left out.
             retimed: Whether all timestamps become the base timestamp of the batch that the result
                 is written to; otherwise they stay relative to that of this batch.
+            first: How many records are before these in the batch that they are written to.
+            shift: What is added to what is written of each timestamp: where that batch has another
+                base timestamp, the difference.
 
         Returns:
             The record section of a batch, uncompressed, and the largest timestamp as the

@@ -42,6 +42,7 @@ from penstock.records.header import (
     PREFIX_BYTES,
     TRANSACTIONAL,
     as_produced,
+    wrapped,
 )
 from penstock.records.implementation import choose
 from penstock.records.uncompressed import Limits, check_size, uncompressed
@@ -177,17 +178,55 @@ class StoredBatch:
                 batch, or it is a control batch.
             IndexError: There is no record with such a position.
         """
+        base_timestamp = self.base_timestamp if timestamp is None else timestamp
+        section, latest = self.section(
+            kept,
+            base_timestamp,
+            replaced=replaced,
+            appended=appended,
+            without=without,
+            timestamp=timestamp,
+        )
+        codec = self.attributes & CODEC if compressed else 0
+        return encode(NewHeader(codec, base_timestamp, latest), section, len(kept), fast=True)
+
+    def section(
+        self,
+        kept: Sequence[int],
+        base_timestamp: int,
+        *,
+        first: int = 0,
+        replaced: KeysAndValues | None = None,
+        appended: Sequence[Sequence[tuple[str, bytes | None]]] | None = None,
+        without: Sequence[str] = (),
+        timestamp: int | None = None,
+    ) -> tuple[bytes, int]:
+        """Write some of the records for a batch that may have others before them; see `cut`.
+
+        Args:
+            kept: As for `cut`, and so are those that are not named here.
+            base_timestamp: Of that batch.
+            first: How many records are before them in it.
+            replaced: See `cut`.
+            appended: See `cut`.
+            without: See `cut`.
+            timestamp: See `cut`.
+
+        Returns:
+            The records, uncompressed, and their largest timestamp.
+
+        Raises:
+            ValueError: As for `cut`.
+            IndexError: As for `cut`.
+        """
         if self.is_control or not len(kept):
             raise ValueError("a control batch" if self.is_control else "no record is kept")
         if appended is not None and len(appended) != len(kept):
             raise ValueError("not as many headers as records")
         retimed = timestamp is not None
-        section, latest = self.records.cut(kept, replaced, appended, without, retimed)
-        base_timestamp = self.base_timestamp
-        if timestamp is not None:
-            base_timestamp = latest = timestamp
-        codec = self.attributes & CODEC if compressed else 0
-        return encode(NewHeader(codec, base_timestamp, latest), section, len(kept), fast=True)
+        shift = wrapped((self.base_timestamp if timestamp is None else timestamp) - base_timestamp)
+        section, latest = self.records.cut(kept, replaced, appended, without, retimed, first, shift)
+        return section, latest if timestamp is None else timestamp
 
 
 def read_stored_batch(

@@ -17,17 +17,19 @@ from penstock.cluster.ranges import Partition
 from penstock.stored.positions import (
     OffsetsDone,
     begin_again,
-    check_not_lost,
     claims,
     done_before,
     from_positions,
     job_id,
     known_positions,
+    lost_place,
     run_id,
     run_mark,
+    was_kept,
 )
 from penstock.stored.writing import write_raw
 from penstock.stored.writing_task import ACCEPTED, WritingTask
+from penstock.stored.written_before import find_written
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -128,12 +130,13 @@ def write_topics(
 
     Raises:
         ConfigurationError: Another command has used the id of the job.
-        LostPlaceError: A target has records, and nothing says how far the job has come.
+        LostPlaceError: The target has records of the source, and nothing says how far the job has
+            come.
         TruncatedError: A log ends before the job's position.
         ClientError: The cluster cannot be reached in time, or refuses.
     """
     name = id_of(there, job, topics)
-    known = known_job(there, job, topics, name, there.places())
+    known = known_job(there, job, topics, name, there.places(), note=note)
     begun = ranges if job.again else _begun(job, ranges, known)
     work = writing_task(there, job, topics, begun, plan, name, known)
     running = runner()
@@ -165,7 +168,13 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
 
 
 def known_job(
-    there: StoredTopics, job: WritingJob, topics: Sequence[Topic], name: str, places: Places
+    there: StoredTopics,
+    job: WritingJob,
+    topics: Sequence[Topic],
+    name: str,
+    places: Places,
+    *,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Known:
     """Return how far a job has come, and check that its place was not lost.
 
@@ -175,17 +184,32 @@ def known_job(
         topics: What is read.
         name: The id of the job.
         places: From `StoredTopics.places`.
+        note: Takes what a user has to know: that the target holds records of others.
 
     Raises:
-        LostPlaceError: A target has records, and nothing says how far the job has come.
+        LostPlaceError: The target has records of the source, and nothing says how far the job has
+            come.
     """
     known = known_in(there, topics, name, places)
-    if not known and not job.again and job.start != "latest":
-        # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
-        accepted = job.targets[ACCEPTED]
-        filled = [accepted] if there.has_records(accepted) else []
-        mark = run_mark(job.command, list(job.targets.values()))
-        check_not_lost(name, [one.name for one in topics], filled, places, known, mark=mark)
+    if known or job.again or job.start == "latest":
+        return known
+    mark = run_mark(job.command, list(job.targets.values()))
+    if was_kept(places, [one.name for one in topics], mark):
+        return known
+    # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+    accepted = job.targets[ACCEPTED]
+    if there.has_records(accepted):
+        ranges, rewritten = there.cluster.ranges(topics, job.start), job.command == "redact"
+        found = find_written(
+            there.access.connect(),
+            there.cluster,
+            ranges,
+            there.cluster.topic(accepted),
+            rewritten=rewritten,
+        )
+        if found is not None:
+            raise lost_place(name, accepted, found, places)
+        note(f"job {name} begins at {job.start}; {accepted} holds records of others already")
     return known
 
 

@@ -159,39 +159,35 @@ def placed(
     return {one: position for one, position in found.items() if position is not None}
 
 
-def check_not_lost(
-    job: str,
-    topics: Iterable[str],
-    filled: Sequence[str],
-    places: Places,
-    known: Known,
-    *,
-    mark: str,
-) -> None:
-    """Check that the place of a job was not lost: that it has one, or cannot have written before.
+def was_kept(places: Places, topics: Iterable[str], mark: str) -> bool:
+    """Return whether a job on some topics, or with some targets, has a place.
+
+    Then places were kept when records were written, and a job that has none has not begun.
+
+    Args:
+        places: What is there.
+        topics: The names of the topics that are read.
+        mark: From `run_mark`.
+    """
+    return any(map(places.has_topic, topics)) or places.has_run(mark)
+
+
+def lost_place(job: str, target: str, found: Partition, places: Places) -> LostPlaceError:
+    """Return the error for a job that has written before, and whose place was lost.
 
     Args:
         job: The id of the job.
-        topics: The names of the topics that are read.
-        filled: The names of targets that have records.
-        places: What is there. Where another job has a place on one of the topics, or has the same
-            targets, places were kept when records were written: this job has not begun.
-        known: From `known_positions`.
-        mark: From `run_mark`.
-
-    Raises:
-        LostPlaceError: A target has records, and nothing says how far the job has come.
+        target: The topic that is written to.
+        found: A partition of the source whose records are there.
+        places: What is there.
     """
-    names = list(topics)
-    if known or not filled or any(map(places.has_topic, names)) or places.has_run(mark):
-        return
     group = group_of(job)
-    raise LostPlaceError(
-        f"{', '.join(filled)}: there are records already, and nothing says how far job {job} has "
-        f"come: neither committed offsets of the group {group}, nor a place in {places.topic}. If "
-        "it has not run before, or if it is to write everything again, add --again; else say "
-        f"where to go on, for each partition: kafka-consumer-groups --group {group} --topic "
-        f"{names[0]}:PARTITION --reset-offsets --to-offset OFFSET --execute"
+    return LostPlaceError(
+        f"{target}: the first records of {found} are there already, and nothing says how far job "
+        f"{job} has come: neither committed offsets of the group {group}, nor a place in "
+        f"{places.topic}. To write everything once more, add --again. To go on, set for each "
+        f"partition where: kafka-consumer-groups --group {group} --topic {found.topic}:PARTITION "
+        "--reset-offsets --to-offset OFFSET --execute"
     )
 
 

@@ -1,0 +1,84 @@
+"""Whether the records of a source are in a target already, by a real Kafka."""
+
+import time
+
+import pytest
+
+from penstock.client.connection import Connection
+from penstock.cluster.offsets import Cluster
+from penstock.stored.written_before import find_written
+from tests.client.settings import FILE
+from tests.spark.conftest import BOTH
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def found(kafka):
+    """Looks for the first records of a source in a target."""
+    properties = {"bootstrap.servers": kafka.bootstrap_servers}
+    cluster = Cluster(properties, FILE)
+    with Connection(properties, FILE) as connection:
+        yield lambda source, target, **how: find_written(
+            connection,
+            cluster,
+            cluster.ranges(cluster.topics(source), "earliest"),
+            cluster.topic(target),
+            **how,
+        )
+
+
+def some(count, *, first=0, value=b"v", partition=0):
+    return [
+        {"key": b"%d" % n, "value": value, "timestamp": NOW + n, "partition": partition}
+        for n in range(first, first + count)
+    ]
+
+
+def test_records_of_others_are_not_those_of_the_source(found, produce, topic):
+    source, target = topic("in", 1), topic("good", 1)
+    produce(source, some(20))
+    assert found(source, target) is None
+    produce(target, some(20, value=b"other") + some(20, first=1000))
+    assert found(source, target) is None
+
+
+def test_a_record_of_the_source_is_found_among_others(found, produce, topic):
+    source, target = topic("in", 2), topic("good", 1)
+    produce(source, some(20, partition=1))
+    # The first ones were refused, and another writer has newer and older records there.
+    produce(target, some(300, first=500) + some(5, first=15) + some(300, first=900))
+    at = found(source, target)
+    assert (at.topic, at.number) == (source, 1)
+
+
+def test_what_was_rewritten_is_found_by_its_key(found, produce, topic):
+    source, target = topic("in", 1), topic("good", 1)
+    produce(source, some(20))
+    produce(target, some(20, value=b"***"))
+    assert found(source, target) is None
+    assert found(source, target, rewritten=True) is not None
+
+
+def test_an_empty_source_or_target_has_nothing_in_common(found, produce, topic):
+    source, target = topic("in", 1), topic("good", 1)
+    assert found(source, target) is None
+    produce(target, some(3))
+    assert found(source, target) is None
+
+
+@BOTH
+def test_a_first_run_into_a_target_with_records_of_others_begins(
+    command, configured, produce, topic
+):
+    source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
+    produce(good, [{"value": b"theirs"}])
+    time.sleep(0.01)  # records of the source are newer
+    produce(source, [{"value": b"good"}, {"value": b"bad"}])
+    file = configured()
+    # No job of this cluster has a place in this topic.
+    file.write_text(file.read_text() + f"redrive.places.topic={source}-places\n")
+    done = command("split", file, "--topic", source, "--accepted", good, "--rejected", dead)
+    assert done.code == 0, done
+    assert "1 accepted, 1 refused" in done.out
+    assert f"{good} holds records of others" in done.out
