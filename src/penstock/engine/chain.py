@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
     from penstock.engine.objections import Objection, Policy
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
 
 
 KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
