@@ -9,7 +9,7 @@ from penstock.batch_jobs.targets import Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import unusable
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, content, rows_of

@@ -9,7 +9,8 @@ from penstock.configuration import ConfigurationError, load_configuration, read_
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.engine.declared import classes_here
-from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
+from penstock.engine.plan import Plan, allows_topic_settings
+from penstock.engine.topic_plan import TopicPlan
 
 MODULE = """
 print("noise")

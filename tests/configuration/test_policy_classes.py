@@ -92,15 +92,15 @@ def test_values_are_of_their_types(key, value, why):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (7, "no sequence of ConfigKey"),
-        (("limit",), "no sequence of ConfigKey|must be text"),
+        (7, "config_keys must be a sequence of ConfigKey"),
+        (("limit",), "config_keys must be a sequence of ConfigKey"),
         ((ConfigKey("a b"),), "is not a name"),
         ((ConfigKey("a", "TEXT"),), "has the type TEXT, not one of"),
         ((ConfigKey("a", "INT", default="x"),), "must be a whole number"),
         ((ConfigKey("a", documentation=7),), "must be text"),
-        ((ConfigKey("a", required="yes"),), "must be text"),
-        ((ConfigKey("a", valid_values="ab"),), "no sequence of ConfigKey"),
-        ((ConfigKey(f"a{n}") for n in range(10_000)), "more than 200"),
+        ((ConfigKey("a", required="yes"),), "required must be True or False"),
+        ((ConfigKey("a", valid_values="ab"),), "config_keys must be a sequence of ConfigKey"),
+        ((ConfigKey(f"a{n}") for n in range(10_000)), "more than 200 keys"),
     ],
 )
 def test_what_a_class_declares_may_be_anything(given, why):

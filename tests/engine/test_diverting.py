@@ -5,7 +5,8 @@ import pytest
 from penstock.engine.chain import Chain
 from penstock.engine.diverting import judge_and_divert
 from penstock.engine.intercepted_batch import intercept_and_judge
-from penstock.engine.plan import TopicPlan
+from penstock.engine.objections import BatchPolicy
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, TEXTS_MAX_BYTES, Outcome
 from penstock.engine.workers import messages
 from penstock.policy import (
@@ -165,7 +166,7 @@ def test_records_are_marked_as_interceptors_left_them(record_batches):
 
 def test_of_a_batch_that_is_bad_as_a_whole_each_record_is_marked():
     policies = chain(modes=MARK)
-    policies.records_policy = Whole()
+    policies.records_policy = BatchPolicy("Whole", Whole().validate)
     count = 300
     verdict = judge(policies, batch_of(*[b"a"] * count))
     headers = read(verdict.replacement.data).records.headers

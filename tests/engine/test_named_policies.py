@@ -9,7 +9,8 @@ from penstock.engine.chain import Chain
 from penstock.engine.declared import classes_here
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.plan import Plan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import PostponedError
 from penstock.policy import Record
 from tests.engine.chains import TOPIC_ID, columns, each

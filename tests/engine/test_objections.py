@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine.objections import BatchPolicy
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, cause_of
 from penstock.policy import (
     BrokerRecordValidator,
@@ -266,7 +267,7 @@ def test_columns_that_cannot_be_read_let_no_batch_pass(error):
 
     policies = chain()
     policies.plan = replace(policies.plan, records_policy="Whole")
-    policies.records_policy = Whole()
+    policies.records_policy = BatchPolicy("Whole", Whole().validate)
     verdict = policies.judge(3, TOPIC_ID, Unreadable())
     assert (verdict.outcome, verdict.code, verdict.policy) == (Outcome.FAILED, -1, "Whole")
     assert verdict.cause is FailureCause.OUT_OF_MEMORY

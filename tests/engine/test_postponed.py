@@ -13,7 +13,8 @@ from penstock.engine.admin_policies import (
 )
 from penstock.engine.chain import Chain
 from penstock.engine.intercepted_batch import intercept_and_judge
-from penstock.engine.plan import TopicPlan
+from penstock.engine.objections import BatchPolicy
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import TEXT_MAX_BYTES, Outcome, PostponedError, postponed
 from penstock.engine.workers import messages
 from penstock.policy import (
@@ -153,7 +154,7 @@ def of_records_policy():
     bare = chain()
     plan = TopicPlan(topic="orders", records_policy="Batch")
     one = Chain.subset(bare, plan)
-    one.records_policy = Batch()
+    one.records_policy = BatchPolicy("Batch", Batch().validate)
     return one
 
 

@@ -11,7 +11,7 @@ from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.chain import Chain
 from penstock.engine.instances import VALIDATION, PolicyInstances
 from penstock.engine.interceptor_chain import intercept
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError
 from penstock.engine.workers.progress import JUDGING, PREPARING
 from penstock.engine.workers.schedule import Limits

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.instances import VALIDATION, PolicyInstances
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import Progress, shared_file

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from kio.index import load_request_schema
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.topic_configs.index import UnreadableTopicConfigsError

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.policy_set import submit_or_accept, submit_or_drop_again
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import FailureCause
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
 from penstock.records.batch import read_batch

@@ -5,7 +5,7 @@ import time
 from uuid import UUID
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.intercepted_batches import Idempotence
 from penstock.gateway.produce.producer_state.batch import Stored

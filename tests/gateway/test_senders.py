@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.policy_set import submit_or_accept
 from penstock.gateway.produce.observed_batches import ObservedBatch

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 from kio.index import load_request_schema
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.policy_set import PolicySet

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
     from penstock.configuration import Configuration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
 BYTES_MAX: Final = 2**30

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from penstock.configuration import Configuration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.validation_policy import ValidationPolicy
 
 _ALL: Final = "*"

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:

@@ -13,9 +13,14 @@ import os
 import re
 import sys
 from importlib.machinery import PathFinder
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.configuration.declared_rows import (
+    check_name_and_type,
+    check_values,
+    read_rows,
+    texts_of,
+)
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.topic_keys import (
     KEY_TYPES,
@@ -37,10 +42,11 @@ VALIDATION: Final = "record.validation.policy.class.name"
 _OWN: Final = "penstock.policies"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _DECLARED_MAX: Final = 100
-_VALUES_MAX: Final = 1000
 _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
 """Kafka's strings have no more: who describes a topic gets the default and the documentation."""
 _TIMEOUT_S: Final = 60.0
+ANSWER_MAX_BYTES: Final = 60 * 1024
+"""Less than the buffer of a pipe: the process does not wait to be read."""
 
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
@@ -126,17 +132,13 @@ def answer_of(request: Sequence[str], what: str) -> bytes:
                 f"{what}: to import it takes longer than {_TIMEOUT_S:.0f} s"
             ) from None
         os.set_blocking(answer.fileno(), False)
-        return answer.read(_ANSWER_MAX_BYTES) or b""
-
-
-_ANSWER_MAX_BYTES: Final = 60 * 1024
-"""Less than the buffer of a pipe: the process does not wait to be read."""
+        return answer.read(ANSWER_MAX_BYTES) or b""
 
 
 def encode_declared(declared: Sequence[TopicConfig], error: str = "") -> bytes:
     """Return what the process answers: see `declared_by_user`."""
     data = json.dumps([declared, error]).encode()
-    if len(data) > _ANSWER_MAX_BYTES:
+    if len(data) > ANSWER_MAX_BYTES:
         return json.dumps([[], f"{VALIDATION}: its topic_configs are too long"]).encode()
     return data
 
@@ -147,32 +149,14 @@ def as_configs(given: Any) -> tuple[TopicConfig, ...]:
     Raises:
         ValueError: They are not what they should be; the text completes "<class>: ...".
     """
-    try:
-        # No more are taken than are looked at: what is given may have no end.
-        rows = [TopicConfig(*row) for row in islice(given, _DECLARED_MAX + 1)]
-        rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
-    except Exception:
-        raise ValueError("topic_configs must be a sequence of TopicConfig") from None
-    if len(rows) > _DECLARED_MAX:
-        raise ValueError(f"topic_configs has more than {_DECLARED_MAX} keys")
+    rows = read_rows(given, TopicConfig, "topic_configs", most=_DECLARED_MAX)
     for row in rows:
-        default = "" if row.default is None else row.default
-        texts = (row.name, row.type, row.documentation, *row.valid_values, default)
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError("topic_configs: all but switches_on must be text")
-        if type(row.switches_on) is not bool:
-            raise ValueError("topic_configs: switches_on must be True or False")
+        texts = texts_of(row)
         if any(len(text.encode(errors="surrogatepass")) > _TEXT_MAX_BYTES for text in texts):
             raise ValueError(f"topic_configs: a text is longer than {_TEXT_MAX_BYTES} bytes")
         if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
             raise ValueError("topic_configs: a text is not Unicode text")
-    return tuple(rows)
-
-
-def _sequence(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str):  # its letters are not what was meant
-        raise TypeError
-    return tuple(islice(given, _VALUES_MAX))
+    return rows
 
 
 def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[str, TopicKey]:
@@ -187,25 +171,17 @@ def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[
     """
     rows: dict[str, TopicKey] = {}
     taken = {*TOPIC_KEYS, *known}
-    for one in declared:
-        where = f"topic_configs: {one.name!r}"
-        if not _NAME.fullmatch(one.name):
-            raise ValueError(f"{where} is not a name of a key")
-        if one.name in KEYS_OF_KAFKA:
+    for row in declared:
+        where = f"topic_configs: {row.name!r}"
+        check_name_and_type(row, where, _NAME, KEY_TYPES)
+        if row.name in KEYS_OF_KAFKA:
             raise ValueError(f"{where} is a key of Kafka's topics")
-        if one.name in taken:
+        if row.name in taken:
             raise ValueError(f"{where} is a key of Penstock")
-        if one.name in rows:
+        if row.name in rows:
             raise ValueError(f"{where} is declared twice")
-        if one.type not in KEY_TYPES:
-            raise ValueError(f"{where} has the type {one.type}, not one of {', '.join(KEY_TYPES)}")
-        if one.switches_on and one.type != "BOOLEAN":
+        if row.switches_on and row.type != "BOOLEAN":
             raise ValueError(f"{where} switches the policy on, and is no BOOLEAN")
-        row = key_of(one, VALIDATION)
-        for value in (*one.valid_values, *(() if one.default is None else (one.default,))):
-            try:
-                row.type.read(value)
-            except ValueError as error:
-                raise ValueError(f"{where} must be {error}; it may be {value!r}") from None
-        rows[one.name] = row
+        rows[row.name] = key_of(row, VALIDATION)
+        check_values(row, where, rows[row.name].type.read)
     return rows

@@ -12,11 +12,11 @@ import inspect
 import json
 import re
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration import values
-from penstock.configuration.declared_keys import answer_of, as_configs, is_own
+from penstock.configuration.declared_keys import ANSWER_MAX_BYTES, answer_of, as_configs, is_own
+from penstock.configuration.declared_rows import check_name_and_type, check_values, read_rows
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.interfaces import interface_of
 from penstock.configuration.topic_keys import KEY_TYPES, LIST, KeyType
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _KEYS_MAX: Final = 200
 _DOCUMENTATION_MAX: Final = 500
-_ANSWER_MAX_BYTES: Final = 60 * 1024
-"""Less than the buffer of a pipe: the process does not wait to be read."""
 _NAME: Final = re.compile(r"(?:[A-Za-z0-9._-]|<[A-Za-z0-9_-]+>){1,249}")
 _CHOSEN: Final = re.compile(r"<[^<>]+>")
 _CLOSE: Final = 0.8
@@ -111,38 +109,12 @@ def as_config_keys(given: Any) -> tuple[ConfigKey, ...]:
     Raises:
         ValueError: They are not what they should be; the text completes "<class> ...".
     """
-    try:
-        rows = [ConfigKey(*row) for row in islice(given, _KEYS_MAX + 1)]
-        rows = [row._replace(valid_values=_texts(row.valid_values)) for row in rows]
-    except Exception:
-        raise ValueError("has config_keys that are no sequence of ConfigKey") from None
-    if len(rows) > _KEYS_MAX:
-        raise ValueError(f"has more than {_KEYS_MAX} config_keys")
+    rows = read_rows(given, ConfigKey, "config_keys", most=_KEYS_MAX)
     for row in rows:
-        _check(row)
-    return tuple(rows)
-
-
-def _check(row: ConfigKey) -> None:
-    texts = (row.name, row.type, row.documentation, *row.valid_values, row.default or "")
-    if not all(isinstance(text, str) for text in texts) or type(row.required) is not bool:
-        raise ValueError("has config_keys in which all but required must be text")
-    where = f"has config_keys: {row.name!r}"
-    if not _NAME.fullmatch(row.name):
-        raise ValueError(f"{where} is not a name of a key")
-    if row.type not in TYPES:
-        raise ValueError(f"{where} has the type {row.type}, not one of {', '.join(TYPES)}")
-    for value in (*row.valid_values, *(() if row.default is None else (row.default,))):
-        try:
-            TYPES[row.type].read(value)
-        except ValueError as error:
-            raise ValueError(f"{where} must be {error}; it may be {value!r}") from None
-
-
-def _texts(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str):  # its letters are not what was meant
-        raise TypeError
-    return tuple(given)
+        where = f"config_keys: {row.name!r}"
+        check_name_and_type(row, where, _NAME, TYPES)
+        check_values(row, where, TYPES[row.type].read)
+    return rows
 
 
 @lru_cache(1000)
@@ -221,7 +193,7 @@ def classes_of_user(classes: Mapping[str, str], file: Path) -> Mapping[str, Poli
 def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
     """Return what the process answers: see `classes_of_user`."""
     data = json.dumps([found, error]).encode()
-    if len(data) > _ANSWER_MAX_BYTES:
+    if len(data) > ANSWER_MAX_BYTES:
         keys = ", ".join(found)
         return json.dumps([{}, f"{keys}: what the classes declare is too long"]).encode()
     return data

@@ -125,6 +125,11 @@ class TopicKey:
     reader: str | None = None
     switches_on: bool = False
 
+    def value_in(self, settings: Mapping[str, str]) -> str | None:
+        """Return the key's value among topic level keys, or its default where it is not set."""
+        value = settings.get(self.name, self.default)
+        return None if value is None else self.type.normalize(value)
+
 
 RECORDS_POLICY: Final = "records.policy.class.name"
 RECORDS_POLICY_ENABLED: Final = "records.policy.enabled"
@@ -256,6 +261,11 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
     )
 }
 """By name, in the order of the configuration reference."""
+
+
+def value_of(key: str, settings: Mapping[str, str]) -> str | None:
+    """Return the value of a key of Penstock's own; see `TopicKey.value_in`."""
+    return TOPIC_KEYS[key].value_in(settings)
 
 
 class TopicDefault(NamedTuple):

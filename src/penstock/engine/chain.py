@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
     from penstock.engine.objections import Objection, Policy
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
 
 
 KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
@@ -69,6 +69,7 @@ class Chain:
     """The policies of one topic, ready to judge.
 
     Attributes:
+        judging: Everything but the interceptors, in order.
         tiers: The modes of the policies that are no interceptors (`penstock.mode`), the strictest
             first, and the policies of each.
 
@@ -85,16 +86,12 @@ class Chain:
             if plan.interceptors
             else []
         )
-        self.records_policy = (
-            policies.judging_records(plan.records_policy, plan.topic)
-            if plan.records_policy
-            else None
-        )
+        self.records_policy = _records_policy(plan, policies)
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
         self.named = policies.named(plan)
         policies.prepare(plan)
-        self._stages = self._new_stages()
+        self._arrange()
         # Small batches often come from one partition, one after the other.
         self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
         self._place = place_of(plan, *self._place_of)
@@ -117,7 +114,7 @@ class Chain:
         one.validation = self.validation if plan.validation_policy else None
         one.named = [each for each in self.named if each.name in plan.named]
         one._place = place_of(plan, *one._place_of)  # noqa: SLF001 - of this class
-        one._stages = one._new_stages()  # noqa: SLF001
+        one._arrange()  # noqa: SLF001
         one.tiers = one._by_mode()  # noqa: SLF001
         return one
 
@@ -128,26 +125,17 @@ class Chain:
         one.validators = [each.by_record() for each in self.validators]
         one.validation = self.validation and self.validation.by_record()
         one.named = [each.by_record() for each in self.named]
-        one._stages = one._new_stages()  # noqa: SLF001 - of this class
+        one._arrange()  # noqa: SLF001 - of this class
         return one
 
-    def _new_stages(self) -> Stages:
-        """Return the stages of what comes after the batch policy."""
-        last = [] if self.validation is None else [self.validation]
-        return Stages((*self.validators, *last, *self.named))
-
-    @property
-    def _batch(self) -> BatchPolicy | None:
-        """The batch policy: the topic's own instance, under its class."""
-        if self.records_policy is None:
-            return None
-        return BatchPolicy(self.plan.records_policy or "", self.records_policy.validate)
-
-    @property
-    def judging(self) -> list[Policy]:
-        """Everything but the interceptors, in order."""
-        own = (self._batch, *self.validators, self.validation)
-        return [*(one for one in own if one is not None), *self.named]
+    def _arrange(self) -> None:
+        """Put the policies that judge into their order."""
+        last = () if self.validation is None else (self.validation,)
+        by_record = (*self.validators, *last, *self.named)
+        self.judging: tuple[Policy, ...] = (
+            by_record if self.records_policy is None else (self.records_policy, *by_record)
+        )
+        self._stages = Stages(by_record)
 
     @property
     def judges(self) -> bool:
@@ -184,9 +172,8 @@ class Chain:
         Returns:
             The verdict about the batch, about these positions.
         """
-        batch = self._batch
-        if batch is not None:
-            verdict = batch.judge(self.plan.topic, partition, records)
+        if self.records_policy is not None:
+            verdict = self.records_policy.judge(self.plan.topic, partition, records)
             if verdict is not None:
                 return verdict
         errors = []
@@ -232,12 +219,13 @@ class Chain:
             records = done.records(records)
             if verdicts:
                 records = records.pick(positions := remaining_positions(records.count, verdicts))
-        batch = self._batch
-        if batch is not None:
+        if self.records_policy is not None:
             place = TopicPartition(self.plan.topic, partition)
             found = [
                 (index, of_stored(verdict))
-                for index, verdict in batch.judge_each(place, records, records_policy_batch)
+                for index, verdict in self.records_policy.judge_each(
+                    place, records, records_policy_batch
+                )
             ]
             if found:
                 verdicts += ((positions[index], verdict) for index, verdict in found)
@@ -265,6 +253,14 @@ class Chain:
             self._place = place_of(self.plan, partition, topic_id)
             self._place_of = partition, topic_id
         return self._stages.objections(self._place, records, each=each, batch_size=batch_size)
+
+
+def _records_policy(plan: TopicPlan, policies: PolicyInstances) -> BatchPolicy | None:
+    """Return the topic's own instance of its batch policy, under its class."""
+    name = plan.records_policy
+    if not name:
+        return None
+    return BatchPolicy(name, policies.judging_records(name, plan.topic).validate)
 
 
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:

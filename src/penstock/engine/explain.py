@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.chain import Chain
 from penstock.engine.columns import as_proxies, columns_of
 from penstock.engine.objections import BatchPolicy, RecordPolicy
-from penstock.engine.plan import NO_SETTINGS, TopicPlan
+from penstock.engine.plan import NO_SETTINGS
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
 
 if TYPE_CHECKING:

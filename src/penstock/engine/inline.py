@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import PolicyConfiguration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
 
 MAX_RECORDS: Final = 1000
 TURN_S: Final = 0.020

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.objections import Policy
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
 
 VALIDATORS: Final = interfaces.VALIDATORS
 VALIDATION: Final = interfaces.VALIDATION

@@ -6,8 +6,6 @@ through Kafka's admin tools, with the file's defaults.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -19,33 +17,30 @@ from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
 from penstock.configuration.policies import NAMES, unknown_name
 from penstock.configuration.topic_keys import (
     ABOUT_BAD_RECORDS,
-    DEAD_LETTER_HEADERS,
-    DEAD_LETTER_REPLICAS,
     DEAD_LETTER_TOPIC,
     ENFORCE,
-    MARK,
     MODE,
-    MODES,
     OBSERVE,
     POLICIES,
-    QUARANTINE,
-    QUARANTINE_MAX_RATIO,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
     VALIDATION_POLICY,
     Scope,
     keys_in,
+    value_of,
 )
 from penstock.configuration.values import TOPIC_VARIABLE, items
+from penstock.engine.dead_letter_topics import DeadLetterTopics
+from penstock.engine.topic_defaults import TopicDefaults
+from penstock.engine.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
+    from penstock.configuration import Configuration, PolicyConfiguration
     from penstock.configuration.policies import NamedPolicy
-    from penstock.configuration.topic_keys import TopicKey
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -56,176 +51,7 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 """The settings of a topic without topic level keys."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
-_TOPIC_NAME_MAX: Final = 249
 _CACHE_LIMIT: Final = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopicPlan:
-    """The policies of one topic, in the order in which they judge.
-
-    Attributes:
-        topic: The name.
-        interceptors: The classes of KIP-905 for the topic, and named interceptors.
-        records_policy: The class of KIP-686, or None.
-        validators: The classes of KIP-729.
-        validation_policy: The class of KIP-940, or None where the topic has not enabled it.
-        validation_setting: The topic's `record.validation.policy`; empty where another key has
-            switched the validation policy on.
-        unusable: Why nothing can judge the topic; empty where all is well.
-        settings: The topic level keys that hold for the topic, set on it or by the file, as
-            text: whoever acts on a key in the gateway, a worker or Spark finds it here.
-        validation_configs: The keys that the validation policy declares, with their defaults.
-        named: The named policies, but for interceptors.
-        named_interceptors: The named interceptors that the topic has, also those whose pattern
-            is not found in its name; `interceptors` has the others.
-        mode: What a gateway does with a record that a policy objects to (`penstock.mode`).
-            Spark judges all the same.
-        policy_modes: The modes of policies that have their own, by class or name; not of
-            interceptors, which go by the topic's.
-        holds_dead_letters: Whether it is the dead letter topic of another topic. Then policies
-            whose mode is `quarantine` do not judge it.
-    """
-
-    topic: str
-    interceptors: tuple[str, ...] = ()
-    records_policy: str | None = None
-    validators: tuple[str, ...] = ()
-    validation_policy: str | None = None
-    validation_setting: str | None = None
-    unusable: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
-    validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
-    named: tuple[str, ...] = ()
-    named_interceptors: tuple[str, ...] = ()
-    mode: str = ENFORCE
-    policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    holds_dead_letters: bool = False
-
-    def mode_of(self, policy: str) -> str:
-        """Return the mode of one policy that is no interceptor."""
-        return self.policy_modes.get(policy, self.mode)
-
-    @cached_property
-    def judging_modes(self) -> tuple[str, ...]:
-        """The modes of the policies that are no interceptors, the strictest first."""
-        found = {self.mode_of(one) for one in self._judging}
-        return tuple(mode for mode in MODES if mode in found)
-
-    @cached_property
-    def marks(self) -> bool:
-        """Whether records may be stored with marks."""
-        return MARK in self.judging_modes
-
-    @property
-    def diverts(self) -> bool:
-        """Whether records to which policies object may be stored."""
-        return self.marks or self.quarantines
-
-    @cached_property
-    def quarantines(self) -> bool:
-        """Whether records may go to the dead letter topic."""
-        return QUARANTINE in self.judging_modes and not self.holds_dead_letters
-
-    @property
-    def dead_letter_topic(self) -> str:
-        """The name of the topic for bad records in quarantine."""
-        return _dead_letter_topic(self.topic, self.settings)
-
-    @property
-    def dead_letter_replicas(self) -> int:
-        """The replication factor of that topic, if it is created."""
-        return int(_value(DEAD_LETTER_REPLICAS, self.settings) or 0)
-
-    @property
-    def dead_letters_have_context(self) -> bool:
-        """Whether dead letters say where they come from and why."""
-        return _value(DEAD_LETTER_HEADERS, self.settings) == "true"
-
-    @property
-    def quarantine_max_ratio(self) -> float:
-        """The share of the topic's records that may be bad in quarantine."""
-        return float(_value(QUARANTINE_MAX_RATIO, self.settings) or 0)
-
-    @cached_property
-    def waited_for(self) -> TopicPlan | None:
-        """The policies whose verdicts clients wait for; None where all only observe."""
-        left_out = {OBSERVE, QUARANTINE} if self.holds_dead_letters else {OBSERVE}
-        return self._in_modes(tuple(mode for mode in MODES if mode not in left_out))
-
-    @cached_property
-    def observed(self) -> TopicPlan | None:
-        """The policies that only observe; None where there are none."""
-        return self._in_modes((OBSERVE,))
-
-    def enforced(self) -> TopicPlan:
-        """Return the same policies, all of which refuse what they object to."""
-        return replace(self, mode=ENFORCE, policy_modes={})
-
-    def with_mode(self, mode: str) -> TopicPlan:
-        """Return the plan with only those policies that have a mode, without interceptors."""
-        return self._reduced((mode,), ())
-
-    def _in_modes(self, modes: Sequence[str]) -> TopicPlan | None:
-        is_in = self.mode in modes
-        if set(self.judging_modes) <= set(modes) and (is_in or not self.interceptors):
-            return self if self.policies or (self.unusable and is_in) else None
-        reduced = self._reduced(modes, self.interceptors if is_in else ())
-        return reduced if reduced.policies else None
-
-    def _reduced(self, modes: Sequence[str], interceptors: tuple[str, ...]) -> TopicPlan:
-        kept = {one for one in self._judging if self.mode_of(one) in modes}
-        has_validation = self.validation_policy in kept
-        return replace(
-            self,
-            interceptors=interceptors,
-            named_interceptors=self.named_interceptors if interceptors else (),
-            records_policy=self.records_policy if self.records_policy in kept else None,
-            validators=tuple(one for one in self.validators if one in kept),
-            validation_policy=self.validation_policy if has_validation else None,
-            named=tuple(one for one in self.named if one in kept),
-        )
-
-    @property
-    def _judging(self) -> tuple[str, ...]:
-        return self.policies[len(self.interceptors) :]
-
-    @property
-    def needs_topic_id(self) -> bool:
-        """Whether a policy may need the topic's id."""
-        return self.validation_policy is not None or bool(self.named)
-
-    @cached_property
-    def policies(self) -> tuple[str, ...]:
-        """All classes, and the names of named policies, in order."""
-        batch = (self.records_policy,) if self.records_policy else ()
-        last = (self.validation_policy,) if self.validation_policy else ()
-        return (*self.interceptors, *batch, *self.validators, *last, *self.named)
-
-    @cached_property
-    def policy_names(self) -> str:
-        """All of them, for messages."""
-        return ", ".join(self.policies)
-
-    @cached_property
-    def interceptor_names(self) -> str:
-        """The interceptors' names, for messages."""
-        return ", ".join(self.interceptors)
-
-    @cached_property
-    def encoded(self) -> bytes:
-        """The plan as JSON for a worker; equal plans have equal bytes."""
-        return json.dumps(asdict(self), sort_keys=True).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> TopicPlan:
-        """Decode `encoded`."""
-        fields = json.loads(data)
-        fields["interceptors"] = tuple(fields["interceptors"])
-        fields["validators"] = tuple(fields["validators"])
-        fields["named"] = tuple(fields["named"])
-        fields["named_interceptors"] = tuple(fields["named_interceptors"])
-        return cls(**fields)
 
 
 class Origin(StrEnum):
@@ -270,13 +96,7 @@ class Plan:
         self._validators = configuration.record_validator_classes
         self._validation_policy = configuration.record_validation_policy_class_name
         self._named_policies = {one.name: one for one in configuration.named_policies}
-        # The longest matching glob wins; of equally long ones the first in the alphabet.
-        self._defaults: tuple[TopicDefault, ...] = tuple(
-            sorted(
-                configuration.topic_defaults,
-                key=lambda default: (-len(default.glob), default.glob),
-            )
-        )
+        self._defaults = TopicDefaults(configuration.topic_defaults)
         for default in self._defaults:
             reader = self.missing_reader(default.key)
             if reader is not None:
@@ -289,19 +109,18 @@ class Plan:
                 raise ConfigurationError(
                     f"{configuration.path}: topics.{default.glob}.{POLICIES}: {unknown}"
                 )
-        self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
+        self._named = frozenset(self._defaults.values(RECORDS_POLICY))
         self._allowed = configuration.records_policy_class_names_allowed
         self._keys_allowed = configuration.topic_settings_keys_allowed
-        self._mode = _value(MODE, configuration.properties)
+        self._mode = value_of(MODE, configuration.properties)
         self._policy_modes: Mapping[str, str] = {
             one.name: one.mode for one in configuration.named_policies if one.mode is not None
         }
+        self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
-        for glob in sorted({default.glob for default in self._defaults}):
-            if any(one in glob for one in "*?["):
-                continue
-            why_not = self._not_set_aside(glob, self.settings(glob))
+        for topic in sorted(self._defaults.topics):
+            why_not = self._dead_letters.obstacle(topic, self.settings(topic))
             if why_not:
                 raise ConfigurationError(f"{configuration.path}: {why_not}")
         self._may_be_intercepted = lru_cache(_CACHE_LIMIT)(self._intercepts)
@@ -316,25 +135,6 @@ class Plan:
                 order of the chain.
         """
         self._patterns = tuple(patterns)
-        self._cached.cache_clear()
-        self._may_be_intercepted.cache_clear()
-
-    def set_policy_modes(self, modes: Mapping[str, str]) -> None:
-        """Set the modes of policies that do not go by their topic's.
-
-        Args:
-            modes: By the name of the policy, as `TopicPlan` has it.
-
-        Raises:
-            ConfigurationError: One of them is not a mode.
-        """
-        for name, mode in modes.items():
-            if mode not in MODES:
-                raise ConfigurationError(
-                    f"the mode of {name} must be one of {', '.join(MODES)}; it is {mode!r}"
-                )
-        self._policy_modes = dict(modes)
-        self.__dict__.pop("may_quarantine", None)
         self._cached.cache_clear()
         self._may_be_intercepted.cache_clear()
 
@@ -377,14 +177,13 @@ class Plan:
     @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:
         """The classes, and named policies, that some topic may have, by the key that has them."""
-        batch = (d.value for d in self._defaults if d.key == RECORDS_POLICY)
         return {
             "produce.request.interceptors": self._interceptors,
             "record.validator.classes": self._validators,
             "record.validation.policy.class.name": (
                 (self._validation_policy,) if self._validation_policy else ()
             ),
-            RECORDS_POLICY: tuple(dict.fromkeys(batch)),
+            RECORDS_POLICY: tuple(dict.fromkeys(self._defaults.values(RECORDS_POLICY))),
             NAMES: tuple(self._named_policies),
         }
 
@@ -454,7 +253,7 @@ class Plan:
         The gateway writes there with its own principal: whoever may alter a topic's configs may not
         have it write to any topic.
         """
-        of_file = (one.value.strip() for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
+        of_file = map(str.strip, self._defaults.values(DEAD_LETTER_TOPIC))
         return TOPIC_VARIABLE in name or name.strip() in of_file
 
     def missing_reader(self, key: str) -> str | None:
@@ -481,11 +280,7 @@ class Plan:
 
     def settings(self, topic: str) -> dict[str, str]:
         """Return the topic level keys that hold for a topic by the file."""
-        settings: dict[str, str] = {}
-        for default in self._defaults:
-            if fnmatchcase(topic, default.glob):
-                settings.setdefault(default.key, default.value)
-        return settings
+        return self._defaults.settings(topic)
 
     def settings_and_origins(
         self, topic: str, own: Mapping[str, str] = NO_SETTINGS
@@ -509,7 +304,7 @@ class Plan:
         What is set on the topic itself does not count: whoever may create or alter the topic
         would switch off the policies that judge just that.
         """
-        return _value(MODE, self.settings(topic)) == OBSERVE
+        return value_of(MODE, self.settings(topic)) == OBSERVE
 
     @property
     def observes_others(self) -> bool:
@@ -520,17 +315,17 @@ class Plan:
         """Return the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
-        enabled = _value(RECORDS_POLICY_ENABLED, settings) == "true"
-        batch = _value(RECORDS_POLICY, settings) or None if enabled else None
-        setting = _value(VALIDATION_POLICY, settings)
-        declared = {key: _of_row(row, settings) for key, row in self._declared.items()}
+        enabled = value_of(RECORDS_POLICY_ENABLED, settings) == "true"
+        batch = value_of(RECORDS_POLICY, settings) or None if enabled else None
+        setting = value_of(VALIDATION_POLICY, settings)
+        declared = {key: row.value_in(settings) for key, row in self._declared.items()}
         configs = {key: value for key, value in declared.items() if value is not None}
         if setting is None and any(
             configs.get(key) == "true" for key, row in self._declared.items() if row.switches_on
         ):
             setting = ""
         unusable = self._unusable(batch, settings)
-        names = () if unusable else items(_value(POLICIES, settings) or "")
+        names = () if unusable else items(value_of(POLICIES, settings) or "")
         named_interceptors = tuple(name for name in names if self._is_interceptor(name))
         found = {name: None for name, pattern in self._patterns if pattern.search(topic)}
         plan = TopicPlan(
@@ -543,76 +338,24 @@ class Plan:
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=unusable or self._not_set_aside(topic, settings),
+            unusable=unusable or self._dead_letters.obstacle(topic, settings),
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
             named=tuple(name for name in names if not self._is_interceptor(name)),
             named_interceptors=named_interceptors,
-            mode=_value(MODE, settings) or ENFORCE,
+            mode=value_of(MODE, settings) or ENFORCE,
             policy_modes=self._policy_modes,
-            holds_dead_letters=self._holds_dead_letters(topic),
+            holds_dead_letters=self._dead_letters.holds(topic),
         )
         return plan if plan.policies or plan.unusable else None
 
     def _is_interceptor(self, name: str) -> bool:
         return self._named_policies[name].interface == INTERCEPTORS
 
-    @cached_property
+    @property
     def may_quarantine(self) -> bool:
         """Whether some topic's bad records go to a dead letter topic, by the file."""
-        modes = (_value(MODE, {MODE: one.value}) for one in self._defaults if one.key == MODE)
-        return QUARANTINE in modes or QUARANTINE in self._policy_modes.values()
-
-    def _sets_aside(self, settings: Mapping[str, str]) -> bool:
-        names = items(_value(POLICIES, settings) or "")
-        by_policy = any(self._policy_modes.get(name) == QUARANTINE for name in names)
-        return by_policy or _value(MODE, settings) == QUARANTINE
-
-    def _holds_dead_letters(self, topic: str) -> bool:
-        """Whether a topic is the dead letter topic of another one, by the file."""
-        if not self.may_quarantine:
-            return False
-        of_file = (one.value for one in self._defaults if one.key == DEAD_LETTER_TOPIC)
-        for name in {*of_file, TOPIC_KEYS[DEAD_LETTER_TOPIC].default or ""}:
-            before, variable, after = name.strip().partition(TOPIC_VARIABLE)
-            if not variable:
-                if name.strip() == topic and self._is_used(name):
-                    return True
-                continue
-            if not (topic.startswith(before) and topic.endswith(after)):
-                continue
-            source = topic[len(before) : len(topic) - len(after)]
-            settings = self.settings(source)
-            if (
-                source
-                and source != topic
-                and self._sets_aside(settings)
-                and _dead_letter_topic(source, settings) == topic
-            ):
-                return True
-        return False
-
-    def _is_used(self, name: str) -> bool:
-        """Whether dead letters of another topic than this one may go to a topic."""
-        globs = {one.glob for one in self._defaults if one.key in {MODE, POLICIES}}
-        return any(glob != name.strip() and self._sets_aside(self.settings(glob)) for glob in globs)
-
-    def _not_set_aside(self, topic: str, settings: Mapping[str, str]) -> str:
-        """Say why bad records of a topic cannot go to its dead letter topic."""
-        if not self._sets_aside(settings) or self._holds_dead_letters(topic):
-            return ""
-        name = _dead_letter_topic(topic, settings)
-        if name == topic:
-            return (
-                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {topic} would be {topic} itself; "
-                "name another one"
-            )
-        if len(name) > _TOPIC_NAME_MAX:
-            return (
-                f"{DEAD_LETTER_TOPIC}: {name} has {len(name)} characters, and a topic's name "
-                f"{_TOPIC_NAME_MAX} at most"
-            )
-        return ""
+        return self._dead_letters.are_possible
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
@@ -631,20 +374,6 @@ class Plan:
             if reader is not None:
                 return f"{key} is set, and there is no {reader}"
         return ""
-
-
-def _dead_letter_topic(topic: str, settings: Mapping[str, str]) -> str:
-    return (_value(DEAD_LETTER_TOPIC, settings) or "").replace(TOPIC_VARIABLE, topic)
-
-
-def _value(key: str, settings: Mapping[str, str]) -> str | None:
-    """Return a key's value, or its default where it is not set."""
-    return _of_row(TOPIC_KEYS[key], settings)
-
-
-def _of_row(row: TopicKey, settings: Mapping[str, str]) -> str | None:
-    value = settings.get(row.name, row.default)
-    return None if value is None else row.type.normalize(value)
 
 
 def allows_topic_settings(configuration: Configuration) -> bool:

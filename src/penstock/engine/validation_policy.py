@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.configured_policy import ConfiguredPolicy
     from penstock.engine.objections import RecordPolicy
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
 
 PREPARE_TEXT: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.cluster.metadata import ClusterMetadata
-    from penstock.engine.plan import Plan, TopicPlan
+    from penstock.engine.plan import Plan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.gateway.admin.topic_configs import TopicConfigs
 
 log = structlog.get_logger()

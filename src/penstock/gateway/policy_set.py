@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.inline import InlineJudge
-    from penstock.engine.plan import Plan, TopicPlan
+    from penstock.engine.plan import Plan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches

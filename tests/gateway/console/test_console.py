@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.configuration import Address
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import refused
 from penstock.engine.workers.worker import WorkerState
 from penstock.gateway.connection import ConnectionState

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.core import CounterMetricFamily
 
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     Diverted,

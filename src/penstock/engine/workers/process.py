@@ -31,8 +31,8 @@ from penstock.engine.diverting import judge_and_divert
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.loading import frames_of
-from penstock.engine.plan import TopicPlan
 from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,

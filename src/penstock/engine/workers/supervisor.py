@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.configuration import Configuration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.worker import Worker

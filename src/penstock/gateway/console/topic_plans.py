@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.cluster.metadata import ClusterMetadata
-    from penstock.engine.plan import Plan, Setting, TopicPlan
+    from penstock.engine.plan import Plan, Setting
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.policy_set import PolicySet
 

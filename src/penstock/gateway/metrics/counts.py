@@ -17,7 +17,7 @@ from penstock.records.header import record_count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.metrics.exposition import Family
 

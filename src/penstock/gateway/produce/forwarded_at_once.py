@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.inline import InlineJudge
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.gateway.exchange import ConnectionContext
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.metrics.counts import GatewayCounts

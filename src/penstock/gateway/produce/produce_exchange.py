@@ -26,7 +26,7 @@ import structlog
 
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.topic_keys import MODE, POLICIES, QUARANTINE_MAX_RATIO
-from penstock.engine.plan import TopicPlan
+from penstock.engine.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     Outcome,
     bounded,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.configuration import Configuration
-    from penstock.engine.plan import TopicPlan
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
 
 log = structlog.get_logger()

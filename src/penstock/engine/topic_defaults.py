@@ -1,0 +1,41 @@
+"""The topic level keys that the configuration file sets for topics, by their names."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.configuration import TopicDefault
+
+
+class TopicDefaults:
+    """The lines `topics.<glob>.<key>`, and those that hold for every topic.
+
+    The longest glob that matches wins; of equally long ones the first in the alphabet.
+    """
+
+    def __init__(self, defaults: Iterable[TopicDefault]) -> None:
+        self._defaults = sorted(defaults, key=lambda default: (-len(default.glob), default.glob))
+
+    def __iter__(self) -> Iterator[TopicDefault]:
+        return iter(self._defaults)
+
+    @property
+    def topics(self) -> set[str]:
+        """The globs that are the name of a single topic."""
+        return {line.glob for line in self._defaults if not set("*?[") & set(line.glob)}
+
+    def values(self, key: str) -> list[str]:
+        """Return the values that a key has for some topic."""
+        return [line.value for line in self._defaults if line.key == key]
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """Return the keys that hold for a topic."""
+        settings: dict[str, str] = {}
+        for line in self._defaults:
+            if fnmatchcase(topic, line.glob):
+                settings.setdefault(line.key, line.value)
+        return settings

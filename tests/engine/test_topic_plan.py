@@ -1,0 +1,47 @@
+"""Which policies of a topic are waited for, and which only observe (`penstock.mode`)."""
+
+import re
+
+from penstock.engine.topic_plan import TopicPlan
+from tests.engine.plans import VALIDATED, plan_of
+
+BOTH = {
+    **VALIDATED,
+    "policies": "keyed,small",
+    "policies.keyed.type": "KeyRequired",
+    "policies.small.type": "MaxBytes",
+    "policies.small.value.max.bytes": "10",
+    "topics.*.penstock.policies": "keyed,small",
+}
+
+
+def test_policies_that_only_observe_are_told_from_those_that_are_waited_for():
+    plan = plan_of({**BOTH, "penstock.mode": "mark", "policies.keyed.mode": "observe"})
+    found = plan.for_topic("t")
+
+    assert found.observed.policies == ("keyed",)
+    assert found.waited_for.policies == ("a.V", "small")
+    assert found.waited_for.judging_modes == ("mark",)
+    assert found.judging_modes == ("mark", "observe")
+
+
+def test_the_strictest_mode_comes_first_and_interceptors_go_by_the_topics():
+    own = {"policies.small.mode": "enforce", "policies.keyed.mode": "mark"}
+    plan = plan_of({**BOTH, "penstock.mode": "observe", **own})
+    plan.set_interceptor_patterns([("a.I", re.compile("."))])
+    found = plan.for_topic("t")
+
+    assert found.judging_modes == ("enforce", "mark", "observe")
+    assert found.waited_for.policies == ("keyed", "small")
+    assert found.observed.policies == ("a.I", "a.V")
+    assert found.observed.interceptors == ("a.I",)
+    assert TopicPlan.decode(found.waited_for.encoded) == found.waited_for
+
+
+def test_without_modes_of_their_own_there_is_one_plan():
+    for mode in ("enforce", "mark"):
+        found = plan_of({**BOTH, "penstock.mode": mode}).for_topic("t")
+        assert found.waited_for is found
+        assert found.observed is None
+    found = plan_of({**BOTH, "penstock.mode": "observe"}).for_topic("t")
+    assert (found.waited_for, found.observed) == (None, found)
