@@ -12,7 +12,7 @@ from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.batches import select
 from penstock.client.produced_batches import Producer, record_count
 from penstock.client.reader import LostOffsets, OffsetRange
-from penstock.client.write_errors import FencedError, RefusedBatchError
+from penstock.client.write_errors import FencedError, Refusal, RefusedBatchError
 from penstock.client.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
@@ -32,6 +32,8 @@ class MemoryCluster:
         logs: Stored batches by topic and partition.
         positions: The committed position of the only task.
         starts: Where a log starts, by topic and partition, after retention.
+        refuse: Called with the topic and the records of each batch that is to be stored; returns
+            Kafka's error code and the positions that a broker names, or None to store it.
         disturb: Called before and after each write and commit with what happens; may raise.
     """
 
@@ -42,6 +44,7 @@ class MemoryCluster:
         self.limits = {}
         self.epoch = -1
         self.commits = 0
+        self.refuse = lambda topic, rows: None
         self.disturb = lambda moment: None
 
     def end(self, topic, partition=0):
@@ -108,13 +111,18 @@ class MemoryWriter(Writer):
             transactional=True,
         )
         self.sequences[topic, partition] = add(sequence, count)
-        self.written.append((topic, partition, header + bytes(records)))
+        self.written.append((topic, partition, header + bytes(records), source))
 
     def commit(self, position):
         self._check()
         assert len(position.metadata) <= METADATA_MAX
         self.cluster.disturb("commit")
-        for topic, partition, batch in self.written:
+        for topic, _, batch, source in self.written:
+            found = self.cluster.refuse(topic, rows_of(batch))
+            if found is not None:
+                code, named = found
+                raise RefusedBatchError("refused", Refusal(topic, source, code, named))
+        for topic, partition, batch, _ in self.written:
             self.cluster.store(topic, batch, partition)
         self.written = []
         self.position = self.cluster.position = position

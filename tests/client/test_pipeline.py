@@ -13,7 +13,7 @@ from penstock.client.errors import (
 )
 from penstock.client.pipeline import Pipeline
 from penstock.client.produced_batches import Producer, Source, UnwritableBatch
-from penstock.client.write_errors import AbortedError, FencedError, RefusedBatchError
+from penstock.client.write_errors import AbortedError, FencedError, Refusal, RefusedBatchError
 from penstock.records.header import read_producer
 from tests.client.scripted import (
     DUPLICATE,
@@ -268,6 +268,7 @@ def test_a_batch_that_the_target_refuses(code, said):
     assert "topic t, partition 0: the batch of " in text
     assert "from history, partition 0, offset 11" in text
     assert text.endswith(f"{code.name.upper()} ({int(code)}) (the broker's own words)")
+    assert caught.value.refusal == Refusal("t", Source("history", 0, 11), int(code))
 
 
 def test_what_may_not_be_written():

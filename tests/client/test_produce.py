@@ -57,8 +57,8 @@ def response(code=0, message=None, errors=(), offset=12):
         (response(offset=2**60), Answer(0, 2**60, "")),
         (response(10, offset=-1), Answer(10, -1, "")),
         (response(87, "no key", offset=-1), Answer(87, -1, "no key")),
-        (response(87, None, [None, "no key"], -1), Answer(87, -1, "no key")),
-        (response(87, "kürzer", ["no key", "x" * 300], -1), Answer(87, -1, "kürzer")),
+        (response(87, None, [None, "no key"], -1), Answer(87, -1, "no key", (0, 1))),
+        (response(87, "kürzer", ["no key", "x" * 300], -1), Answer(87, -1, "kürzer", (0, 1))),
     ],
 )
 def test_a_response_is_read(frame, answer):

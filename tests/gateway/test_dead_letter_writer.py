@@ -6,13 +6,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.client.errors import BrokerUnreachableError
 from penstock.client.metadata import Leader
 from penstock.gateway.produce import dead_letter_writer
-from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic, DeadLetterWriter
+from penstock.gateway.produce.dead_letter_writer import (
+    DeadLetterTopic,
+    DeadLetterWriter,
+    LettersRefused,
+)
 from penstock.policy import Record
-from tests.records.encoding import encode_batch
+from tests.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
 LETTERS = encode_batch([Record(1, None, b"a", ())]) + encode_batch([Record(1, None, b"b", ())])
@@ -114,3 +119,40 @@ async def test_an_error_of_the_gateway_is_a_failure_too(writer):
     connection.leaders = {}
     assert await store(made) == "there was an error"
     assert made.waiting_bytes == 0
+
+
+async def test_letters_that_are_too_large_together_are_stored_in_smaller_batches(writer):
+    many = encode_batch(values(*[b"%d" % n for n in range(5)]))
+    made, connection = writer(0, 10, 10, 0, 0, 18, 0, 0)
+    assert await store(made, LETTERS[: len(LETTERS) // 2] + many) is None
+    assert made.stored == 5
+    bodies = [body for _, body in connection.sent]
+    stored = [bodies[at] for at in (0, 3, 4, 6, 7)]
+    found = [[n for n in range(5) if b"\x02k\x02%d\x00" % n in body] for body in stored]
+    assert found == [[], [0], [1], [2], [3, 4]]
+
+
+@pytest.mark.parametrize("code", [10, 18, 32, 44, 76, 87])
+async def test_a_letter_that_its_topic_never_takes_is_refused(writer, code):
+    made, connection = writer(0, code)
+    failure = await store(made)
+    assert isinstance(failure, LettersRefused)
+    assert failure.startswith("topic orders.dead, partition 1: ")
+    assert f"({code})" in failure
+    assert len(connection.sent) == 2
+
+
+async def test_missing_rights_may_be_repaired(writer):
+    made, _ = writer(29)
+    assert not isinstance(await store(made), LettersRefused)
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"), [(10, "INVALID_RECORD (87)"), (29, "REQUEST_TIMED_OUT (7)")]
+)
+async def test_the_log_says_what_clients_get(writer, code, answer):
+    made, _ = writer(code)
+    with capture_logs() as logs:
+        reason = await store(made)
+    (line,) = [one for one in logs if one["event"] == "dead letters cannot be stored"]
+    assert (line["answer"], line["reason"], line["topic"]) == (answer, reason, "orders")

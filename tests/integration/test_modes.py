@@ -123,6 +123,12 @@ def test_a_batch_that_comes_again_is_the_same_one(measured, topic, kafka):
     assert len(read_topic(kafka.bootstrap_servers, name)) == 2
 
 
+def set_config(admin, topic, key, value):
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
 def dead_letters(kafka, topic):
     """Return value, partition and headers of each dead letter."""
     return [
@@ -244,8 +250,8 @@ def test_letters_are_stored_as_soon_as_their_topic_is_there(gateway, topic, kafk
         assert produce(client, name, numbered(0, b"bad 0", b"a"))[0] == 7
         assert produce(client, name, plain)[0] == 7
         assert read_topic(kafka.bootstrap_servers, name) == []
-        (line,) = running.wait_for("dead letters cannot be stored: their batches get a retriable "
-                                   "error")  # fmt: skip
+        (line,) = running.wait_for("dead letters cannot be stored")
+        assert line["answer"] == "REQUEST_TIMED_OUT (7)"
         assert "errors.deadletterqueue.topic.replication.factor is 3" in line["reason"]
         create_topic(admin, f"{name}.dead")
         assert produce(client, name, numbered(0, b"bad 0", b"a"))[0] == 0
@@ -282,6 +288,58 @@ def test_letters_of_a_topic_of_small_batches_fit_the_dead_letter_topic(gateway, 
         assert produce(client, name, numbered(0, *sent))[0] == 0
         assert produce(client, name, numbered(len(sent), b"a")) == (0, 0)
     check_exactly_once(kafka, name, [*sent, b"a"])
+
+
+def test_a_dead_letter_topic_of_small_batches_gets_small_batches(gateway, topic, kafka, admin):
+    name = topic()
+    create_topic(admin, f"{name}.dead", 1, {"max.message.bytes": "2000"})
+    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    sent = [b"bad %d" % number if number % 3 else b"%d" % number for number in range(200)]
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, *sent))[0] == 0
+        assert produce(client, name, numbered(len(sent), b"a"))[0] == 0
+    check_exactly_once(kafka, name, [*sent, b"a"])
+    assert not running.events("dead letters cannot be stored")
+
+
+def refusal(client, name, batch):
+    response = client.call(produce_request([(name, [(0, batch)])]))
+    (one,) = response.responses[0].partition_responses
+    return int(one.error_code), one.error_message
+
+
+@pytest.mark.parametrize("good", [(b"a", b"b"), ()], ids=["some", "all"])
+def test_a_letter_that_its_topic_never_takes_ends_its_batch(measured, topic, kafka, admin, good):
+    name = topic()
+    dead = f"{name}.dead"
+    create_topic(admin, dead, 1, {"max.message.bytes": "2000"})
+    running, _ = measured(QUARANTINE)
+    large = b"bad" + bytes(2000)
+    whole = (b"bad 1", large, *good)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, b"x")) == (0, 0)
+        for batch in (numbered(1, *whole), numbered(1, *whole), encode_batch(values(*whole))):
+            code, text = refusal(client, name, batch)
+            assert code == 87
+            assert f"topic {dead}, partition 0: a dead letter of " in text
+            assert "larger than its max.message.bytes: MESSAGE_TOO_LARGE (10); raise it" in text
+        # Java's producer numbers what follows as if the refused batch had not been.
+        assert produce(client, name, numbered(1, b"y", b"bad 2", b"z"))[0] == 0
+        assert produce(client, name, numbered(4, b"w"))[0] == 0
+
+        set_config(admin, dead, "max.message.bytes", "10000")
+        assert produce(client, name, numbered(5, *whole))[0] == 0
+        assert produce(client, name, numbered(5 + len(whole), b"v"))[0] == 0
+    stored = [value for _, _, value, _ in read_topic(kafka.bootstrap_servers, name)]
+    assert stored == [b"x", b"y", b"z", b"w", *good, b"v"]
+    letters = {value for value, _, _ in dead_letters(kafka, dead)}
+    assert letters == {b"bad 1", b"bad 2", large}
+    (line,) = running.wait_for("dead letters cannot be stored")
+    assert line["answer"] == "INVALID_RECORD (87)"
+    assert "max.message.bytes" in line["reason"]
+    line, *_ = running.wait_for("records refused")
+    assert (line["topic"], line["policy"], line["code"]) == (name, "policies.Check", 87)
+    assert "max.message.bytes" in line["message"]
 
 
 def test_transactions_with_bad_records_are_refused(measured, topic, kafka):

@@ -67,6 +67,57 @@ def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command
     assert "0 returned, 0 again" in command(*first).out
 
 
+def later_letters(source):
+    """Dead letters that policies accept now, and of which a broker does not take each."""
+    in_a_year = int(time.time() * 1000) + 365 * 86_400_000
+    kinds = {"fine": (b"k", b"good", 5), "future": (b"k", b"good", in_a_year),
+             "keyless": (None, b"good", 5), "large": (b"k", b"good" * 900, 5)}  # fmt: skip
+    return [
+        {"key": key, "value": value, "partition": number % 2, "headers": [
+            ("number", b"%d" % number), ("__dlq.errors.topic", source.encode()),
+            ("__dlq.errors.partition", b"%d" % (number % 2)), ("__dlq.id", b"%d" % number),
+            ("__penstock.timestamp", b"%d" % timestamp),
+        ]}
+        for number, (key, value, timestamp) in enumerate(
+            kinds[kind] for kind in ["fine", "future", "keyless", "fine", "fine", "large"] * 10
+        )
+    ]  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("more", [(), ("--transactions", "no")])
+def test_what_the_broker_refuses_waits_and_the_others_return_once(
+    command, configured, produce, topic, kafka, more
+):
+    good = topic("good", 2, **{"cleanup.policy": "compact", "max.message.bytes": "3000"})
+    dead = topic("dead", 2)
+    produce(dead, later_letters(good))
+    redrive = ("redrive", configured(), "--from", dead, "--to", good, *more)
+
+    done = command(*redrive)
+    assert done.code == 1
+    assert "30 returned, 0 again, 0 parked, 0 dropped, 30 refused" in done.out
+    for code, why in [("INVALID_TIMESTAMP (32)", "message.timestamp.after.max.ms"),
+                      ("INVALID_RECORD (87)", "a record must have a key"),
+                      ("MESSAGE_TOO_LARGE (10)", "max.message.bytes")]:  # fmt: skip
+        (line,) = [line for line in done.out.splitlines() if code in line]
+        assert line.startswith(f"10 refused by the broker: {code}: topic {good}: ")
+        assert why in line
+    returned = read_topic(kafka.bootstrap_servers, good, isolation="read_committed")
+    numbers = [int(dict(headers)["number"]) for *_, headers in returned]
+    expected = [number for number in range(60) if number % 6 in {0, 3, 4}]
+    assert (sorted(numbers) if not more else sorted(set(numbers))) == expected
+    waiting = read_topic(kafka.bootstrap_servers, dead, isolation="read_committed")
+    codes = {int(dict(headers)["number"]): dict(headers)["__penstock.code"]
+             for *_, headers in waiting if "__penstock.code" in dict(headers)}  # fmt: skip
+    assert codes == {number: [b"", b"32", b"87", b"", b"", b"10"][number % 6]
+                     for number in range(60) if number not in expected}  # fmt: skip
+
+    again = command(*redrive)
+    assert again.code == 1
+    assert "0 returned, 0 again, 0 parked, 0 dropped, 30 refused" in again.out
+
+
 @BOTH
 def test_a_letter_keeps_where_it_came_from(command, split, kafka):
     file, good, dead = split

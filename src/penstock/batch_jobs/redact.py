@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.client.write_errors import RefusedBatchError
     from penstock.records.stored_batch import StoredBatch
 
 
@@ -56,6 +57,10 @@ class Redact:
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return what waits for more."""
         return self._kept.rest()
+
+    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `Job`
+        """Return False: each record has to be written."""
+        return False
 
     def forget(self) -> None:
         """Drop what waits for more."""

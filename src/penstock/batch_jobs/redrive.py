@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.retiming import retimed, runs
 from penstock.batch_jobs.targets import SourcePartition, fitting
 from penstock.engine import dead_letters
@@ -19,6 +21,8 @@ from penstock.engine.dead_letters import (
     read_origin,
 )
 from penstock.engine.verdict import ACCEPTED, Outcome
+from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.records.header import COUNT_AT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,12 +30,15 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.client.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
+REFUSED = "refused"
+"""A letter that policies accept and the target's broker refuses: it waits with the others."""
 DOUBLE = "double"
 """A letter that is there again, because its batch came to a gateway again: it is taken once."""
 LOOKS_BACK: Final = 10_000
@@ -40,7 +47,8 @@ again within minutes (`delivery.timeout.ms`), and most at once."""
 _IDS_MAX: Final = 500_000
 
 
-class _Letters(NamedTuple):
+@dataclass(frozen=True)
+class _Letters:
     """The dead letters of a batch, judged.
 
     Attributes:
@@ -53,13 +61,13 @@ class _Letters(NamedTuple):
 
     origins: Sequence[Origin]
     own: Sequence[Sequence[Header]]
-    verdicts: Sequence[Verdict]
+    verdicts: list[Verdict]
     replaced: KeysAndValues
-    sinks: Sequence[str]
+    sinks: list[str]
 
-    def of(self, sink: str) -> list[int]:
-        """Return the positions of the letters that go to a sink."""
-        return [position for position, one in enumerate(self.sinks) if one == sink]
+    def of(self, *sinks: str) -> list[int]:
+        """Return the positions of the letters that go to some sinks."""
+        return [position for position, one in enumerate(self.sinks) if one in sinks]
 
 
 class Redrive:
@@ -73,8 +81,11 @@ class Redrive:
     Policies see records as they would return: in their first partition, with their first timestamp
     and without the headers of a dead letter.
 
-    Its counts are `RETURNED`, `AGAIN`, `PARKED` and `DROPPED`; reasons are those of all but the
-    first.
+    So is what the target's broker refuses: a batch with such a letter comes back to `refuse`, and
+    the next attempt returns the others.
+
+    Its counts are `RETURNED`, `AGAIN`, `PARKED`, `DROPPED`, `DOUBLE` and `REFUSED`; reasons are
+    those of all that do not return.
     """
 
     def __init__(
@@ -109,6 +120,8 @@ class Redrive:
         self._attempts = Attempts.of(topic, replays_max)
         self._clock = clock
         self._headers = ReasonHeaders()
+        self._refused = RefusedLetters(target.topic)
+        self._is_committing = False
         self._first_offsets: OrderedDict[bytes, int] = OrderedDict()
 
     def recall(self, batch: StoredBatch) -> None:
@@ -137,27 +150,32 @@ class Redrive:
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
         """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        if self._is_committing:
+            self._is_committing = False
+            self._refused.forget_before(batch.offsets[0])
         letters = self._judged(batch)
+        outgoing = list(self._returned(batch, letters))
         for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
             counts.outcomes[sink] += 1
             if sink != DOUBLE and verdict.outcome is not Outcome.ACCEPTED:
                 counts.add_reason(self._target.topic, verdict)
-        returned: dict[int, list[int]] = {}
-        for position in letters.of(RETURNED):
-            number = letters.origins[position].partition % self._target.partitions
-            returned.setdefault(number, []).append(position)
-        for number, positions in sorted(returned.items()):
-            for run in runs(positions, letters.origins, letters.own):
-                yield from self._return(batch, letters, run, number)
-        yield from self._keep(batch, letters, letters.of(AGAIN), self._again)
+        yield from outgoing
+        yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again)
         yield from self._keep(batch, letters, letters.of(PARKED), self._parked)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return nothing: nothing waits."""
+        self._is_committing = True
         return ()
 
     def forget(self) -> None:
-        """Do nothing: nothing waits."""
+        """Drop what is known of batches on their way: their transaction is lost."""
+        self._is_committing = False
+        self._refused.forget_sent()
+
+    def refuse(self, error: RefusedBatchError) -> bool:
+        """Take note that a batch was refused; return False if it was not for the target."""
+        return self._refused.learn(error)
 
     def _judged(self, batch: StoredBatch) -> _Letters:
         records = batch.records
@@ -195,7 +213,30 @@ class Redrive:
             DOUBLE if position in doubles else self._sink(verdict, origin)
             for position, (verdict, origin) in enumerate(zip(verdicts, origins, strict=True))
         ]
-        return _Letters(origins, own, verdicts, (keys, values), sinks)
+        letters = _Letters(origins, own, verdicts, (keys, values), sinks)
+        if self._refused:
+            for position in letters.of(RETURNED):
+                why = self._refused.verdict(batch.offsets[position])
+                if why is not None:
+                    self._stays(letters, position, why)
+        return letters
+
+    def _stays(self, letters: _Letters, position: int, verdict: Verdict) -> None:
+        """Have a letter wait that the target's broker refuses."""
+        letters.verdicts[position] = verdict
+        is_last = letters.origins[position].replays + 1 >= self._attempts.maximum
+        letters.sinks[position] = PARKED if is_last else REFUSED
+
+    def _returned(self, batch: StoredBatch, letters: _Letters) -> Iterator[OutgoingBatch]:
+        """Return what returns; what is too large for the target then waits."""
+        returned: dict[int, list[int]] = {}
+        for position in letters.of(RETURNED):
+            number = letters.origins[position].partition % self._target.partitions
+            returned.setdefault(number, []).append(position)
+        for number, positions in sorted(returned.items()):
+            for run in runs(positions, letters.origins, letters.own):
+                for some in self._refused.halves(run, batch.offsets):
+                    yield from self._return(batch, letters, some, number)
 
     def _sink(self, verdict: Verdict, origin: Origin) -> str:
         # What is dead-lettered again and again after it returned carries its count along.
@@ -210,7 +251,13 @@ class Redrive:
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], partition: int
     ) -> Iterator[OutgoingBatch]:
         timestamps = [one.timestamp for one in letters.origins]
-        return fitting(
+        offsets = [batch.offsets[position] for position in positions]
+
+        def too_large(index: int) -> None:
+            verdict = self._refused.refuse(offsets[index], MESSAGE_TOO_LARGE)
+            self._stays(letters, positions[index], verdict)
+
+        for outgoing in fitting(
             self._target,
             partition,
             len(positions),
@@ -223,7 +270,11 @@ class Redrive:
                 [_returning(letters.origins[one]) for one in positions[start:end]],
             ),
             self._source.of(batch, positions),
-        )
+            too_large=too_large,
+        ):
+            first = offsets.index(outgoing.source.offset)
+            self._refused.send(offsets[first : first + _record_count(outgoing.batch)])
+            yield outgoing
 
     def _keep(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
@@ -254,6 +305,10 @@ class Redrive:
         if letter_id is not None:
             headers.append((dead_letters.ID, dead_letters.next_id(letter_id, replays)))
         return headers
+
+
+def _record_count(batch: bytes | memoryview) -> int:
+    return int.from_bytes(batch[COUNT_AT : COUNT_AT + 4])
 
 
 def _returning(origin: Origin) -> list[tuple[str, bytes | None]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.client.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
     from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch
@@ -88,6 +89,10 @@ class Split:
         """Return what waits for more."""
         yield from self._kept.rest()
         yield from self._letters.rest()
+
+    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `Job`
+        """Return False: each record has to be written."""
+        return False
 
     def forget(self) -> None:
         """Drop what waits for more."""

@@ -70,6 +70,8 @@ def fitting(
     count: int,
     cut: Callable[[int, int], bytes],
     source: Callable[[int], Source],
+    *,
+    too_large: Callable[[int], None] | None = None,
 ) -> Iterator[OutgoingBatch]:
     """Return records as one batch, or as several where one would be too large for the target.
 
@@ -79,9 +81,10 @@ def fitting(
         count: How many records.
         cut: Returns a batch of the records from one position to before another.
         source: Returns where the record at a position was read.
+        too_large: Called for each record that alone is too large, and is left out.
 
     Raises:
-        RefusedBatchError: One record alone is too large.
+        RefusedBatchError: One record alone is too large, and nothing is called for it.
     """
     partition %= target.partitions
     waiting = [(0, count)] if count else []
@@ -93,6 +96,8 @@ def fitting(
         elif end - start > 1:
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
+        elif too_large is not None:
+            too_large(start)
         else:
             raise RefusedBatchError(
                 f"topic {target.topic}, partition {partition}: the record from {source(start)} "

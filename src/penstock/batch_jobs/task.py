@@ -18,7 +18,12 @@ from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
 from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
-from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
+from penstock.client.write_errors import (
+    AbortedError,
+    FencedError,
+    RefusedBatchError,
+    UnknownOutcomeError,
+)
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
 
@@ -78,6 +83,9 @@ class Job(Protocol):
 
     def forget(self) -> None:
         """Drop what waits for more records: its transaction is lost."""
+
+    def refuse(self, error: RefusedBatchError) -> bool:
+        """Take note that a target refuses a batch; return whether the next attempt differs."""
 
 
 class Read(Protocol):
@@ -175,7 +183,8 @@ def run(task: RangeTask, job: Job) -> TaskResult:
     """Run a task to its end, or until it is over, from its committed position on.
 
     After a transaction that was lost, or of which it is not known whether it was committed, it
-    begins again at the committed position.
+    begins again at the committed position. So it does after a batch that a target refuses, if the
+    job can go on without it.
 
     Returns:
         How it ended.
@@ -184,7 +193,7 @@ def run(task: RangeTask, job: Job) -> TaskResult:
         AbortedError: Transactions are lost again and again.
         UnknownOutcomeError: It is not known whether one was committed, again and again.
         UnreadableBatchError: A batch is damaged, or larger than allowed.
-        RefusedBatchError: A target does not take a batch or a record.
+        RefusedBatchError: A target does not take a batch or a record, and the job needs it.
         PostponedError: A policy cannot decide now; what was not committed is aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
@@ -201,6 +210,10 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             reached = running.progress.offset
             if failures >= _ATTEMPTS:
                 raise
+        except RefusedBatchError as error:
+            if not job.refuse(error):
+                raise
+            running.shorten_chunks()
         else:
             is_done = running.progress.offset >= task.offsets.end
             return TaskResult(Ending.DONE if is_done else Ending.STOPPED, running.progress)
@@ -230,9 +243,17 @@ class _Running:
         self._task = task
         self._job = job
         self._chunk = TaskCounts()
+        self._batches_max: int | None = None
         first = task.offsets.first
         self.progress = Progress(first, first, TaskCounts())
         self._is_known = False
+
+    def shorten_chunks(self) -> None:
+        """Commit after the next batch, and after twice as many each time.
+
+        Each batch that a target refuses costs what was done since the last commit.
+        """
+        self._batches_max = 1
 
     def attempt(self, writer: Writer) -> None:
         """Work to the end of the range, until it is over, or until a transaction is lost."""
@@ -253,22 +274,24 @@ class _Running:
         if offsets.first >= offsets.end:
             return
         self._recall(offsets)
-        size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
+        size, records, batches, ends_at = 0, 0, 0, task.clock() + limits.chunk_s
         for fetched in task.read(offsets, on_lost=self._lose):
             batch = read_batch(fetched, offsets, limits)
             if len(batch.records) and not batch.is_control:
                 for outgoing in self._job.process(batch, self._chunk):
                     writer.write(*outgoing)
             size, records = size + len(fetched.data), records + len(batch.records)
+            batches += 1
             if (
                 size >= limits.chunk_bytes
                 or records >= limits.chunk_records
                 or task.clock() >= ends_at
+                or batches == self._batches_max
             ):
                 self._commit(writer, fetched.end)
                 if task.is_over():
                     return
-                size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
+                size, records, batches, ends_at = 0, 0, 0, task.clock() + limits.chunk_s
         if self.progress.offset < offsets.end:
             # Also without a record: whoever asks sees that the range is done.
             self._commit(writer, offsets.end)
@@ -310,4 +333,6 @@ class _Running:
         writer.commit(Position(offset, KeptCounts(self._task.run, since, counts).text()))
         self.progress = Progress(offset, since, counts)
         self._chunk = TaskCounts()
+        if self._batches_max is not None:
+            self._batches_max *= 2
         self._task.on_chunk(self.progress)

@@ -2,7 +2,8 @@
 
 A group of the cluster remembers how far a dead letter topic has been worked through for each
 target, so nothing returns twice. What fails again goes back to the dead letters, for a
-better repair; what failed --max-replays times is parked (in D.parked).
+better repair; what failed --max-replays times is parked (in D.parked). So does what policies accept
+and the target's broker refuses, which is printed with the reason; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
             folder = dead_letters if dead_letters.is_folder else target
             counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
         else:
-            counts = _between_topics(options, running, plan)
+            return _between_topics(options, running, plan)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
 
@@ -113,11 +114,13 @@ def _through_frames(
     return counts
 
 
-def _between_topics(
-    options: argparse.Namespace, running: Job, plan: RecordPlan
-) -> Mapping[str, int]:
-    """Return dead letters of a topic to a topic; return the counts."""
-    from penstock.stored.redrive import outcomes_of, prepare_redrive  # noqa: PLC0415
+def _between_topics(options: argparse.Namespace, running: Job, plan: RecordPlan) -> ExitCode:
+    """Return dead letters of a topic to a topic."""
+    from penstock.stored.redrive import (  # noqa: PLC0415
+        outcomes_of,
+        prepare_redrive,
+        refused_by_broker,
+    )
     from penstock.stored.writing import count_raw  # noqa: PLC0415
 
     there = running.there
@@ -130,10 +133,16 @@ def _between_topics(
         transactions=options.transactions == "yes",
         dry_run=options.dry_run,
     )
-    if not options.dry_run:
-        return outcomes_of(found.write(there, running.runner, shown=running.progress.phase).counts)
-    with running.counting_tasks(found.what, found.ranges) as counted:
-        return outcomes_of(count_raw(running.runner, found.ranges, found.work, done=counted))
+    if options.dry_run:
+        with running.counting_tasks(found.what, found.ranges) as counted:
+            counts = count_raw(running.runner, found.ranges, found.work, done=counted)
+    else:
+        counts = found.write(there, running.runner, shown=running.progress.phase).counts
+    print(f"{options.dead_letters}: {show_counts(outcomes_of(counts))}" + _dry(options))
+    refused = refused_by_broker(counts)
+    for reason, count in refused:
+        print(f"{count:,} refused by the broker: {reason.message}")
+    return ExitCode.FALLS_SHORT if refused else ExitCode.DONE
 
 
 class _Work:

@@ -29,6 +29,7 @@ from penstock.client.write_errors import (
     FENCED,
     AbortedError,
     FencedError,
+    Refusal,
     RefusedBatchError,
     write_error,
 )
@@ -341,7 +342,8 @@ class Pipeline:
         if code in _REFUSED:
             return RefusedBatchError(
                 f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
-                f"{describe(code)}{said}"
+                f"{describe(code)}{said}",
+                Refusal(to.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
             return response_error(code, f"{to}{said}")

@@ -42,11 +42,13 @@ class Answer(NamedTuple):
         code: Kafka's error code; 0 where the batch is stored.
         offset: The offset of its first record; or -1.
         text: The broker's message; empty for none.
+        records: The positions of the records that the broker names (KIP-467); empty for none.
     """
 
     code: int
     offset: int
     text: str
+    records: tuple[int, ...] = ()
 
 
 def write_head(transactional_id: str | None, timeout_s: float, topic: str, partition: int) -> bytes:
@@ -97,20 +99,24 @@ def read_response(response: RawResponse) -> Answer:
         _, code, offset, _, _ = _RESULT.unpack_from(frame, position)
         if not code:
             return Answer(0, offset, "")
-        return Answer(code, offset, _text(frame, position + _RESULT.size))
+        return Answer(code, offset, *_errors(frame, position + _RESULT.size))
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a ProduceResponse that cannot be read") from None
 
 
-def _text(frame: bytes, position: int) -> str:
-    """Return the message of the partition; of its first record, where it has none itself."""
-    first = ""
+def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...]]:
+    """Return the message of the partition, and the positions of its records with errors.
+
+    Where the partition has no message, it is that of the first record that has.
+    """
+    first, records = "", []
     errors, position = read_long_length(frame, position, flexible=True)
     for _ in range(errors):
+        records.append(INT32.unpack_from(frame, position)[0])
         text, position = _string(frame, position + INT32.size)
         first = first or text
         position = skip_tags(frame, position)
-    return _string(frame, position)[0] or first
+    return _string(frame, position)[0] or first, tuple(records)
 
 
 def _string(frame: bytes, position: int) -> tuple[str, int]:

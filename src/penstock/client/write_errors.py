@@ -8,7 +8,7 @@ something has to be changed first; the message says what.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +16,8 @@ from penstock.client.errors import ClientError, describe, response_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from penstock.client.produced_batches import Source
 
 FENCED: Final = frozenset({int(ErrorCode.invalid_producer_epoch), int(ErrorCode.producer_fenced)})
 ABORTABLE: Final = frozenset(
@@ -70,8 +72,32 @@ class UnknownOutcomeError(WriteError):
     """
 
 
+class Refusal(NamedTuple):
+    """Which batch a broker refuses, and why.
+
+    Attributes:
+        topic: The topic that it was written to.
+        source: Where its first record was read.
+        code: Kafka's error code.
+        records: The positions of the records that the broker names (KIP-467); empty for none.
+    """
+
+    topic: str
+    source: Source
+    code: int
+    records: tuple[int, ...] = ()
+
+
 class RefusedBatchError(WriteError):
-    """A broker refuses a batch for what it is. The message says where it was read."""
+    """A broker refuses a batch for what it is. The message says where it was read.
+
+    Attributes:
+        refusal: Which batch, and why; None where no broker was asked.
+    """
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal
 
 
 def write_error(code: int, subject: str) -> ClientError:

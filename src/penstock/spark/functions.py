@@ -199,7 +199,9 @@ def redrive(
 ) -> JobResult:
     """Judge dead letters again, and return to a topic what passes now; nothing returns twice.
 
-    What fails again is appended to the dead letters, and parked after so many attempts.
+    What fails again is appended to the dead letters, and parked after so many attempts. So is what
+    policies accept and the broker of `to` refuses: the result counts it as `refused`, and its
+    reasons have the policy `broker`.
 
     Args:
         source: The topic of dead letters.

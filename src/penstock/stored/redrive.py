@@ -12,7 +12,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, RETURNED
+from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, REFUSED, RETURNED
+from penstock.batch_jobs.refused_letters import BROKER
 from penstock.client.errors import TruncatedError
 from penstock.client.places import find_starts
 from penstock.client.positions import Task as PositionTask
@@ -23,11 +24,12 @@ from penstock.stored.jobs import WritingJob, known_in, not_shown, write_ranges, 
 from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
+    from penstock.report.counts import Reason
     from penstock.stored.jobs import Shown
     from penstock.stored.plan import RecordPlan
     from penstock.stored.runner import Runner
@@ -106,10 +108,16 @@ def prepare_redrive(
 
 
 def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
-    """Return letters by what became of them; those that were there twice only if there are some."""
+    """Return letters by what became of them; what is rare only if there is some."""
     done = counts.outcomes
     found = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
-    return found | ({DOUBLE: done[DOUBLE]} if done[DOUBLE] else {})
+    return found | {name: done[name] for name in (REFUSED, DOUBLE) if done[name]}
+
+
+def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
+    """Return why the target's broker refuses letters that policies accept, and how many."""
+    reasons, _ = counts.reasons.most_common(len(counts.reasons))
+    return [(reason, count) for reason, count in reasons if reason.policy == BROKER]
 
 
 def _not_done(

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.task import Job, TaskResult
     from penstock.client.connection import Connection
     from penstock.client.positions import Claim
+    from penstock.client.write_errors import RefusedBatchError
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.chain import Chain, RecordVerdicts
     from penstock.engine.columns import RecordColumns
@@ -441,6 +442,9 @@ class _Shown:
 
     def forget(self) -> None:
         self._job.forget()
+
+    def refuse(self, error: RefusedBatchError) -> bool:
+        return self._job.refuse(error)
 
 
 def _may_pass(error: ClientError | PostponedError) -> bool:

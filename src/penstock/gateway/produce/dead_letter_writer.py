@@ -3,12 +3,17 @@
 Directly at the brokers, so that no policy judges them. Letters are stored when all replicas in sync
 have them. What is not stored in time has failed: the client sends its batch again, and its letters
 are written again under the same ids. How much waits is bounded.
+
+A dead letter topic that somebody created may take smaller batches than letters come in: then they
+are written in several. A letter that it does not take at all is no better with a retry: the client
+gets a final error (`LettersRefused`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -19,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
+from kio.schema.errors import ErrorCode
 
 from penstock.client.connection import LEADER_NOT_AVAILABLE, Connection
 from penstock.client.errors import BrokerUnreachableError, ClientError, describe, response_error
@@ -29,8 +35,16 @@ from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.engine.quarantine import LETTERS_BYTES
-from penstock.error_codes import MESSAGE_TOO_LARGE
-from penstock.records.header import PREFIX_BYTES
+from penstock.error_codes import (
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    POLICY_VIOLATION,
+    REQUEST_TIMED_OUT,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+from penstock.records.header import PREFIX_BYTES, record_count
+from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
 
 if TYPE_CHECKING:
@@ -39,8 +53,11 @@ if TYPE_CHECKING:
 
     from penstock.client.metadata import Leader, TopicLeaders
 
+    Buffer = bytes | memoryview
+
     Done = Callable[[str | None], None]
-    """Called with None when letters are stored, or with an error message."""
+    """Called with None when letters are stored, or with an error message: with `LettersRefused`
+    where a retry would not help."""
 
 log = structlog.get_logger()
 
@@ -56,6 +73,30 @@ _LOG_EVERY_S: Final = 60.0
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _HEADERS_BYTES: Final = 64 * 1024
 """More than the headers of a letter take."""
+_TOO_LARGE: Final[Mapping[int, str]] = {
+    MESSAGE_TOO_LARGE: "max.message.bytes",
+    int(ErrorCode.record_list_too_large): "segment.bytes",
+}
+"""The config of the topic, by Kafka's error code."""
+_REFUSED: Final = frozenset(
+    {INVALID_RECORD, INVALID_TIMESTAMP, POLICY_VIOLATION, UNSUPPORTED_COMPRESSION_TYPE}
+)
+"""What brokers respond to records that this topic never takes, such as without a key where it is
+compacted. Other errors are those of the cluster, or of rights, and somebody may repair them."""
+
+
+class LettersRefused(str):
+    """Why a dead letter topic does not take a letter, however often it is sent."""
+
+    __slots__ = ()
+
+
+class _TooLargeError(ClientError):
+    """A batch of letters is larger than the dead letter topic allows."""
+
+
+class _RefusedError(ClientError):
+    """The dead letter topic does not take a letter."""
 
 
 class DeadLetterTopic(NamedTuple):
@@ -138,35 +179,62 @@ class DeadLetterWriter:
 
     async def _attempts(self, to: DeadLetterTopic, letters: bytes) -> str | None:
         """Store letters; return why they could not be stored in time."""
-        deadline, why, pause = self._clock() + DEADLINE_S, "it took too long", _PAUSE_S
+        deadline = self._clock() + DEADLINE_S
+        waiting: deque[Buffer] = deque(_batches(letters))
         try:
-            for batch in _batches(letters):
-                while True:
-                    left = deadline - self._clock()
-                    if left <= 0:
-                        return why
-                    try:
-                        async with asyncio.timeout(left):
-                            await self._write(to, batch)
-                        break
-                    except TimeoutError:
-                        self._connected().refresh(to.name)
-                        return why
-                    except (ClientError, WireError) as error:
-                        why = str(error)
-                        if not getattr(error, "retriable", False):
-                            return why
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _PAUSE_MAX_S)
+            while waiting:
+                try:
+                    failure = await self._attempt(to, waiting[0], deadline)
+                except _TooLargeError as error:
+                    if record_count(waiting[0]) < 2:
+                        return LettersRefused(error)
+                    first, second = await asyncio.to_thread(_halves, waiting.popleft())
+                    waiting.extendleft((second, first))
+                    continue
+                if failure is not None:
+                    return failure
+                waiting.popleft()
+        except _RefusedError as error:
+            return LettersRefused(error)
         except ConfigurationError as error:
             return str(error)
         return None
 
-    async def _write(self, to: DeadLetterTopic, batch: memoryview) -> None:
+    async def _attempt(self, to: DeadLetterTopic, batch: Buffer, deadline: float) -> str | None:
+        """Store a batch of letters; return why it could not be stored in time.
+
+        Raises:
+            _TooLargeError: It is too large.
+            _RefusedError: The topic does not take a letter.
+        """
+        why, pause = "it took too long", _PAUSE_S
+        while True:
+            left = deadline - self._clock()
+            if left <= 0:
+                return why
+            try:
+                async with asyncio.timeout(left):
+                    await self._write(to, batch)
+                return None
+            except TimeoutError:
+                self._connected().refresh(to.name)
+                return why
+            except (_TooLargeError, _RefusedError):
+                raise
+            except (ClientError, WireError) as error:
+                why = str(error)
+                if not getattr(error, "retriable", False):
+                    return why
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PAUSE_MAX_S)
+
+    async def _write(self, to: DeadLetterTopic, batch: Buffer) -> None:
         """Store one batch.
 
         Raises:
-            ClientError: It is not; `retriable` says whether to try again.
+            _TooLargeError: It is too large.
+            _RefusedError: The topic does not take a letter.
+            ClientError: It is not stored; `retriable` says whether to try again.
         """
         connection = self._connected()
         leaders = connection.known_leaders(to.name)
@@ -183,11 +251,13 @@ class DeadLetterWriter:
         except ClientError:
             connection.refresh(to.name)
             raise
-        if answer.code == MESSAGE_TOO_LARGE:
-            raise ClientError(
-                f"{subject}: a batch of dead letters of {len(batch)} bytes is larger than its "
-                f"max.message.bytes: {describe(answer.code)}; raise it"
+        if answer.code in _TOO_LARGE:
+            raise _TooLargeError(
+                f"{subject}: a dead letter of {len(batch)} bytes, with its headers, is larger than "
+                f"its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
             )
+        if answer.code in _REFUSED:
+            raise _RefusedError(f"{subject}: {describe(answer.code)}{_said(answer.text)}")
         if answer.code:
             connection.refresh(to.name)
             raise response_error(answer.code, f"{subject}{_said(answer.text)}")
@@ -244,11 +314,13 @@ class DeadLetterWriter:
         self._failed += 1
         now = self._clock()
         if now - self._logged_at >= _LOG_EVERY_S:
+            is_final = isinstance(why, LettersRefused)
             log.error(
-                "dead letters cannot be stored: their batches get a retriable error",
+                "dead letters cannot be stored",
                 topic=to.source,
                 dead_letter_topic=to.name,
                 reason=why,
+                answer=describe(INVALID_RECORD if is_final else REQUEST_TIMED_OUT),
                 times=self._failed,
             )
             self._logged_at, self._failed = now, 0
@@ -278,6 +350,12 @@ def _described(connection: Connection, topic: str) -> TopicLeaders:
     if found is None:
         raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
     return found
+
+
+def _halves(batch: Buffer) -> tuple[bytes, bytes]:
+    read = read_stored_batch(batch, max_decompressed_bytes=2**31 - 1)
+    count = len(read.records)
+    return read.cut(range(count // 2)), read.cut(range(count // 2, count))
 
 
 def _batches(letters: bytes) -> Iterator[memoryview]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import INVALID_RECORD
+from penstock.gateway.produce.dead_letter_writer import LettersRefused
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.batch import State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -81,8 +82,8 @@ class _Intercepted:
     """The batch of one partition: as received, and what was decided about it."""
 
     __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "keeps_numbers", "key",
-                 "number", "numbers", "outgoing", "producer", "replacement", "topic",
-                 "topic_id", "unknown")  # fmt: skip
+                 "number", "numbers", "outgoing", "producer", "refused_letters", "replacement",
+                 "topic", "topic_id", "unknown")  # fmt: skip
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class _Intercepted:
         self.replacement: Replacement | None = None
         self.batch: Batch | None = None
         self.outgoing: Buffer | None = None
+        self.refused_letters: LettersRefused | None = None
 
     @property
     def is_translated(self) -> bool:
@@ -390,6 +392,8 @@ class InterceptedBatches:
 
         def stored(failure: str | None) -> None:
             ended.append(None)
+            if isinstance(failure, LettersRefused):
+                one.refused_letters = failure
             if failure is not None:
                 responses[position] = _not_stored(failure)
             if waits:
@@ -452,9 +456,17 @@ class InterceptedBatches:
         return 1
 
     def _quarantined(self, position: Position, one: _Intercepted) -> Quarantined | None:
-        store = self.letters.get(position)
-        if store is None:
+        writer = self.letters.get(position)
+        if writer is None:
             return None
+
+        def store(letters: bytes, done: Callable[[str | None], None]) -> None:
+            def stored(failure: str | None) -> None:
+                one.refused_letters = failure if isinstance(failure, LettersRefused) else None
+                done(failure)
+
+            writer(letters, stored)
+
         made = one.replacement
         if made is None or not made.quarantined:
             return Quarantined((), None, store)
@@ -481,7 +493,10 @@ class InterceptedBatches:
     ) -> None:
         if failure is not None and one.batch is not None:
             self._producers.not_kept(one.producer, one.batch)
-            if isinstance(failure, LettersNotStored):
+            if one.refused_letters is not None and one.arrival is not None:
+                self._producers.refuse(one.producer, one.arrival, one.epoch, one.numbers)
+                responses[position] = _not_stored(one.refused_letters)
+            elif isinstance(failure, LettersNotStored):
                 responses[position] = _not_stored(failure)
             else:
                 responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
@@ -564,6 +579,13 @@ class InterceptedBatches:
         self.depart()
         for one in self._batches.values():
             self._withdraw(one)
+
+    @property
+    def with_refused_letters(self) -> Sequence[Position]:
+        """The batches whose dead letters their topic does not take; they get a final error."""
+        return [
+            position for position, one in self._batches.items() if one.refused_letters is not None
+        ]
 
     # When it goes
 
@@ -697,8 +719,9 @@ class InterceptedBatches:
 
 
 def _not_stored(failure: str) -> PartitionResponse:
+    code = INVALID_RECORD if isinstance(failure, LettersRefused) else REQUEST_TIMED_OUT
     text = f"The dead letters of this batch could not be stored: {failure}"
-    return PartitionResponse(REQUEST_TIMED_OUT, bounded(text))
+    return PartitionResponse(code, bounded(text))
 
 
 def _error_response(code: int) -> PartitionResponse:

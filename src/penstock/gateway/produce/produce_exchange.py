@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import Diverted, Verdict
     from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.metrics.counts import GatewayCounts
@@ -152,7 +152,7 @@ class ProduceExchange(Held):
         self._observed: set[str] = set()
         self._quarantined: set[str] = set()
         self._again: set[Position] = set()
-        self._with_letters: dict[Position, str] = {}
+        self._with_letters: dict[Position, tuple[str, Diverted | None]] = {}
         self._topics: list[tuple[int, TopicData]] = []
         self._intercepted = InterceptedBatches(gateway.producers, self._policies.idempotence)
 
@@ -661,7 +661,8 @@ class ProduceExchange(Held):
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(position, plan.topic, verdict)
         elif verdict.replacement is not None and verdict.replacement.letters:
-            self._with_letters[position] = plan.topic
+            bad = [one for one in verdict.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+            self._with_letters[position] = plan.topic, bad[0] if bad else None
         if (
             verdict.outcome is Outcome.ACCEPTED
             and plan.policies
@@ -729,7 +730,7 @@ class ProduceExchange(Held):
             self._check_sizes()
             return
         rights, client = self._gateway.write_rights, self._client
-        codes = {name: rights.code(client, name) for name in self._with_letters.values()}
+        codes = {name: rights.code(client, name) for name, _ in self._with_letters.values()}
         unknown = {name for name, code in codes.items() if code is None}
         if unknown:
             self._connection.send_request(
@@ -751,7 +752,7 @@ class ProduceExchange(Held):
         self._forbid(codes)
 
     def _forbid(self, codes: Mapping[str, int | None]) -> None:
-        for position, name in self._with_letters.items():
+        for position, (name, _) in self._with_letters.items():
             code = codes[name]
             if code:
                 self.responses[position] = PartitionResponse(code)
@@ -859,8 +860,20 @@ class ProduceExchange(Held):
         if self._progress is not Progress.DECIDED:
             return False
         if not self._unwritten:
-            self.transition_to(State.READY)
+            self._be_ready()
         return True
+
+    def _be_ready(self) -> None:
+        """Report the batches whose dead letters their topic does not take; be ready to be sent."""
+        self.transition_to(State.READY)
+        if not self._with_letters:
+            return
+        for position in self._intercepted.with_refused_letters:
+            topic, bad = self._with_letters.get(position, ("", None))
+            if bad is not None:
+                message = self.responses[position].message
+                verdict = replace(bad.verdict, outcome=Outcome.REFUSED, message=message)
+                self._report(position, topic, verdict, bad.count)
 
     def _on_decided(self, is_decided: bool) -> None:
         self._is_deciding = False
@@ -1020,7 +1033,7 @@ class ProduceExchange(Held):
         if self._unwritten or self._is_deciding or self.state is State.CANCELLED:
             return
         try:
-            self.transition_to(State.READY)
+            self._be_ready()
             self._connection.advance()
         except Exception as error:
             self._fail_connection(error)
