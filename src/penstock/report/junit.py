@@ -49,9 +49,15 @@ def as_junit(report: Report) -> str:
     for contract in report.contracts:
         for rule in contract.rules:
             if rule.held is not None:
-                failure = None if rule.held or not rule.is_error else (rule.shown, [])
-                failures += failure is not None
-                _case(suite, contract.topic, f"{contract.contract}: {rule.title}", failure)
+                is_broken = not rule.held and rule.is_error
+                failures += is_broken
+                failure: tuple[str, list[str]] = (rule.shown, [])
+                _case(
+                    suite,
+                    contract.topic,
+                    f"{contract.contract}: {rule.title}",
+                    failure if is_broken else None,
+                )
     suite.attrib |= {
         "tests": str(len(suite)),
         "failures": str(failures),

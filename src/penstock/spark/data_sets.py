@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from penstock.stored.tasks import Task
 
 _RESULT: Final = "result binary"
-_ROWS: Final = "topic string, policy string, number int, digest string, count bigint, bad bigint, latest bigint"
+_ROWS: Final = "topic string, policy string, number int, digest string, total bigint, bad bigint, latest bigint"
 _TYPES: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("policy", pa.string()),
         ("number", pa.int32()),
         ("digest", pa.string()),
-        ("count", pa.int64()),
+        ("total", pa.int64()),
         ("bad", pa.int64()),
         ("latest", pa.int64()),
     ]
@@ -93,18 +93,18 @@ def _totals(parts: DataFrame) -> dict[RuleKey, Totals]:
     from penstock.policies.data_contract.data_set import Totals  # noqa: PLC0415
 
     rows = parts.mapInArrow(_rows, _ROWS)
-    sums = [F.sum(one).alias(one) for one in ("count", "bad")]
+    sums = [F.sum(one).alias(one) for one in ("total", "bad")]
     by_value = rows.groupBy(*_RULE, "digest").agg(*sums, F.max("latest").alias("latest"))
     is_sum = F.col("digest") == ""
     by_rule = by_value.groupBy(*_RULE).agg(
-        F.sum(F.when(is_sum, F.col("count"))).alias("count"),
+        F.sum(F.when(is_sum, F.col("total"))).alias("total"),
         F.sum(F.when(is_sum, F.col("bad"))).alias("bad"),
         F.sum(F.when(is_sum, 0).otherwise(1)).alias("distinct"),
         F.max("latest").alias("latest"),
     )
     return {
         RuleKey(one["topic"], one["policy"], one["number"]): Totals(
-            one["count"] or 0, one["bad"] or 0, one["distinct"], one["latest"]
+            one["total"] or 0, one["bad"] or 0, one["distinct"], one["latest"]
         )
         for one in by_rule.collect()
     }

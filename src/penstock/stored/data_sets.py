@@ -60,7 +60,7 @@ class Row(NamedTuple):
         policy: See there.
         number: See there.
         digest: Of the value that was counted, in hexadecimal digits; empty for any.
-        count: The values.
+        total: The values.
         bad: Those with the flaw.
         latest: The latest instant, in ms; None without one.
     """
@@ -69,7 +69,7 @@ class Row(NamedTuple):
     policy: str
     number: int
     digest: str
-    count: int
+    total: int
     bad: int
     latest: int | None
 
@@ -138,7 +138,7 @@ class Measuring:
         if given.digests:
             self._digests.extend(Row(*key, one.hex(), 1, 0, None) for one in given.digests)
         sums = self._sums.setdefault(key, [0, 0, None])
-        sums[0] += given.count
+        sums[0] += given.total
         sums[1] += given.bad
         sums[2] = latest_of(sums[2], given.latest)
 
@@ -250,7 +250,7 @@ class DataSetSums:
                 digests.append((number, bytes.fromhex(row.digest)))
                 continue
             sums = self._sums[row.key]
-            sums[0] += row.count
+            sums[0] += row.total
             sums[1] += row.bad
             sums[2] = latest_of(sums[2], row.latest)
         self._file.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", digests)

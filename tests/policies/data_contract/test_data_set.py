@@ -30,7 +30,7 @@ def measured(rule, rows, timestamp=NOW_MS):
         given = rule.look(row, timestamp)
         latest = [one for one in (totals.latest, given.latest) if one is not None]
         digests.update(given.digests)
-        totals = Totals(totals.count + given.count, totals.bad + given.bad, len(digests),
+        totals = Totals(totals.total + given.total, totals.bad + given.bad, len(digests),
                         max(latest, default=None))  # fmt: skip
     found = rule.measured(totals, NOW_MS)
     return found, rule.holds(found)

@@ -56,13 +56,13 @@ class Totals(NamedTuple):
     """What records gave to a rule.
 
     Attributes:
-        count: The values.
+        total: The values.
         bad: Those with the flaw.
         distinct: The different values, where they are compared.
         latest: The latest instant, in ms since 1970; None without one.
     """
 
-    count: int = 0
+    total: int = 0
     bad: int = 0
     distinct: int = 0
     latest: int | None = None
@@ -72,13 +72,13 @@ class Given(NamedTuple):
     """What a record gives to a rule.
 
     Attributes:
-        count: The values.
+        total: The values.
         bad: Those with the flaw.
         latest: The latest instant, in ms since 1970; None without one.
         digests: Of each value, where values are compared.
     """
 
-    count: int = 0
+    total: int = 0
     bad: int = 0
     latest: int | None = None
     digests: tuple[bytes, ...] = ()
@@ -151,17 +151,17 @@ class DataSetRule:
             now_ms: The time.
         """
         if self.metric == "rowCount":
-            return totals.count
+            return totals.total
         if self.metric == "freshness":
             if totals.latest is None:
                 return None
             return round(max(now_ms - totals.latest, 0) / 1000 / self.seconds, 3)
         bad = totals.bad
         if self.metric == "duplicateValues":
-            bad = totals.count - totals.distinct
+            bad = totals.total - totals.distinct
         if self.unit != "%":
             return bad
-        return 100 * bad / totals.count if totals.count else 0.0
+        return 100 * bad / totals.total if totals.total else 0.0
 
     def holds(self, measured: float | None) -> bool:
         """Return whether a measured value is within the limits."""
@@ -296,7 +296,7 @@ class _Maker:
         metric = str(rule.get("metric") or rule.get("rule"))
         limits = tuple((key, rule[key]) for key in _OPERATORS if rule.get(key) is not None)
         wrong = _why_not(metric, path, limits)
-        paths = () if path is None else (path,)
+        paths: tuple[Path, ...] = () if path is None else (path,)
         if metric == "duplicateValues" and path is None:
             names = (rule.get("arguments") or {}).get("properties")
             if not isinstance(names, list) or not names or not all(map(_is_text, names)):
