@@ -7,6 +7,7 @@ from penstock.policy import (
     ProduceRequestInterceptorResult,
     RecordProxy,
     RecordValidationPolicy,
+    RecordValidationPolicyWithContext,
     TopicMetadata,
 )
 
@@ -27,6 +28,13 @@ class Validation(RecordValidationPolicy):
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         record.payload  # type: ignore[attr-defined]  # noqa: B018
         len(record.value)  # type: ignore[arg-type]
+
+
+class ValidationWithContext(RecordValidationPolicyWithContext):
+    """Leaves out the context that it is given."""
+
+    def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:  # type: ignore[override]
+        pass
 
 
 class Interceptor(ProduceRequestInterceptor):

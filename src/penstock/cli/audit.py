@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.report.counts import AuditCounts
-    from penstock.report.document import About, BaselineEntry, Report
+    from penstock.report.document import About, BaselineEntry, ContractEntry, Report
     from penstock.report.history import Run
     from penstock.stored.audit import RawAudit
     from penstock.stored.plan import RecordPlan
@@ -136,8 +136,12 @@ def run(options: argparse.Namespace) -> int:
         else:
             spark_job = on_spark(running, "--input")
             counts = _read_frame(options, spark_job, topics, ranges, (plan, other))
+        from penstock.cli.contracts import measure_contracts  # noqa: PLC0415
+
+        contracts = measure_contracts(options, running, plan, topics, ranges)
         about = _about(options, running, topics, (plan, other), ranges, coverage)
-        return conclude(options, summarize(counts, about), before)
+        report = summarize(counts, about).model_copy(update={"contracts": contracts})
+        return conclude(options, report, before)
 
 
 def _read_raw(
@@ -233,7 +237,8 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
         raise ConfigurationError(_other_topics(options))
     over = options.fail_over is not None and report.share > options.fail_over
     worse = report.baseline is not None and bool(report.baseline.worse)
-    return ExitCode.FALLS_SHORT if over or worse else ExitCode.DONE
+    broken = any(one.broken for one in report.contracts)
+    return ExitCode.FALLS_SHORT if over or worse or broken else ExitCode.DONE
 
 
 def _baseline(options: argparse.Namespace) -> Report | None:
@@ -355,8 +360,22 @@ def _print(report: Report) -> None:
     if report.compared is not None:
         refused, accepted = report.compared.newly_refused, report.compared.newly_accepted
         print(f"with the other file: {refused:,} newly refused, {accepted:,} newly accepted")
+    for contract in report.contracts:
+        _print_contract(contract)
     if report.baseline is not None:
         _print_comparison(report.baseline)
+
+
+def _print_contract(contract: ContractEntry) -> None:
+    judged = [one for one in contract.rules if one.held is not None]
+    held = sum(bool(one.held) for one in judged)
+    print(f"{contract.topic}: {contract.contract}: {held} of {len(judged)} rules hold")
+    broken = [one for one in judged if not one.held]
+    for one in broken[:_LINES_MAX]:
+        note = "" if one.is_error else f" ({one.severity})"
+        print(f"  broken{note}  {one_line(one.title)}: {one_line(one.shown)}")
+    if len(broken) > _LINES_MAX:
+        print(f"  and {len(broken) - _LINES_MAX} more that are broken")
 
 
 def _print_comparison(baseline: BaselineEntry) -> None:

@@ -160,6 +160,11 @@ class PolicyInstances:
         return [*own, *self._named_validations.values()]
 
     @property
+    def validation_instances(self) -> list[Any]:
+        """The instances of the policies of KIP-940."""
+        return [one.instance for one in self._validations]
+
+    @property
     def judging(self) -> list[Policy]:
         """Everything that judges records, but for the classes of KIP-686 that topics have."""
         own = filter(None, (self.validation_policy,))

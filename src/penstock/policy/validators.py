@@ -218,10 +218,35 @@ class RecordValidationPolicy:
         """Release what ``configure`` acquired."""
 
 
-class BrokerRecordValidatorWithContext(BrokerRecordValidator):
+if TYPE_CHECKING:
+    # With a context, methods take an argument more than those that they override, which no type
+    # checker accepts. So to type checkers, the class that is derived from has the others alone.
+
+    class _Validator:
+        pass
+
+    class _ValidationPolicy:
+        topic_configs: ClassVar[Sequence[TopicConfig]] = ()
+
+        def configure(self, configs: Mapping[str, str]) -> None: ...
+
+        def get_hints(self) -> RecordIntrospectionHints:
+            raise NotImplementedError
+
+        def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None: ...
+
+        def load_topic(self, topic: str, configs: Mapping[str, str]) -> None: ...
+
+        def close(self) -> None: ...
+
+else:
+    _Validator, _ValidationPolicy = BrokerRecordValidator, RecordValidationPolicy
+
+
+class BrokerRecordValidatorWithContext(_Validator):
     """A `BrokerRecordValidator` that also gets the client that sent the records."""
 
-    def validate_record(  # type: ignore[override]
+    def validate_record(
         self,
         topic_partition: TopicPartition,
         key: bytes | None,
@@ -232,28 +257,26 @@ class BrokerRecordValidatorWithContext(BrokerRecordValidator):
         """Return None to let the record pass, or the exception that says why not."""
         raise NotImplementedError
 
-    def validate_batch(  # type: ignore[override]
+    def validate_batch(
         self, topic_partition: TopicPartition, batch: BatchProxy, context: ClientContext
     ) -> Iterable[tuple[int, str | None]]:
         """Return the positions in the batch that are refused, each with its message."""
         raise NotImplementedError
 
 
-class RecordValidationPolicyWithContext(RecordValidationPolicy):
+class RecordValidationPolicyWithContext(_ValidationPolicy):
     """A `RecordValidationPolicy` that also gets the client that sent the records."""
 
-    def prepare_batch(  # type: ignore[override]
+    def prepare_batch(
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
     ) -> None:
         """Prepare to judge some records."""
 
-    def validate(  # type: ignore[override]
-        self, topic: TopicMetadata, record: RecordProxy, context: ClientContext
-    ) -> None:
+    def validate(self, topic: TopicMetadata, record: RecordProxy, context: ClientContext) -> None:
         """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
         raise NotImplementedError
 
-    def validate_batch(  # type: ignore[override]
+    def validate_batch(
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
     ) -> Iterable[tuple[int, str | None]]:
         """Return the positions in the batch that are refused, each with its message."""

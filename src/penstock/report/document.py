@@ -254,6 +254,75 @@ class About(Entry):
     written: str = ""
 
 
+class ContractRuleEntry(Entry):
+    """A rule of a contract about all records of a topic.
+
+    Attributes:
+        place: The object, or the property, that it is about.
+        name: Its name.
+        metric: What is measured; None where the rule is not judged.
+        measured: The number; None where there was nothing to measure.
+        limit: What the rule demands.
+        held: Whether it does; None where the rule is not judged.
+        severity: As the contract says it, if it does.
+        is_error: Whether the data falls short where it is broken.
+        why: Why the rule is not judged.
+    """
+
+    place: str
+    name: str
+    metric: str | None = None
+    measured: float | None = None
+    limit: str | None = None
+    held: bool | None = None
+    severity: str | None = None
+    is_error: bool = False
+    why: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The rule, for people."""
+        return f"{self.place}: {self.name}"
+
+    @property
+    def shown(self) -> str:
+        """What was measured, and what is demanded, for people."""
+        if self.held is None:
+            return f"not judged: {self.why}"
+        return f"{self.measured_text}; {self.limit}"
+
+    @property
+    def measured_text(self) -> str:
+        """What was measured, for people."""
+        if self.held is None:
+            return ""
+        if self.measured is None:
+            return "nothing"
+        whole = int(self.measured)
+        return f"{whole:,}" if whole == self.measured else f"{self.measured:,.3f}"
+
+
+class ContractEntry(Entry):
+    """A contract, and its rules about all records of a topic.
+
+    Attributes:
+        topic: The topic.
+        policy: The policy that names the contract.
+        contract: The contract and its object.
+        rules: The rules.
+    """
+
+    topic: str
+    policy: str
+    contract: str
+    rules: tuple[ContractRuleEntry, ...] = ()
+
+    @property
+    def broken(self) -> tuple[ContractRuleEntry, ...]:
+        """The rules by which the data falls short."""
+        return tuple(one for one in self.rules if one.held is False and one.is_error)
+
+
 class Report(OutcomeCounts):
     """The document."""
 
@@ -271,6 +340,7 @@ class Report(OutcomeCounts):
     key_prefixes: tuple[HintEntry, ...] = ()
     compared: ComparedEntry | None = None
     baseline: BaselineEntry | None = None
+    contracts: tuple[ContractEntry, ...] = ()
     about: About
 
 

@@ -15,7 +15,8 @@ _LINES_MAX: Final = 100
 
 
 def as_junit(report: Report) -> str:
-    """Return `junit.xml`: a test case for each policy, and one for the baseline.
+    """Return `junit.xml`: a test case for each policy, one for the baseline, and one
+    for each rule of a contract about the whole topic.
 
     A policy's test case fails where records were turned away by it: any, or more than
     `--fail-over` allows in all.
@@ -45,6 +46,18 @@ def as_junit(report: Report) -> str:
         _case(
             suite, about.source, "no worse than the baseline", (summary, worse) if worse else None
         )
+    for contract in report.contracts:
+        for rule in contract.rules:
+            if rule.held is not None:
+                is_broken = not rule.held and rule.is_error
+                failures += is_broken
+                failure: tuple[str, list[str]] = (rule.shown, [])
+                _case(
+                    suite,
+                    contract.topic,
+                    f"{contract.contract}: {rule.title}",
+                    failure if is_broken else None,
+                )
     suite.attrib |= {
         "tests": str(len(suite)),
         "failures": str(failures),

@@ -23,6 +23,7 @@ from penstock.wire.names import NO_ID
 if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
+    from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.stored.plan import RecordPlan
 
 _CHAINS_CACHED: Final = 10_000
@@ -71,6 +72,22 @@ class Evaluator:
         """Close the policies."""
         for complaint in self._policies.close():
             sys.stderr.write(f"close() failed: {complaint}\n")
+
+    def data_set_rules(self, topic: str) -> list[tuple[str, DataSetRules]]:
+        """Return the policies that have rules about all records of a topic, with these rules."""
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return []
+        found = []
+        for one in self._policies.validations_of(chain.plan):
+            rules_of = getattr(one.instance, "data_set_rules", None)
+            if callable(rules_of):
+                found.append((one.judging.name, rules_of(topic)))
+        return found
+
+    def has_data_set_rules(self) -> bool:
+        """Return whether a policy may have rules about all records of a topic."""
+        return any(hasattr(one, "data_set_rules") for one in self._policies.validation_instances)
 
     def chain(self, topic: str | None) -> Chain | Verdict:
         """Return a topic's chain, or the verdict about all its records where there is none."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.policies.data_contract.document import Contract
     from penstock.policies.data_contract.quality import NotJudged
     from penstock.policies.json_schema.check import Check
@@ -58,12 +59,14 @@ class _Object(NamedTuple):
         not_judged: What the contract says beside that.
         words: What is said where a pattern of ours does not match.
         title: The object and the contract, for messages.
+        of_data_set: What is measured of all records together.
     """
 
     check: Check
     not_judged: Sequence[NotJudged]
     words: Mapping[str, str]
     title: str
+    of_data_set: DataSetRules
 
 
 class DataContract(Policy):
@@ -162,6 +165,14 @@ class DataContract(Policy):
         """
         return self._object_of(topic).not_judged
 
+    def data_set_rules(self, topic: str) -> DataSetRules:
+        """Return the rules that `penstock audit` measures on all stored records of a topic.
+
+        Raises:
+            ValueError: The topic has no object in the contract.
+        """
+        return self._object_of(topic).of_data_set
+
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return where the value is what the contract says.
 
@@ -237,6 +248,7 @@ class DataContract(Policy):
         return self._of_object(name)
 
     def _compiled(self, name: str) -> _Object:
+        from penstock.policies.data_contract.data_set import data_set_rules  # noqa: PLC0415
         from penstock.policies.data_contract.document import ContractError  # noqa: PLC0415
         from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
         from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
@@ -250,12 +262,10 @@ class DataContract(Policy):
         agreed: list[Any] = [
             one for one in self._contract.agreed if _is_about(str(one.get("element") or ""), name)
         ]
-        return _Object(
-            check,
-            (*found.not_judged, *_promises(agreed, name)),
-            found.words,
-            f"contract {self._contract.title}, {name}",
-        )
+        title = f"contract {self._contract.title}, {name}"
+        rules = data_set_rules(title, name, self._contract.objects[name], agreed, found.not_judged)
+        not_judged = (*found.not_judged, *_promises(agreed, name))
+        return _Object(check, not_judged, found.words, title, rules)
 
 
 def _is_about(element: str, name: str) -> bool:

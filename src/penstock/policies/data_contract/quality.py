@@ -67,7 +67,7 @@ def schema_of_rule(
     """
     metric = rule.get("metric") or rule.get("rule")
     kind = rule.get("type") or ("library" if metric else "text")
-    name = str(rule.get("name") or rule.get("id") or metric or kind)[:100]
+    name = name_of_rule(rule)
     if kind != "library":
         why = f"a rule of type {kind} is not judged"
         return NotJudged(place, name, Concern.OTHER_TOOL, why)
@@ -78,12 +78,29 @@ def schema_of_rule(
     if not _allows_none(rule, place, name):
         why = f"{metric} has a threshold other than 0, which is about the data set"
         return NotJudged(place, name, Concern.DATA_SET, why)
-    return _of_metric(metric, rule, place, name)
+    return schema_of_metric(metric, rule, place, name)
 
 
-def _of_metric(
+def name_of_rule(rule: Mapping[str, Any]) -> str:
+    """Return what a rule is called."""
+    metric = rule.get("metric") or rule.get("rule")
+    kind = rule.get("type") or ("library" if metric else "text")
+    return str(rule.get("name") or rule.get("id") or metric or kind)[:100]
+
+
+def is_percent(rule: Mapping[str, Any]) -> bool:
+    """Return whether a rule is about a share."""
+    return str(rule.get("unit", "")).strip().lower() in _PERCENT
+
+
+def schema_of_metric(
     metric: str, rule: Mapping[str, Any], place: str, name: str
 ) -> dict[str, Any] | NotJudged:
+    """Return the JSON Schema that `nullValues`, `missingValues` or `invalidValues` means.
+
+    Raises:
+        ContractError: Its arguments are wrong.
+    """
     if metric == "nullValues":
         return {"required": True}
     arguments = rule.get("arguments") or {}
@@ -124,8 +141,7 @@ def _allows_none(rule: Mapping[str, Any], place: str, name: str) -> bool:
     if operator in {"mustBe", "mustBeLessOrEqualTo"}:
         return _is_zero(value)
     if operator == "mustBeLessThan":
-        percent = str(rule.get("unit", "")).strip().lower() in _PERCENT
-        return not percent and isinstance(value, (int, float)) and 0 < value <= 1
+        return not is_percent(rule) and isinstance(value, (int, float)) and 0 < value <= 1
     if operator == "mustBeBetween":
         return isinstance(value, list) and len(value) > 0 and all(map(_is_zero, value))
     return False

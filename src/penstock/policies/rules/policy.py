@@ -103,7 +103,7 @@ class Rules(Policy):
             how = "natively" if position in native else "by CEL"
             yield f"rule {rule.name}, {how}: {rule.expression}"
 
-    def validate_batch(  # type: ignore[override]
+    def validate_batch(
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
     ) -> Iterable[tuple[int, str]]:
         """Return the position and the text of each record that a rule refuses.

@@ -1,0 +1,87 @@
+"""Measure what contracts say of all records of a topic, for `penstock audit`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.cli.jobs import on_spark, only
+from penstock.stored.contracts import contracts_of
+from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
+from penstock.stored.evaluation import evaluator_of
+from penstock.stored.files import read_files
+from penstock.stored.tasks import plan_tasks
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from penstock.cli.job import Job
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.policies.data_contract.data_set import Totals
+    from penstock.report.document import ContractEntry
+    from penstock.stored.data_sets import RuleKey
+    from penstock.stored.plan import RecordPlan
+
+
+def measure_contracts(
+    options: argparse.Namespace,
+    running: Job,
+    plan: RecordPlan,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+) -> tuple[ContractEntry, ...]:
+    """Measure what contracts say of the topics that are audited; reads them once more.
+
+    Args:
+        options: Of the command.
+        running: The job.
+        plan: The plan, whose policies have the rules.
+        topics: What is read; none for files.
+        ranges: The offsets.
+
+    Returns:
+        What was measured, by contract; nothing is read where there is none.
+    """
+    evaluator = evaluator_of(plan)
+    if not evaluator.has_data_set_rules():
+        return ()
+    names = {one.name for one in topics}
+    measured = {
+        name for name in names if any(rules.rules for _, rules in evaluator.data_set_rules(name))
+    }
+    now_ms = time.time_ns() // 1_000_000
+    totals: dict[RuleKey, Totals] = {}
+    if measured or not topics:
+        with running.progress.phase(f"measuring {options.topic or options.input}"):
+            some = [one for one in ranges if one.topic in measured]
+            totals = _totals(options, running, plan, topics, some)
+    return contracts_of(evaluator, names, totals, now_ms)
+
+
+def _totals(
+    options: argparse.Namespace,
+    running: Job,
+    plan: RecordPlan,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+) -> dict[RuleKey, Totals]:
+    is_raw = bool(topics) and options.reader == "raw"
+    if options.local:
+        with DataSetSums() as sums:
+            if is_raw:
+                work = MeasuringTask(running.there.access, plan)
+                for task in plan_tasks(ranges, cores=1, limit=running.runner.limit):
+                    for part in work(task):
+                        sums.add(part)
+            else:
+                measure_files(read_files(options.input), plan, sums)
+            return sums.totals()
+    from penstock.spark.data_sets import measure_frame, measure_topics  # noqa: PLC0415
+
+    spark_job = on_spark(running, "--input")
+    if is_raw:
+        tasks = plan_tasks(ranges, cores=running.runner.cores)
+        return measure_topics(spark_job.spark, running.there.access, tasks, plan)
+    return measure_frame(spark_job.read(ranges), plan, only(topics))

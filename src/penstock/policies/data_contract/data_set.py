@@ -1,0 +1,414 @@
+"""The rules of a contract about a data set, which are judged on stored records (`penstock audit`).
+
+A record gives values to a rule, these are counted, and the sums of all records are measured: so
+parts of a topic can be counted apart. Source: "Data Quality" and "Service-Level Agreement" of the
+Open Data Contract Standard 3.1.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import jsonschema_rs
+import orjson
+
+from penstock.policies.data_contract.document import listed
+from penstock.policies.data_contract.quality import (
+    Concern,
+    NotJudged,
+    is_percent,
+    name_of_rule,
+    schema_of_metric,
+    schema_of_rule,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Path = tuple[str | int, ...]
+
+_ITEMS: Final = 0
+_VALUES: Final = 1
+_DIGEST_BYTES: Final = 16
+_NOTHING_WRONG: Final = frozenset({"info", "warning"})
+"""Severities of rules that are reported, and break nothing."""
+_OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
+    "mustBe": ("must be", operator.eq),
+    "mustNotBe": ("must not be", operator.ne),
+    "mustBeGreaterThan": ("must be greater than", operator.gt),
+    "mustBeGreaterOrEqualTo": ("must be at least", operator.ge),
+    "mustBeLessThan": ("must be less than", operator.lt),
+    "mustBeLessOrEqualTo": ("must be at most", operator.le),
+    "mustBeBetween": ("must be between", lambda one, two: two[0] <= one <= two[1]),
+    "mustNotBeBetween": ("must not be between", lambda one, two: not two[0] <= one <= two[1]),
+}
+_SECONDS: Final = {
+    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600,
+    "hour": 3600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800,
+}  # fmt: skip
+
+
+class Totals(NamedTuple):
+    """What records gave to a rule.
+
+    Attributes:
+        total: The values.
+        bad: Those with the flaw.
+        distinct: The different values, where they are compared.
+        latest: The latest instant, in ms since 1970; None without one.
+    """
+
+    total: int = 0
+    bad: int = 0
+    distinct: int = 0
+    latest: int | None = None
+
+
+class Given(NamedTuple):
+    """What a record gives to a rule.
+
+    Attributes:
+        total: The values.
+        bad: Those with the flaw.
+        latest: The latest instant, in ms since 1970; None without one.
+        digests: Of each value, where values are compared.
+    """
+
+    total: int = 0
+    bad: int = 0
+    latest: int | None = None
+    digests: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataSetRule:
+    """A rule about all records of a topic.
+
+    Attributes:
+        place: The object, or the property, that it is about.
+        name: Its name.
+        metric: What is measured.
+        limits: Operators of ODCS, with their numbers.
+        unit: What the number counts; empty for values.
+        paths: The properties.
+        severity: As it is written; empty for none.
+        schema: What values have to be, for `invalidValues` and `missingValues`.
+        seconds: Of one unit, for `freshness`.
+    """
+
+    place: str
+    name: str
+    metric: str
+    limits: tuple[tuple[str, Any], ...]
+    unit: str = ""
+    paths: tuple[Path, ...] = ()
+    severity: str = ""
+    schema: str = ""
+    seconds: int = 1
+
+    @property
+    def limit(self) -> str:
+        """What the rule demands, for people."""
+        unit = f" {self.unit}" if self.unit else ""
+        return " and ".join(
+            f"{_OPERATORS[key][0]} {_shown(number)}{unit}" for key, number in self.limits
+        )
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the data falls short where the rule is broken."""
+        return self.severity not in _NOTHING_WRONG
+
+    def look(self, row: Any, timestamp: int) -> Given:
+        """Return what a record gives.
+
+        Args:
+            row: Its value; None for what is not JSON.
+            timestamp: Of the record, in ms; negative without one.
+        """
+        if self.metric == "rowCount":
+            return Given(1)
+        if self.metric == "freshness":
+            return self._instant(row, timestamp)
+        values = _values(row, self.paths[0])
+        if self.metric == "duplicateValues":
+            return self._digests(row, values)
+        count = bad = 0
+        for value in values:
+            count += 1
+            bad += self._is_bad(value)
+        return Given(count, bad)
+
+    def measured(self, totals: Totals, now_ms: int) -> float | None:
+        """Return what the rule compares with its limits; None where there is nothing to measure.
+
+        Args:
+            totals: Of all records.
+            now_ms: The time.
+        """
+        if self.metric == "rowCount":
+            return totals.total
+        if self.metric == "freshness":
+            if totals.latest is None:
+                return None
+            return round(max(now_ms - totals.latest, 0) / 1000 / self.seconds, 3)
+        bad = totals.bad
+        if self.metric == "duplicateValues":
+            bad = totals.total - totals.distinct
+        if self.unit != "%":
+            return bad
+        return 100 * bad / totals.total if totals.total else 0.0
+
+    def holds(self, measured: float | None) -> bool:
+        """Return whether a measured value is within the limits."""
+        return measured is not None and all(
+            _OPERATORS[key][1](measured, number) for key, number in self.limits
+        )
+
+    def _is_bad(self, value: Any) -> bool:
+        if value is None:
+            return self.metric != "invalidValues"
+        return bool(self.schema) and not _validator(self.schema).is_valid(value)
+
+    def _digests(self, row: Any, values: Iterator[Any]) -> Given:
+        if len(self.paths) > 1:  # the properties together are one value
+            parts = [next(_values(row, path), None) for path in self.paths]
+            values = iter(() if None in parts else (parts,))
+        digests = tuple(_digest(value) for value in values if value is not None)
+        return Given(len(digests), 0, None, digests)
+
+    def _instant(self, row: Any, timestamp: int) -> Given:
+        if not self.paths:
+            return Given(1, 0, timestamp if timestamp >= 0 else None)
+        found = [_milliseconds(value) for value in _values(row, self.paths[0])]
+        known = [one for one in found if one is not None]
+        return Given(len(found), 0, max(known, default=None))
+
+
+class DataSetRules(NamedTuple):
+    """What a contract says of a topic that its records are not judged by one by one.
+
+    Attributes:
+        title: The contract and the object.
+        rules: What can be measured.
+        not_judged: What cannot be, with reasons.
+    """
+
+    title: str
+    rules: tuple[DataSetRule, ...]
+    not_judged: tuple[NotJudged, ...]
+
+
+def data_set_rules(
+    title: str,
+    name: str,
+    written: Mapping[str, Any],
+    agreed: Sequence[Mapping[str, Any]],
+    others: Sequence[NotJudged],
+) -> DataSetRules:
+    """Return the rules about a data set.
+
+    Args:
+        title: The contract and the object, for people.
+        name: The object's name.
+        written: The object, as it is written.
+        agreed: What the contract promises of it: `slaProperties`.
+        others: What the contract says of it that records are not judged by.
+    """
+    made = _Maker([one for one in others if one.concern is not Concern.DATA_SET])
+    made.of_object(written, name)
+    for one in agreed:
+        made.promise(one, name)
+    return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
+
+
+class _Maker:
+    def __init__(self, not_judged: list[NotJudged]) -> None:
+        self.rules: list[DataSetRule] = []
+        self.not_judged = not_judged
+
+    def of_object(self, written: Mapping[str, Any], name: str) -> None:
+        keys = [
+            (_name(one),)
+            for one in listed(written, "properties", name)
+            if one.get("primaryKey") is True
+        ]
+        if keys:
+            text = f"primaryKey {', '.join(one for (one,) in keys)}"
+            self._unique(name, text, tuple(keys))
+        for rule in listed(written, "quality", name):
+            self._rule(rule, name, None)
+        self._properties(written, name, ())
+
+    def promise(self, one: Mapping[str, Any], name: str) -> None:
+        """Read one of `slaProperties`."""
+        title = str(one.get("property"))[:100]
+        place = str(one.get("element") or name)[:100]
+        seconds = _SECONDS.get(str(one.get("unit", "")).strip().lower().removesuffix("s") or "s")
+        value = one.get("value")
+        path = tuple(place.removeprefix(f"{name}.").split(".")) if place != name else ()
+        if title not in {"freshness", "latency"} or "," in place:
+            self._cannot(place, title, "no promise but freshness and latency is measured")
+        elif seconds is None or not _is_number(value):
+            self._cannot(place, title, "it has no number with a unit of time, such as 4 and d")
+        else:
+            self.rules.append(
+                DataSetRule(
+                    place,
+                    title,
+                    "freshness",
+                    (("mustBeLessOrEqualTo", value),),
+                    unit=str(one.get("unit")),
+                    paths=(path,) if path else (),
+                    seconds=seconds,
+                )  # fmt: skip
+            )
+
+    def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
+        for one in listed(written, "properties", place):
+            name = _name(one)
+            self._property(one, f"{place}.{name}", (*path, name))
+
+    def _property(self, one: Mapping[str, Any], place: str, path: Path) -> None:
+        if one.get("unique") is True:
+            self._unique(place, "unique", (path,))
+        for rule in listed(one, "quality", place):
+            self._rule(rule, place, path)
+        self._properties(one, place, path)
+        items, of_map = one.get("items"), one.get("map")
+        if isinstance(items, dict):
+            self._property(items, f"{place}[*]", (*path, _ITEMS))
+        if isinstance(of_map, dict) and isinstance(of_map.get("value"), dict):
+            self._property(of_map["value"], f"{place}[*]", (*path, _VALUES))
+
+    def _unique(self, place: str, name: str, paths: tuple[Path, ...]) -> None:
+        zero = (("mustBe", 0),)
+        self.rules.append(DataSetRule(place, name, "duplicateValues", zero, paths=paths))
+
+    def _rule(self, rule: Mapping[str, Any], place: str, path: Path | None) -> None:
+        found = schema_of_rule(rule, place, of_property=path is not None)
+        if not isinstance(found, NotJudged) or found.concern is not Concern.DATA_SET:
+            return  # judged with each record, or among the others already
+        metric = str(rule.get("metric") or rule.get("rule"))
+        limits = tuple((key, rule[key]) for key in _OPERATORS if rule.get(key) is not None)
+        wrong = _why_not(metric, path, limits)
+        paths: tuple[Path, ...] = () if path is None else (path,)
+        if metric == "duplicateValues" and path is None:
+            names = (rule.get("arguments") or {}).get("properties")
+            if not isinstance(names, list) or not names or not all(map(_is_text, names)):
+                wrong = wrong or "duplicateValues of an object needs arguments.properties"
+            else:
+                paths = tuple(tuple(one.split(".")) for one in names)
+        schema = ""
+        if not wrong and metric in {"missingValues", "invalidValues"}:
+            made = schema_of_metric(metric, rule, place, found.name)
+            if isinstance(made, NotJudged):
+                wrong = made.why
+            else:
+                made.pop("required", None)
+                schema = orjson.dumps(made).decode()
+        if wrong:
+            self._cannot(place, found.name, wrong)
+            return
+        unit = "%" if is_percent(rule) else ""
+        severity = str(rule.get("severity") or "").lower()
+        name = name_of_rule(rule)
+        self.rules.append(DataSetRule(place, name, metric, limits, unit, paths, severity, schema))
+
+    def _cannot(self, place: str, name: str, why: str) -> None:
+        self.not_judged.append(NotJudged(place, name, Concern.DATA_SET, why))
+
+
+def _why_not(metric: str, path: Path | None, limits: Sequence[tuple[str, Any]]) -> str:
+    if metric not in {
+        "rowCount",
+        "nullValues",
+        "missingValues",
+        "invalidValues",
+        "duplicateValues",
+    }:
+        return f"the metric {metric} is not known"
+    if (metric == "rowCount") == (path is not None) and metric != "duplicateValues":
+        return f"{metric} is not about {'an object' if path is None else 'a property'}"
+    if not limits:
+        return f"it has none of {', '.join(_OPERATORS)}"
+    for key, number in limits:
+        numbers = number if key.endswith("Between") else [number]
+        count = 2 if key.endswith("Between") else 1
+        if (
+            not isinstance(numbers, list)
+            or len(numbers) != count
+            or not all(map(_is_number, numbers))
+        ):
+            return f"{key} must have {'two numbers' if count == 2 else 'a number'}"
+    return ""
+
+
+def _values(row: Any, path: Path) -> Iterator[Any]:
+    """Yield the values at a path; None for a property that is not there."""
+    if not path:
+        yield row
+        return
+    step, rest = path[0], path[1:]
+    if isinstance(step, str):
+        yield from _values(row.get(step) if isinstance(row, dict) else None, rest)
+    elif step == _ITEMS and isinstance(row, list):
+        for one in row:
+            yield from _values(one, rest)
+    elif step == _VALUES and isinstance(row, dict):
+        for one in row.values():
+            yield from _values(one, rest)
+
+
+def _digest(value: Any) -> bytes:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # a number beyond 64 bits
+        written = repr(value).encode()
+    return hashlib.blake2b(written, digest_size=_DIGEST_BYTES).digest()
+
+
+def _milliseconds(value: Any) -> int | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        found = dt.datetime.fromisoformat(value)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=dt.UTC)
+        return int(found.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+_VALIDATORS: Final[dict[str, Any]] = {}
+
+
+def _validator(schema: str) -> Any:
+    found = _VALIDATORS.get(schema)
+    if found is None:
+        found = _VALIDATORS[schema] = jsonschema_rs.Draft202012Validator(
+            orjson.loads(schema), pattern_options=jsonschema_rs.RegexOptions()
+        )
+    return found
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    return str(one.get("physicalName") or one.get("name"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _shown(number: Any) -> str:
+    return " and ".join(map(str, number)) if isinstance(number, list) else str(number)
