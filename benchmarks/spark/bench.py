@@ -7,7 +7,8 @@ redaction of one field. Prints
 records a second and CPU of Spark and its Python workers for each record, the share of the identity
 job that each reaches, and the most memory that the JVM and a Python worker took.
 
-`--batches` says how the records are stored: 1 MB (not compressed), or 16 KB (lz4). Bounded: 2
+`--batches` says how the records are stored: 1 MB (not compressed), 16 KB (lz4), or 1, 10, 40 or 100
+records a batch (not compressed). Bounded: 2
 million records and three rounds after a warm-up take about five minutes on two cores.
 """
 
@@ -60,7 +61,7 @@ from tests.raw import RawClient, produce_request, produced  # noqa: E402
 
 PARTITIONS = 6
 SCHEMAS = ROOT / "benchmarks" / "gateway"
-BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)}
+BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)} | {str(one): (one, 0) for one in (1, 10, 40, 100)}
 """Records of a batch, and its codec."""
 BUILT_IN = f"""
 record.validation.policy.class.name=penstock.policies.JsonSchema
@@ -136,13 +137,16 @@ def sparks() -> dict[Path, str]:
 def cpu_s() -> float:
     """Return the CPU time that Spark's processes and this one have taken."""
     total = time.process_time()
-    for path in sparks():
-        try:
-            fields = (path / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15])) / TICK  # its own, and that of ended children
-    return total
+    return total + sum(map(cpu_of, sparks()))
+
+
+def cpu_of(process: Path) -> float:
+    """Return the CPU time of a process, and of its children that have ended."""
+    try:
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICK
 
 
 class Memory:
@@ -173,6 +177,7 @@ class Taken(NamedTuple):
 
     wall: float
     cpu: float
+    broker: float
 
 
 class Job(NamedTuple):
@@ -200,10 +205,12 @@ def main() -> None:
             file = Path(folder) / f"{name}.properties"
             file.write_text(f"upstream.bootstrap.servers={kafka.bootstrap_servers}{policy}")
             files.append(file)
-        run(admin, files, count, options)
+        run(admin, kafka.nodes[0].pid, files, count, options)
 
 
-def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Namespace) -> None:
+def run(
+    admin: AdminClient, broker: int, files: list[Path], count: int, given: argparse.Namespace
+) -> None:
     """Measure."""
     spark = start_session("bench", "local[2]", {})
     memory = Memory()
@@ -295,9 +302,13 @@ def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Names
     taken: dict[str, list[Taken]] = {name: [] for name in jobs}
     for round_number in range(given.rounds + 1):
         for name, job in jobs.items():
-            began, cpu = time.perf_counter(), cpu_s()
+            began, cpu, its = time.perf_counter(), cpu_s(), cpu_of(Path("/proc", str(broker)))
             job.run()
-            one = Taken(time.perf_counter() - began, cpu_s() - cpu)
+            one = Taken(
+                time.perf_counter() - began,
+                cpu_s() - cpu,
+                cpu_of(Path("/proc", str(broker))) - its,
+            )
             print(f"  {name}: {one.wall:.1f} s, {one.cpu:.1f} s of CPU", flush=True)
             if round_number:  # the first one warms up
                 taken[name].append(one)
@@ -309,16 +320,18 @@ def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Names
 def show(count, batches, jobs, taken, most) -> None:
     """Print the table."""
     medians = {
-        name: Taken(*(statistics.median(one[i] for one in some) for i in (0, 1)))
+        name: Taken(*(statistics.median(one[i] for one in some) for i in (0, 1, 2)))
         for name, some in taken.items()
     }
-    table = Table("job", "records/s", "of identity", "CPU us/record", "of identity (CPU)")
+    table = Table(
+        "job", "records/s", "of identity", "CPU us/record", "of identity (CPU)", "broker's"
+    )
     for name, job in jobs.items():
-        wall, cpu = medians[name]
+        wall, cpu, broker = medians[name]
         base = medians.get(job.identity)
         shares = (f"{base.wall / wall:.2f}", f"{base.cpu / cpu:.2f}") if base else ("", "")
         rate, cost = f"{count / wall:,.0f}", f"{cpu / count * 1e6:.2f}"
-        table.add_row(name, rate, shares[0], cost, shares[1])
+        table.add_row(name, rate, shares[0], cost, shares[1], f"{broker / count * 1e6:.2f}")
     say = Console(width=100, highlight=False).print
     say(f"{count:,} records in batches of {batches}")
     say(table)

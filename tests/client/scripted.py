@@ -97,6 +97,8 @@ class ScriptedConnection:
         self.logs: defaultdict[tuple[str, int], PartitionLog] = defaultdict(PartitionLog)
         self.asked: list[tuple[int, Any]] = []
         """API keys, and the entities; of Produce, topic, partition and base sequence."""
+        self.requests: list[list[tuple[str, int]]] = []
+        """The topics and partitions of each Produce request."""
         self.pending: list[Pending] = []
         self.slow = False
         """Answers are there only when they are waited for."""
@@ -126,22 +128,20 @@ class ScriptedConnection:
 
     def begin(self, node: int, request: Any, *, channel: str = "") -> Pending:
         assert channel == "produce"
-        topic, partition, batch = read_produce(request.body)
-        producer = read_producer(batch)
-        self.asked.append((PRODUCE, (topic, partition, producer.base_sequence)))
-        step = self.script[PRODUCE].pop(0) if self.script[PRODUCE] else None
-        outcome: RawResponse | Exception
-        code, text = step if isinstance(step, tuple) else (step, None)
-        if code in {None, UNANSWERED}:
-            done = self.logs[topic, partition].append(batch)
-            outcome = RawResponse(produce_response(topic, partition, done))
-        else:
-            outcome = (
-                RawResponse(b"")
-                if code == LOST
-                else RawResponse(produce_response(topic, partition, int(code), text))
-            )
-        if code in {LOST, UNANSWERED}:
+        results, is_lost = [], False
+        sent = read_produce(request.body)
+        self.requests.append([(topic, partition) for topic, partition, _ in sent])
+        for topic, partition, batch in sent:
+            producer = read_producer(batch)
+            self.asked.append((PRODUCE, (topic, partition, producer.base_sequence)))
+            step = self.script[PRODUCE].pop(0) if self.script[PRODUCE] else None
+            code, text = step if isinstance(step, tuple) else (step, None)
+            is_lost |= code in {LOST, UNANSWERED}
+            if code in {None, UNANSWERED}:
+                code = self.logs[topic, partition].append(batch)
+            results.append((topic, partition, 0 if code == LOST else int(code), text))
+        outcome: RawResponse | Exception = RawResponse(produce_response(results))
+        if is_lost:
             outcome = BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")
         pending = Pending(outcome)
         pending.ready = not self.slow
@@ -267,34 +267,40 @@ def offsets_committed(request: Any, response: Any, code: int) -> Any:
     )
 
 
-def read_produce(body: bytes) -> tuple[str, int, bytes]:
-    """The topic, the partition and the batch of a request."""
+def read_produce(body: bytes) -> list[tuple[str, int, bytes]]:
+    """The topic, the partition and the batch of each that is in a request."""
+    found = []
     size, position = read_varint(body, 0)
     position += max(0, size - 1)
     acks, _ = struct.unpack_from(">hi", body, position)
     assert acks == -1
-    one, position = read_varint(body, position + 6)
-    size, position = read_varint(body, position)
-    topic = body[position : position + size - 1].decode()
-    also_one, position = read_varint(body, position + size - 1)
-    assert one == also_one == 2
-    (partition,) = struct.unpack_from(">i", body, position)
-    size, position = read_varint(body, position + 4)
-    assert body[position + size - 1 :] == b"\0\0\0"
-    return topic, partition, body[position : position + size - 1]
+    topics, position = read_varint(body, position + 6)
+    for _ in range(topics - 1):
+        size, position = read_varint(body, position)
+        topic = body[position : position + size - 1].decode()
+        partitions, position = read_varint(body, position + size - 1)
+        for _ in range(partitions - 1):
+            (partition,) = struct.unpack_from(">i", body, position)
+            size, position = read_varint(body, position + 4)
+            found.append((topic, partition, body[position : position + size - 1]))
+            position += size  # and the tagged fields
+        position += 1
+    assert body[position:] == b"\0"
+    return found
 
 
-def produce_response(topic: str, partition: int, code: int, text: str | None = None) -> bytes:
-    """A response of version 9, correlation id included."""
-    name = topic.encode()
-    said = varint(0) if text is None else varint(len(text) + 1) + text.encode()
-    return b"".join(
-        (
-            b"\0\0\0\1\0", varint(2), varint(len(name) + 1), name, varint(2),
+def produce_response(results: list[tuple[str, int, int, str | None]]) -> bytes:
+    """A response of version 9, correlation id included: topic, partition, error code, message."""
+    parts = [b"\0\0\0\1\0", varint(len(results) + 1)]
+    for topic, partition, code, text in results:
+        name = topic.encode()
+        parts += (
+            varint(len(name) + 1), name, varint(2),
             struct.pack(">ihqqq", partition, code, -1 if code else 0, -1, 0),
-            varint(1), said, b"\0", b"\0", b"\0\0\0\0", b"\0",
-        )
-    )  # fmt: skip
+            varint(1), varint(0) if text is None else varint(len(text) + 1) + text.encode(),
+            b"\0", b"\0",
+        )  # fmt: skip
+    return b"".join((*parts, b"\0\0\0\0", b"\0"))
 
 
 def records_of(log: PartitionLog) -> int:

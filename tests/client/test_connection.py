@@ -61,7 +61,8 @@ def test_a_request_to_the_leader(connection, topic):
         isolation_level=i8(1),
         topics=(ListOffsetsTopic(name=TopicName(name), partitions=(partition,)),),
     )
-    response = connection.send_to_leader(name, 0, request, ListOffsetsResponse, channel="other")
+    node = connection.leader(name, 0).node
+    response = connection.send(node, request, ListOffsetsResponse, channel="other")
     assert response.topics[0].partitions[0].offset == 0
 
 

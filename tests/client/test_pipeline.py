@@ -11,6 +11,7 @@ from penstock.client.errors import (
     ResponseError,
     response_error,
 )
+from penstock.client.metadata import Leader
 from penstock.client.pipeline import Pipeline
 from penstock.client.produced_batches import Producer, Source, UnwritableBatch
 from penstock.client.write_errors import AbortedError, FencedError, Refusal, RefusedBatchError
@@ -54,7 +55,8 @@ def source(number):
 class Pipe:
     """A pipeline to a scripted broker."""
 
-    def __init__(self, *, max_bytes=1 << 20, timeout_s=30.0, transactional_id="penstock-j:x:0"):
+    def __init__(self, *, max_bytes=1 << 20, timeout_s=30.0, transactional_id="penstock-j:x:0",
+                 sent_from_bytes=0):  # fmt: skip
         self.clock = Clock()
         self.broker = ScriptedConnection()
         self.pipeline = Pipeline(
@@ -62,6 +64,7 @@ class Pipe:
             transactional_id=transactional_id,
             max_bytes=max_bytes,
             timeout_s=timeout_s,
+            sent_from_bytes=sent_from_bytes,
             clock=self.clock,
             sleep=self.clock.sleep,
         )
@@ -105,6 +108,53 @@ def test_each_partition_has_sequence_numbers_of_its_own():
     assert pipe.stored(("dead", 0)) == list(range(6))
 
 
+def test_small_batches_of_several_partitions_share_a_request():
+    pipe = Pipe(sent_from_bytes=1 << 16)
+    for number in range(8):
+        pipe.put(number, to=("t", number % 2))
+    pipe.put(8, to=("dead", 0))
+    assert pipe.broker.requests == []
+    pipe.pipeline.flush()
+    assert pipe.broker.requests == [[("t", 0), ("t", 1), ("dead", 0)], *[[("t", 0), ("t", 1)]] * 3]
+    assert pipe.stored(("t", 0)) == pipe.stored(("t", 1)) == list(range(4))
+
+
+def test_they_do_not_wait_for_many_bytes():
+    size = len(batch(1))
+    pipe = Pipe(sent_from_bytes=3 * size)
+    for number in range(3):
+        pipe.put(number, to=("t", number))
+    assert pipe.broker.requests == [[("t", 0), ("t", 1), ("t", 2)]]
+
+
+def test_a_request_has_the_batches_of_one_leader():
+    pipe = Pipe(sent_from_bytes=1 << 16)
+    pipe.broker.leader = lambda _, partition: Leader(partition % 2, 0)
+    for number in range(4):
+        pipe.put(0, to=("t", number))
+    pipe.pipeline.flush()
+    assert pipe.broker.requests == [[("t", 0), ("t", 2)], [("t", 1), ("t", 3)]]
+
+
+def test_a_request_is_bounded():
+    pipe = Pipe(max_bytes=1 << 23, sent_from_bytes=1 << 22)
+    large = encode_batch(values(bytes(400_000)))
+    for number in range(4):
+        pipe.pipeline.put("t", number, large, source(number))
+    pipe.pipeline.flush()
+    assert pipe.broker.requests == [[("t", 0), ("t", 1)], [("t", 2), ("t", 3)]]
+
+
+def test_of_a_request_only_what_failed_is_sent_again():
+    pipe = Pipe(sent_from_bytes=1 << 16)
+    pipe.broker.script[PRODUCE] = [None, int(ErrorCode.not_leader_or_follower)]
+    for number in range(3):
+        pipe.put(0, to=("t", number))
+    pipe.pipeline.flush()
+    assert pipe.broker.requests == [[("t", 0), ("t", 1), ("t", 2)], [("t", 1)]]
+    assert all(pipe.stored(("t", number)) == [0] for number in range(3))
+
+
 def test_no_more_than_five_are_on_their_way():
     pipe = Pipe()
     pipe.broker.slow = True
@@ -118,7 +168,7 @@ def test_no_more_than_five_are_on_their_way():
 
 
 def test_bytes_on_their_way_are_bounded():
-    size = len(batch(1)) + 40
+    size = len(batch(1))
     pipe = Pipe(max_bytes=3 * size)
     pipe.broker.slow = True
     pipe.put(0, 1)
@@ -326,9 +376,10 @@ def test_it_can_be_abandoned_in_the_middle_of_everything():
     ready=st.lists(st.booleans(), max_size=60),
     counts=st.lists(st.integers(1, 4), min_size=1, max_size=25),
     room=st.sampled_from([200, 800, 1 << 20]),
+    sent_from=st.sampled_from([0, 300, 1 << 20]),
 )
-def test_whatever_happens_each_is_stored_once_and_in_order(script, ready, counts, room):
-    pipe = Pipe(max_bytes=room, timeout_s=1e6)
+def test_whatever_happens_each_is_stored_once_and_in_order(script, ready, counts, room, sent_from):
+    pipe = Pipe(max_bytes=room, timeout_s=1e6, sent_from_bytes=sent_from)
     pipe.broker.slow = True
     pipe.broker.script[PRODUCE] = script
     expected = {("t", 0): [], ("t", 1): []}

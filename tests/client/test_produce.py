@@ -9,7 +9,7 @@ from kio.schema.produce.v9 import response as responses
 from kio.schema.types import TopicName, TransactionalId
 from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 
-from penstock.client.produce import Answer, read_response, write_head, write_request
+from penstock.client.produce import Answer, answer_of, read_response, write_request
 from penstock.client.requests import RawResponse, raw_request
 from penstock.wire.errors import WireError
 from tests.client.frames import response_frame
@@ -19,17 +19,27 @@ from tests.client.frames import response_frame
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 16_384, 1 << 21])
 def test_a_request_is_what_the_library_writes(transactional_id, size):
     batch = bytes(size)
-    partition = requests.PartitionProduceData(index=i32(70_000), records=Records(batch))
     name = TopicName("bestellungen-ä")
-    topic = requests.TopicProduceData(name=name, partition_data=(partition,))
+    topics = tuple(
+        requests.TopicProduceData(
+            name=TopicName(one),
+            partition_data=tuple(
+                requests.PartitionProduceData(index=i32(number), records=Records(batch))
+                for number in numbers
+            ),
+        )
+        for one, numbers in ((name, (70_000, 3)), ("dead", (0,)))
+    )
     entity = requests.ProduceRequest(
         transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
         acks=i16(-1),
         timeout=i32Timedelta.parse(dt.timedelta(seconds=30)),
-        topic_data=(topic,),
+        topic_data=topics,
     )
-    head = write_head(transactional_id, 30.0, name, 70_000)
-    assert write_request(head, (batch[:61], memoryview(batch)[61:])) == raw_request(entity)
+    parts = (batch[:61], memoryview(batch)[61:])
+    places = ((name, 70_000), ("dead", 0), (name, 3))
+    written = write_request(transactional_id, 30.0, dict.fromkeys(places, parts))
+    assert written == raw_request(entity)
 
 
 def response(code=0, message=None, errors=(), offset=12):
@@ -62,7 +72,7 @@ def response(code=0, message=None, errors=(), offset=12):
     ],
 )
 def test_a_response_is_read(frame, answer):
-    assert read_response(RawResponse(frame)) == answer
+    assert read_response(RawResponse(frame)) == {("orders", 3): answer}
 
 
 def test_a_response_that_ends_early():
@@ -73,7 +83,29 @@ def test_a_response_that_ends_early():
             read_response(RawResponse(frame[:size]))
 
 
+def test_a_response_about_several_partitions():
+    def topic(name, *numbers):
+        return responses.TopicProduceResponse(
+            name=TopicName(name),
+            partition_responses=tuple(
+                responses.PartitionProduceResponse(
+                    index=i32(number), error_code=ErrorCode(87 if number else 0),
+                    base_offset=i64(number), log_append_time=None, record_errors=(),
+                    error_message="no key" if number else None,
+                )
+                for number in numbers
+            ),
+        )  # fmt: skip
+
+    frame = response_frame(responses.ProduceResponse(responses=(topic("a", 0, 7), topic("b", 1))))
+    assert read_response(RawResponse(frame)) == {
+        ("a", 0): Answer(0, 0, ""),
+        ("a", 7): Answer(87, 7, "no key"),
+        ("b", 1): Answer(87, 1, "no key"),
+    }
+
+
 def test_a_response_about_something_else():
     empty = response_frame(responses.ProduceResponse(responses=()))
     with pytest.raises(WireError):
-        read_response(RawResponse(empty))
+        answer_of(read_response(RawResponse(empty)), ("orders", 3))

@@ -37,6 +37,8 @@ from tests.records.encoding import encode_batch, values
 TASK = Task("copy", "history", uuid.UUID(int=5), 3)
 SOURCE = Source("history", 3, 70)
 BATCH = encode_batch(values(b"one", b"two"))
+LARGE = encode_batch(values(bytes(70_000)))
+"""It is sent at once."""
 WAITING = [
     int(code)
     for code in (
@@ -187,7 +189,7 @@ def test_the_first_error_that_is_a_reason_is_told(broker):
 def test_an_abort_gets_a_new_epoch(broker):
     """What an aborted transaction left on its way cannot become part of the next."""
     with open_writer(broker, TASK, transactions=True) as writer:
-        writer.write("t", 3, BATCH, SOURCE)
+        writer.write("t", 3, LARGE, SOURCE)
         writer.abort()
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72))
@@ -296,6 +298,16 @@ def test_a_place_is_part_of_the_transaction(broker):
     assert read_producer(place).transactional
 
 
+def test_partitions_are_added_together_and_their_batches_sent_together(broker):
+    with open_writer(broker, TASK, transactions=True, places=PlaceRecords("places")) as writer:
+        writer.add([("t", 3), ("dead", 3)])
+        writer.write("t", 3, BATCH, SOURCE)
+        writer.write("dead", 3, BATCH, SOURCE)
+        writer.commit(Position(72))
+    assert apis(broker).count(ADD_PARTITIONS) == 1
+    assert broker.requests == [[("t", 3), ("dead", 3), ("places", 0)]]
+
+
 def test_one_that_was_killed_while_it_committed_is_followed(broker):
     broker.committed["penstock-copy", "history", 3] = (500, "first\n")
     broker.is_unstable = True
@@ -385,7 +397,7 @@ def test_no_position_is_committed_after_a_failure(broker):
 
 def test_an_abort_without_transactions_gets_another_producer(broker):
     with open_writer(broker, TASK, transactions=False) as writer:
-        writer.write("t", 3, BATCH, SOURCE)
+        writer.write("t", 3, LARGE, SOURCE)
         writer.abort()
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72))

@@ -58,7 +58,7 @@ def writer(monkeypatch):
     monkeypatch.setattr(
         dead_letter_writer,
         "read_response",
-        lambda answer: SimpleNamespace(code=answer, text="", offset=0),
+        lambda code: SimpleNamespace(get=lambda _: SimpleNamespace(code=code, text="", offset=0)),
     )
     monkeypatch.setattr(dead_letter_writer, "_PAUSE_S", 0.001)
 

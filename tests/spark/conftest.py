@@ -86,7 +86,7 @@ def command(request, runner, monkeypatch) -> Callable[..., Done]:
     """Runs `penstock` in this process: on a session, or with `--local`."""
     if runner == "spark":
         spark = request.getfixturevalue("spark")
-        monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: spark)
+        monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_, **__: spark)
         monkeypatch.setattr(penstock.spark.session, "stop_session", lambda _: None)
 
     def run(*arguments: object) -> Done:

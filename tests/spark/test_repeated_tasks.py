@@ -32,7 +32,7 @@ from penstock.stored import asking_again
 
 asking_again.FOR_S = 0.0
 spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})
-sessions.start_session, stop_session = lambda *_: spark, sessions.stop_session
+sessions.start_session, stop_session = lambda *_, **__: spark, sessions.stop_session
 sessions.stop_session = lambda _: None
 for arguments in json.loads(sys.argv[1]):
     print("exit code", cli.main(arguments), flush=True)

@@ -33,7 +33,7 @@ spark = sessions.start_session("secrets", master, {
     "spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g",
     "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false",
 }, environment(client_options(properties, configuration.path)))
-sessions.start_session, sessions.stop_session = lambda *_: spark, lambda _: None
+sessions.start_session, sessions.stop_session = lambda *_, **__: spark, lambda _: None
 for reader in ("raw", "connector"):
     assert cli.main(["audit", str(file), "--topic", "in", "--report", str(shown / "report"),
                      "--reader", reader]) == 0

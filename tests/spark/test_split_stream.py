@@ -94,6 +94,25 @@ def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
     assert values(kafka, good, dead) == Counter(one["value"] for one in records(200, 2))
 
 
+def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafka):
+    good, dead, run = stream
+    source = topic("in", 2)
+    produce(source, records(100, 2))
+    assert numbers(run(source).out) == (90, 10)
+    assert numbers(run(source, "--again", "--batch-records", "30").out) == (90, 10)
+    assert numbers(run(source).out) == (0, 0)
+    expected = Counter(one["value"] for one in records(100, 2))
+    assert values(kafka, good, dead) == expected + expected
+
+
+def test_a_stream_without_an_end_does_not_begin_again_with_each_start(command, configured):
+    done = command("split", configured(), "--topic", "in", "--accepted", "good", "--rejected",
+                   "dead", "--streaming", "--again")  # fmt: skip
+    assert done.code == 2
+    assert "--again does not go with --streaming" in done.err
+    assert "--available-now" in done.err
+
+
 def test_from_latest_is_what_the_first_run_found(stream, produce, topic, kafka):
     """What comes between two runs is not skipped by the second one."""
     good, dead, run = stream

@@ -326,7 +326,9 @@ class _Running:
 
     def _commit(self, writer: Writer, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
-        for outgoing in self._job.rest():
+        rest = list(self._job.rest())
+        writer.add((one.topic, one.partition) for one in rest)
+        for outgoing in rest:
             writer.write(*outgoing)
         since = self.progress.since
         counts = self.progress.counts.plus(self._chunk)

@@ -164,7 +164,13 @@ class SparkJob(Job):
             name = f"penstock {self._options.command}"
             hidden = environment(self.kafka_options)
             with self.progress.phase(f"{name}: starting Spark"):
-                self._session = start_session(name, self._options.master, self._conf, hidden)
+                self._session = start_session(
+                    name,
+                    self._options.master,
+                    self._conf,
+                    hidden,
+                    connector=needs_connector(self._options),
+                )
         return self._session
 
     @cached_property
@@ -289,6 +295,22 @@ class SparkJob(Job):
 
                 stop_session(self._session)
             self._session = None
+
+
+def needs_connector(options: argparse.Namespace) -> bool:
+    """Return whether a command reads or writes topics by Spark's Kafka connector.
+
+    It does for topics on one side and folders, files or tables on the other, and where it was told
+    to. Topics alone are read and written as stored batches.
+    """
+    given = (
+        getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
+    )
+    is_topic = [not one.is_folder for one in given if one is not None]
+    if hasattr(options, "topic"):
+        is_topic.append(bool(options.topic))
+    is_mixed = any(is_topic) and not all(is_topic)
+    return is_mixed or getattr(options, "reader", "raw") != "raw"
 
 
 def on_spark(running: Job, what: str) -> SparkJob:

@@ -108,6 +108,11 @@ def check_streaming(options: argparse.Namespace) -> None:
         raise ConfigurationError("--streaming needs --topic T")
     if options.end != "latest":
         raise ConfigurationError("--to does not go with --streaming; --available-now stops")
+    if options.again and not options.available_now:
+        raise ConfigurationError(
+            "--again does not go with --streaming, which would write everything once more with "
+            "each start: run it once with --available-now, then start the stream without --again"
+        )
     if is_between_topics(options):
         _check_checkpoint(options.checkpoint)
         return

@@ -160,21 +160,6 @@ class Connection:
         exchange = self._brokers.exchange_with_any(raw_request(request))
         return read_entity(self._start(exchange).result(), response)
 
-    def send_to_leader(
-        self, topic: str, partition: int, request: Any, response: type[T], *, channel: str = ""
-    ) -> T:
-        """Send a request of the protocol library to a partition's leader; return the response.
-
-        The leader is the one that is known; after an error code that says otherwise, call
-        `refresh` and try again.
-
-        Raises:
-            ClientError: There is no leader, or no response.
-            WireError: The response cannot be read.
-        """
-        leader = self.leader(topic, partition)
-        return self.send(leader.node, request, response, channel=channel)
-
     def send_to_coordinator(
         self,
         key: str,

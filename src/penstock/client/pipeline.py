@@ -1,8 +1,9 @@
 """Sends stamped batches to the leaders of their partitions, in order and each once.
 
 For each partition up to five batches are on their way at a time (a broker remembers the last five
-of a producer), and for all of them together a number of bytes. A batch is sent again, with
-the same sequence number, after an error that is retriable and after a connection was lost: a
+of a producer), and for all of them together a number of bytes. Small batches wait for those of
+other partitions: one request has a batch of each partition of its leader. A batch is sent again,
+with the same sequence number, after an error that is retriable and after a connection was lost: a
 broker that has it already says so, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import ClientError, describe, response_error
-from penstock.client.produce import read_response, write_head, write_request
+from penstock.client.produce import answer_of, read_response, write_request
 from penstock.client.produced_batches import record_count
 from penstock.client.write_errors import (
     ABORTABLE,
@@ -38,17 +39,20 @@ from penstock.records.sequences import add
 from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.client.connection import Connection, PendingResponse
     from penstock.client.produce import Answer
     from penstock.client.produced_batches import Producer, Source
-    from penstock.client.requests import RawRequest
 
 CHANNEL: Final = "produce"
 """Its requests have connections of their own: a coordinator's answers do not wait for them."""
 IN_FLIGHT_MAX: Final = 5
 _GROWTH: Final = 2
+_SENT_FROM_BYTES: Final = 64 * 1024
+"""What waits is sent as soon as it has as many bytes."""
+_REQUEST_BYTES: Final = 2**20
+"""A request has at most as many, unless one batch has more."""
 _OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
 _STORED: Final = frozenset({0, int(ErrorCode.duplicate_sequence_number)})
 _REFUSED: Final[Mapping[int, str]] = {
@@ -64,17 +68,49 @@ _REFUSED: Final[Mapping[int, str]] = {
 }
 
 
+class _Request:
+    """A request that was sent, and what was answered about each partition."""
+
+    def __init__(self, pending: PendingResponse) -> None:
+        self._pending = pending
+        self._answers: Mapping[tuple[str, int], Answer] | None = None
+
+    def is_answered(self) -> bool:
+        return self._pending.is_done()
+
+    def wait(self) -> None:
+        """Wait for the response.
+
+        Raises:
+            ClientError: There is none.
+        """
+        self._pending.wait()
+
+    def answer(self, to: _Partition) -> Answer:
+        """Wait for the response; return what it says of a partition.
+
+        Raises:
+            ClientError: There is none.
+            WireError: It cannot be read.
+        """
+        if self._answers is None:
+            self._answers = read_response(self._pending.wait())
+        return answer_of(self._answers, to.place)
+
+
 class _Batch:
     """A batch that was accepted from the caller, and is not yet stored for certain."""
 
-    __slots__ = ("deadline", "pending", "request", "size", "source")
+    __slots__ = ("deadline", "parts", "request", "size", "source")
 
-    def __init__(self, request: RawRequest, source: Source, deadline: float) -> None:
-        self.request = request
-        self.size = len(request.body)
+    def __init__(
+        self, parts: Sequence[bytes | memoryview], source: Source, deadline: float
+    ) -> None:
+        self.parts = parts
+        self.size = sum(map(len, parts))
         self.source = source
         self.deadline = deadline
-        self.pending: PendingResponse | None = None
+        self.request: _Request | None = None
 
 
 class _Partition:
@@ -83,7 +119,6 @@ class _Partition:
     __slots__ = (
         "cause",
         "failed",
-        "head",
         "not_before",
         "number",
         "pause_s",
@@ -94,10 +129,9 @@ class _Partition:
         "window",
     )
 
-    def __init__(self, topic: str, number: int, head: bytes, pause_s: float) -> None:
+    def __init__(self, topic: str, number: int, pause_s: float) -> None:
         self.topic = topic
         self.number = number
-        self.head = head
         self.sequence = 0
         self.waiting: deque[_Batch] = deque()
         self.sent: deque[_Batch] = deque()
@@ -112,6 +146,15 @@ class _Partition:
     def __str__(self) -> str:
         return f"topic {self.topic}, partition {self.number}"
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.number
+
+    def may_send(self, now: float) -> bool:
+        """Return whether its next batch may be sent."""
+        is_free = not self.failed and now >= self.not_before
+        return is_free and bool(self.waiting) and len(self.sent) < self.window
+
 
 class Pipeline:
     """Batches of one producer on their way to brokers."""
@@ -123,6 +166,7 @@ class Pipeline:
         transactional_id: str | None,
         max_bytes: int,
         timeout_s: float,
+        sent_from_bytes: int = _SENT_FROM_BYTES,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -133,6 +177,8 @@ class Pipeline:
             transactional_id: Or None, where there are no transactions.
             max_bytes: The bytes on their way at a time. One batch may be larger.
             timeout_s: A batch that is not stored after this time has failed.
+            sent_from_bytes: Batches wait for others until they have as many bytes together, or
+                until `flush`.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
         """
@@ -140,10 +186,11 @@ class Pipeline:
         self._transactional_id = transactional_id
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
+        self._sent_from_bytes = sent_from_bytes
         self._clock = clock
         self._sleep = sleep
         self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._bytes = 0
+        self._bytes = self._unsent = 0
         self._error: ClientError | None = None
         self._producer: Producer | None = None
 
@@ -154,11 +201,11 @@ class Pipeline:
         """
         self._producer = producer
         self._partitions = {}
-        self._bytes = 0
+        self._bytes = self._unsent = 0
         self._error = None
 
     def put(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
-        """Send a batch; wait while too many bytes are on their way.
+        """Take a batch, and send it soon; wait while too many bytes are on their way.
 
         Args:
             topic: The target.
@@ -176,13 +223,7 @@ class Pipeline:
         assert self._producer is not None
         to = self._partitions.get((topic, partition))
         if to is None:
-            head = write_head(
-                self._transactional_id,
-                self._connection.settings.request_timeout_s,
-                topic,
-                partition,
-            )
-            to = _Partition(topic, partition, head, self._connection.settings.backoff_s)
+            to = _Partition(topic, partition, self._connection.settings.backoff_s)
             self._partitions[topic, partition] = to
         count = record_count(batch, source)
         produced = as_produced(
@@ -193,12 +234,17 @@ class Pipeline:
             transactional=self._transactional_id is not None,
         )
         to.sequence = add(to.sequence, count)
-        one = _Batch(write_request(to.head, produced), source, self._clock() + self._timeout_s)
+        # Its memory may be used for another one before it is sent.
+        parts = [bytes(part) for part in produced]
+        one = _Batch(parts, source, self._clock() + self._timeout_s)
         while self._bytes and self._bytes + one.size > self._max_bytes:
             self._wait()
         self._bytes += one.size
+        self._unsent += one.size
         to.waiting.append(one)
-        self._advance(to)
+        if self._unsent >= self._sent_from_bytes:
+            for each in [each for each in self._partitions.values() if each.waiting]:
+                self._advance(each)
 
     def flush(self) -> None:
         """Wait until everything is stored.
@@ -217,12 +263,12 @@ class Pipeline:
             to.failed.clear()
             for batch in to.sent:
                 try:
-                    assert batch.pending is not None
-                    batch.pending.wait()
+                    assert batch.request is not None
+                    batch.request.wait()
                 except ClientError:
                     continue
             to.sent.clear()
-        self._bytes = 0
+        self._bytes = self._unsent = 0
 
     def _check(self) -> None:
         if self._error is not None:
@@ -250,9 +296,7 @@ class Pipeline:
         while to.sent and _is_answered(to.sent[0]):
             self._settle(to)
             changed = True
-        if to.failed or self._clock() < to.not_before:
-            return changed
-        while to.waiting and len(to.sent) < to.window:
+        while to.may_send(self._clock()):
             if not self._send(to):
                 return True
             changed = True
@@ -260,16 +304,42 @@ class Pipeline:
 
     def _send(self, to: _Partition) -> bool:
         """Send the next batch; return False if there is nobody to send it to now."""
-        batch = to.waiting[0]
         try:
-            leader = self._connection.leader(to.topic, to.number)
+            node = self._connection.leader(to.topic, to.number).node
         except ClientError as error:
             self._later(to, error)
             return False
-        to.waiting.popleft()
-        batch.pending = self._connection.begin(leader.node, batch.request, channel=CHANNEL)
-        to.sent.append(batch)
+        together = {one.place: one.waiting.popleft() for one in self._sent_with(to, node)}
+        batches = {place: one.parts for place, one in together.items()}
+        timeout_s = self._connection.settings.request_timeout_s
+        request = _Request(
+            self._connection.begin(
+                node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
+            )
+        )
+        for place, one in together.items():
+            one.request = request
+            self._partitions[place].sent.append(one)
+            self._unsent -= one.size
         return True
+
+    def _sent_with(self, to: _Partition, node: int) -> list[_Partition]:
+        """Return the partitions of a leader whose next batches go into one request."""
+        found, size, now = [to], to.waiting[0].size, self._clock()
+        for one in self._partitions.values():
+            if one is to or not one.may_send(now):
+                continue
+            more = one.waiting[0].size
+            if size + more <= _REQUEST_BYTES and self._is_led_by(one, node):
+                found.append(one)
+                size += more
+        return found
+
+    def _is_led_by(self, one: _Partition, node: int) -> bool:
+        try:
+            return self._connection.leader(one.topic, one.number).node == node
+        except ClientError:  # it has its turn
+            return False
 
     def _settle(self, to: _Partition) -> None:
         """Wait for the answer of the first batch of a partition, and act on it."""
@@ -279,7 +349,8 @@ class Pipeline:
         if error is None:
             self._stored(to, batch)
         elif error.retriable:
-            batch.pending = None
+            batch.request = None
+            self._unsent += batch.size
             to.failed.append(batch)
             to.cause = to.cause or error
         else:
@@ -292,9 +363,9 @@ class Pipeline:
 
     def _outcome(self, to: _Partition, batch: _Batch) -> ClientError | None:
         """Wait for the answer of a batch; return None where it is stored."""
-        assert batch.pending is not None
+        assert batch.request is not None
         try:
-            answer = read_response(batch.pending.wait())
+            answer = batch.request.answer(to)
         except ClientError as lost:
             return lost
         return None if answer.code in _STORED else self._error_of(to, batch, answer)
@@ -351,4 +422,4 @@ class Pipeline:
 
 
 def _is_answered(batch: _Batch) -> bool:
-    return batch.pending is not None and batch.pending.is_done()
+    return batch.request is not None and batch.request.is_answered()

@@ -1,8 +1,7 @@
-"""A Produce request with one batch, and its response.
+"""A Produce request with a batch for each of some partitions, and its response.
 
 Version 9 is the newest that Kafka 2.8 serves; 4.3 serves it, too. It is written here and not by
-the protocol library, since a batch of 16 KB is a request of its own: a partition has one batch
-in a request.
+the protocol library, which would copy each batch once more.
 """
 
 from __future__ import annotations
@@ -23,16 +22,13 @@ from penstock.wire.primitives import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 API_KEY, VERSION = 0, 9
 _ALL_REPLICAS: Final = -1
 _ACKS: Final = Struct(">hi")
 _RESULT: Final = Struct(">ihqqq")
-_ONE: Final = array_length(1, flexible=True)
 _NO_TAGS: Final = b"\x00"
-_END: Final = _NO_TAGS * 3
-"""After the batch: the tagged fields of the partition, of the topic, of the request."""
 
 
 class Answer(NamedTuple):
@@ -51,61 +47,75 @@ class Answer(NamedTuple):
     records: tuple[int, ...] = ()
 
 
-def write_head(transactional_id: str | None, timeout_s: float, topic: str, partition: int) -> bytes:
-    """Return what precedes the length of the batch in each request for a partition.
+def write_request(
+    transactional_id: str | None,
+    timeout_s: float,
+    batches: Mapping[tuple[str, int], Sequence[bytes | memoryview]],
+) -> RawRequest:
+    """Return the request that sends batches, acknowledged by all replicas in sync.
 
     Args:
         transactional_id: Or None.
         timeout_s: How long the leader waits for its replicas.
-        topic: The topic.
-        partition: The partition.
+        batches: The parts of each batch, by topic and partition; they are copied.
     """
-    return b"".join(
-        (
-            string(transactional_id, flexible=True),
-            _ACKS.pack(_ALL_REPLICAS, int(timeout_s * 1000)),
-            _ONE,
-            string(topic, flexible=True),
-            _ONE,
-            INT32.pack(partition),
-        )
-    )
+    topics: dict[str, list[int]] = {}
+    for topic, partition in batches:
+        topics.setdefault(topic, []).append(partition)
+    parts: list[bytes | memoryview] = [
+        string(transactional_id, flexible=True),
+        _ACKS.pack(_ALL_REPLICAS, int(timeout_s * 1000)),
+        array_length(len(topics), flexible=True),
+    ]
+    for topic, partitions in topics.items():
+        parts += (string(topic, flexible=True), array_length(len(partitions), flexible=True))
+        for partition in partitions:
+            batch = batches[topic, partition]
+            parts += (INT32.pack(partition), varint(sum(map(len, batch)) + 1), *batch, _NO_TAGS)
+        parts.append(_NO_TAGS)
+    parts.append(_NO_TAGS)
+    return RawRequest(API_KEY, VERSION, True, b"".join(parts))
 
 
-def write_request(head: bytes, batch: Sequence[bytes | memoryview]) -> RawRequest:
-    """Return the request that sends a batch, acknowledged by all replicas in sync.
-
-    Args:
-        head: From `write_head`.
-        batch: The parts of the batch; they are copied.
-    """
-    size = sum(map(len, batch))
-    return RawRequest(API_KEY, VERSION, True, b"".join((head, varint(size + 1), *batch, _END)))
-
-
-def read_response(response: RawResponse) -> Answer:
-    """Return what a response says of the one batch of its request.
+def read_response(response: RawResponse) -> dict[tuple[str, int], Answer]:
+    """Return what a response says of the batches of its request, by topic and partition.
 
     Raises:
         WireError: It cannot be read.
     """
-    frame = response.frame
+    frame, found = response.frame, {}
     try:
-        _, position = read_long_length(frame, body_position(frame, flexible=True), flexible=True)
-        size, position = read_length(frame, position, flexible=True)
-        partitions, position = read_long_length(frame, position + size, flexible=True)
-        if partitions != 1:
-            raise WireError("a ProduceResponse about other partitions than were sent")
-        _, code, offset, _, _ = _RESULT.unpack_from(frame, position)
-        if not code:
-            return Answer(0, offset, "")
-        return Answer(code, offset, *_errors(frame, position + _RESULT.size))
+        topics, position = read_long_length(
+            frame, body_position(frame, flexible=True), flexible=True
+        )
+        for _ in range(topics):
+            topic, position = _string(frame, position)
+            partitions, position = read_long_length(frame, position, flexible=True)
+            for _ in range(partitions):
+                number, code, offset, _, _ = _RESULT.unpack_from(frame, position)
+                text, records, position = _errors(frame, position + _RESULT.size)
+                found[topic, number] = Answer(code, offset, text, records)
+                position = skip_tags(frame, position)
+            position = skip_tags(frame, position)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a ProduceResponse that cannot be read") from None
+    return found
 
 
-def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...]]:
-    """Return the message of the partition, and the positions of its records with errors.
+def answer_of(answers: Mapping[tuple[str, int], Answer], place: tuple[str, int]) -> Answer:
+    """Return the answer about a topic and partition.
+
+    Raises:
+        WireError: There is none.
+    """
+    found = answers.get(place)
+    if found is None:
+        raise WireError("a ProduceResponse about other partitions than were sent")
+    return found
+
+
+def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...], int]:
+    """Read the message of a partition, the positions of its records with errors, and what follows.
 
     Where the partition has no message, it is that of the first record that has.
     """
@@ -116,7 +126,8 @@ def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...]]:
         text, position = _string(frame, position + INT32.size)
         first = first or text
         position = skip_tags(frame, position)
-    return _string(frame, position)[0] or first, tuple(records)
+    own, position = _string(frame, position)
+    return own or first, tuple(records), position
 
 
 def _string(frame: bytes, position: int) -> tuple[str, int]:

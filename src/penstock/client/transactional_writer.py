@@ -14,7 +14,7 @@ from penstock.client.write_errors import AbortedError, FencedError
 from penstock.client.writer import Promise, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.client.connection import Connection
     from penstock.client.places import PlaceRecords
@@ -82,14 +82,24 @@ class TransactionalWriter(Writer):
             self.commit(first)
 
     def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+        self.add([(topic, partition)])
         try:
-            if (topic, partition) not in self._added:
-                self._begin()
-                self._coordinator.add_partitions(self._producer, [(topic, partition)])
-                self._added.add((topic, partition))
             self._pipeline.put(topic, partition, batch, source)
         except FencedError as error:
             self._fenced(error)
+
+    def add(self, partitions: Iterable[tuple[str, int]]) -> None:
+        new = set(partitions) - self._added
+        if not new:
+            return
+        if self._places is not None:
+            new |= {self._places.partition} - self._added  # each transaction writes there
+        try:
+            self._begin()
+            self._coordinator.add_partitions(self._producer, new)
+        except FencedError as error:
+            self._fenced(error)
+        self._added |= new
 
     def commit(self, position: Position) -> None:
         if self._claim is not None:

@@ -26,6 +26,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.client.positions import Position
     from penstock.client.produced_batches import Source
 
@@ -79,6 +81,19 @@ class Writer(ABC):
             RefusedBatchError: The broker refuses it, or one before it.
             FencedError: Another writer of the same task has taken over.
             AbortedError: The transaction is lost.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
+
+    def add(self, partitions: Iterable[tuple[str, int]]) -> None:  # noqa: B027 - not abstract
+        """Take note of partitions that are about to be written to, all with one request.
+
+        `write` does it for each that was not added.
+
+        Args:
+            partitions: Topics and partitions.
+
+        Raises:
+            FencedError: Another writer of the same task has taken over.
             ClientError: The cluster does not respond in time, or denies it.
         """
 

@@ -17,7 +17,7 @@ from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResp
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, describe
-from penstock.client.produce import write_head, write_request
+from penstock.client.produce import write_request
 from penstock.client.requests import read_entity
 from penstock.configuration import ConfigurationError
 from penstock.wire.errors import WireError
@@ -64,9 +64,9 @@ def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
     properties = {"bootstrap.servers": address, "client.id": CLIENT_ID}
     with Connection(properties, Path("command line")) as connection:
         node = connection.leader(topic, _PARTITION).node
-        head = write_head(None, _TIMEOUT_S, topic, _PARTITION)
         for value in values:
-            request = write_request(head, [_batch(value.encode(errors="surrogateescape"))])
+            batch = _batch(value.encode(errors="surrogateescape"))
+            request = write_request(None, _TIMEOUT_S, {(topic, _PARTITION): [batch]})
             response = read_entity(connection.begin(node, request).wait(), ProduceResponse)
             answer = response.responses[0].partition_responses[0]
             print("\n".join(lines_of(value, answer)), flush=True)  # noqa: T201

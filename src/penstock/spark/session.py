@@ -67,8 +67,10 @@ def start_session(
     master: str | None,
     conf: Mapping[str, str],
     environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    connector: bool = True,
 ) -> SparkSession:
-    """Start a session with the connector and Penstock's defaults.
+    """Start a session with Penstock's defaults, and with the connector where it is needed.
 
     In a process that `spark-submit` started, what it was given wins over the defaults, and the
     connector is what it was given, too: by `--packages` or `--jars`.
@@ -79,12 +81,16 @@ def start_session(
         conf: Spark's own keys; they win over ours. With `spark.jars` or
             `spark.jars.packages` among them, the connector is looked for there.
         environment: Variables for Spark's JVMs, which can be secrets.
+        connector: Whether topics are read or written by Spark's Kafka connector.
 
     Raises:
         ArtifactError: Java is missing, or the connector cannot be fetched.
         SparkError: Spark does not start.
     """
-    settings = _submitted_settings() if _SUBMITTED in os.environ else _own_settings(master, conf)
+    if _SUBMITTED in os.environ:
+        settings = _submitted_settings()
+    else:
+        settings = _own_settings(master, conf, connector=connector)
     settings |= conf
     if master is not None:
         settings["spark.master"] = master
@@ -128,7 +134,9 @@ def environment_of(session: SparkSession, name: str) -> str | None:
     return found
 
 
-def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+def _own_settings(
+    master: str | None, conf: Mapping[str, str], *, connector: bool
+) -> dict[str, str]:
     """Return the settings of a session whose JVM this process starts."""
     artifacts.java()
     master = master or "local[*]"
@@ -138,7 +146,7 @@ def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]
         cores = cores_of(master, os.cpu_count() or 1)
         settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
     # Of other versions there is none here; topics are read and written without it.
-    if _is_of_connector() and not {"spark.jars", "spark.jars.packages"} & set(conf):
+    if connector and _is_of_connector() and not {"spark.jars", "spark.jars.packages"} & set(conf):
         settings["spark.jars"] = ",".join(connector_jars())
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")

@@ -29,7 +29,7 @@ from kio.schema.errors import ErrorCode
 from penstock.client.connection import LEADER_NOT_AVAILABLE, Connection
 from penstock.client.errors import BrokerUnreachableError, ClientError, describe, response_error
 from penstock.client.metadata import NO_NODE
-from penstock.client.produce import read_response, write_head, write_request
+from penstock.client.produce import answer_of, read_response, write_request
 from penstock.cluster.created_topics import create
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
@@ -243,11 +243,12 @@ class DeadLetterWriter:
         partition = to.partition % len(leaders)
         leader = leaders[partition]
         subject = f"topic {to.name}, partition {partition}"
-        head = write_head(None, DEADLINE_S, to.name, partition)
+        place = (to.name, partition)
+        request = write_request(None, DEADLINE_S, {place: [batch]})
         channel = f"dead letters {partition % CHANNELS}"
-        pending = connection.begin(leader.node, write_request(head, [batch]), channel=channel)
+        pending = connection.begin(leader.node, request, channel=channel)
         try:
-            answer = read_response(await asyncio.wrap_future(pending.future))
+            answer = answer_of(read_response(await asyncio.wrap_future(pending.future)), place)
         except ClientError:
             connection.refresh(to.name)
             raise
