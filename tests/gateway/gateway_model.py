@@ -10,6 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -150,11 +151,18 @@ class Gateway:
             self.read()
 
     def _keep(self, key, record, done):
+        if self._shared:
+            done = partial(self._read_back, done)
         if self._shared and (self.unwritten or self.is_cut_off or self._chance.random() < 0.5):
             self.unwritten.append((key, record, done))  # one after the other, in order
             return
         self._append(key, record)
         done(None)
+
+    def _read_back(self, done, failure):
+        if failure is None:
+            self.read()
+        done(failure)
 
     def _append(self, key, record):
         self._log.records.append((key, record, self._now()))

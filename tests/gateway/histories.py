@@ -54,7 +54,6 @@ class World:
         self.log = KeptLog()
         count = features.gateways if self.shared else 1
         self.gateways = [self._gateway() for _ in range(count)]
-        self.interceptors_are_on = True
         self.calm = chance.random() < 0.3
         self.clients: list[Producer] = []
         self.number = 0
@@ -245,7 +244,7 @@ class World:
             request.kept = True
             if failure is not None:
                 request.code = 7
-                producers.not_kept(key, request.made)
+                producers.not_kept(key, attempt.epoch, request.made)
 
         request.kept = False
         request.made = object()
@@ -478,7 +477,8 @@ class World:
         if self.shared and self.chance.random() < 0.5:
             killed.write()
         self.gateways[place] = self._gateway()
-        self.gateways[place].has_interceptors = self.interceptors_are_on
+        self.gateways[place].has_interceptors = killed.has_interceptors
+        self.gateways[place].producers.interceptors_changed()
 
     def write(self) -> None:
         for gateway in self.gateways:
@@ -536,10 +536,16 @@ class World:
             if features.evicts and self.steady:
                 for _ in range(self.more.randint(1, 5)):
                     gateway.serve_another(drops=self.more.random() < 0.5)
-        elif step < 0.20 and features.switches and not any(one.unwritten for one in self.gateways):
-            self.interceptors_are_on = not self.interceptors_are_on
-            for gateway in self.gateways:
-                gateway.has_interceptors = self.interceptors_are_on
+        elif step < 0.20 and features.switches:
+            self.switch(gateway)
+
+    def switch(self, gateway: Gateway) -> None:
+        """A gateway loses its interceptors or gets them back; the others do so later, or now."""
+        gateway.has_interceptors = not gateway.has_interceptors
+        for other in self.gateways:
+            if not self.features.rolls_out:
+                other.has_interceptors = gateway.has_interceptors
+            other.producers.interceptors_changed()
 
     def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""

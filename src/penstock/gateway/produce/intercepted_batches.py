@@ -480,7 +480,7 @@ class InterceptedBatches:
         failure: str | None,
     ) -> None:
         if failure is not None and one.batch is not None:
-            self._producers.not_kept(one.producer, one.batch)
+            self._producers.not_kept(one.producer, one.epoch, one.batch)
             if isinstance(failure, LettersNotStored):
                 responses[position] = _not_stored(failure)
             else:

@@ -99,8 +99,18 @@ class ClusterStore:
             self._logged_at, self._unread = now, 0
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
-        """Write a record; `done` is called with None when it is replicated, or with an error."""
-        self._follower.write([(key.encode(), record)], lambda _, failure: done(failure))
+        """Write a record; `done` is called with None when it has been read back, or with an error.
+
+        By then all records before it have been read, too.
+        """
+
+        def written(end: int, failure: str | None) -> None:
+            if failure is not None:
+                done(failure)
+            else:
+                self._follower.when_read(end, READ_TIMEOUT_S, done)
+
+        self._follower.write([(key.encode(), record)], written)
 
     async def run(self) -> None:
         """Say every minute that this gateway is there."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from penstock.gateway.produce.producer_state.fences import Fences
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+UNREAD: Final = 2**63
+"""After every position of a topic."""
 KEPT_MAX_BYTES: Final = 256 * 2**20
 CONCURRENT_MAX: Final = 4
 """The most records of one producer: from that many gateways at the same time."""
@@ -88,6 +92,9 @@ class KeptRecords:
                 for one in before
             )
             return
+        if before and _fences(before, record.head.epoch).is_void(record.head):
+            self.mark(key)
+            return
         self.remove(key)
         beside = [one for one in before if not _replaces(record, one)]
         after = (*beside[1 - CONCURRENT_MAX :], record)
@@ -149,6 +156,15 @@ class KeptRecords:
             )
 
 
+def _fences(records: Iterable[Kept], epoch: int) -> Fences:
+    """Return what is known of fences from the records of a producer."""
+    fences = Fences()
+    for one in records:
+        if one.head.epoch == epoch and one.position != UNREAD:
+            fences.take(one.head, one.position)
+    return fences
+
+
 def _size(records: tuple[Kept, ...]) -> int:
     return sum(len(one.value) + _OVERHEAD_BYTES for one in records)
 
@@ -170,6 +186,7 @@ def _replaces(record: Kept, before: Kept) -> bool:
     head = record.head
     return (
         head.epoch > before.head.epoch
+        or head.fences
         or head.writer == before.head.writer
         or head.seen is None
         or before.position <= head.seen
