@@ -142,6 +142,20 @@ def test_the_strictest_mode_comes_first_and_interceptors_go_by_the_topics():
     assert TopicPlan.decode(found.waited_for.encoded) == found.waited_for
 
 
+def test_the_topics_whose_records_may_not_be_stored_are_told_by_patterns():
+    plan = plan_of({"topics.pay*.penstock.mode": "quarantine"})
+    plan.set_interceptor_patterns(
+        [("a.I", re.compile("^orders")), ("a.J", re.compile("^a", re.IGNORECASE))]
+    )
+    assert plan.intercepted_topics[:2] == ["^orders", ""]
+    [of_glob] = [one for one in plan.intercepted_topics[2:] if re.search(one, "payments")]
+    assert re.search(of_glob, "orders") is None
+
+
+def test_without_interceptors_and_quarantine_there_are_none():
+    assert plan_of({**VALIDATED, "penstock.mode": "mark"}).intercepted_topics == []
+
+
 def test_without_modes_of_their_own_there_is_one_plan():
     for mode in ("enforce", "mark"):
         found = plan_of({**BOTH, "penstock.mode": mode}).for_topic("t")

@@ -478,7 +478,7 @@ class World:
             killed.write()
         self.gateways[place] = self._gateway()
         self.gateways[place].has_interceptors = killed.has_interceptors
-        self.gateways[place].producers.interceptors_changed()
+        self.gateways[place].producers.interceptors_changed(lambda _: True)
 
     def write(self) -> None:
         for gateway in self.gateways:
@@ -545,7 +545,7 @@ class World:
         for other in self.gateways:
             if not self.features.rolls_out:
                 other.has_interceptors = gateway.has_interceptors
-            other.producers.interceptors_changed()
+            other.producers.interceptors_changed(lambda _: True)
 
     def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""

@@ -7,9 +7,10 @@ through Kafka's admin tools, with the file's defaults.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -40,7 +41,6 @@ from penstock.configuration.topic_keys import (
 from penstock.configuration.values import TOPIC_VARIABLE, items
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
@@ -357,6 +357,13 @@ class Plan:
         too), or the file puts its bad records in quarantine.
         """
         return bool(self._patterns or self.may_quarantine) and self._may_be_intercepted(topic)
+
+    @property
+    def intercepted_topics(self) -> list[str]:
+        """Patterns (`re.search`) for all topics for which `intercepts` may be true."""
+        found = [one.pattern if one.flags == re.UNICODE else "" for _, one in self._patterns]
+        globs = self.globs if self.may_quarantine else ()
+        return [*found, *(rf"\A{translate(glob)}" for glob in globs)]
 
     def _intercepts(self, topic: str) -> bool:
         if topic in INTERNAL_TOPICS:

@@ -12,6 +12,7 @@ import structlog
 
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.doubts import Doubts
 from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, UNREAD, Kept, KeptRecords
 from penstock.gateway.produce.producer_state.numbers import Range, distance
 from penstock.gateway.produce.producer_state.producer import History, Producer
@@ -147,8 +148,7 @@ class Producers:
         self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
         self._kept = KeptRecords(kept_max_bytes)
         self._revisions = 0
-        self._generation = 0
-        self._doubted_until = float("-inf")
+        self._doubts = Doubts(now)
         self._fencing: set[int] = set()
         self._read_back: dict[int, bool] = {}
         self._position = 0
@@ -160,7 +160,7 @@ class Producers:
         self._held_bytes = 0
 
     def __bool__(self) -> bool:
-        return bool(self._topics or self._arrived)
+        return bool(self._topics or self._arrived or self._doubts)
 
     @property
     def held_bytes(self) -> int:
@@ -192,18 +192,26 @@ class Producers:
         is_known = self._kept.forgotten_used < self._now() - SHARED_EXPIRATION_S
         return History.UNRECORDED if self._is_shared and is_known else History.UNKNOWN
 
-    def interceptors_changed(self) -> None:
+    def interceptors_changed(self, affects: Callable[[str], bool]) -> None:
         """Record that gateways may have other interceptors than before, or than each other.
 
         Until no batch comes again that was received before, what is decided about the first batch
         of a producer on a connection is written in any case (see `fences`).
+
+        Args:
+            affects: Whether records of a topic may have been dropped before, or may be now.
         """
-        self._generation += 1
-        self._doubted_until = self._now() + HELD_S
+        if self._is_shared:
+            self._doubts.add(affects)
+
+    def settings_changed(self, topic: str) -> None:
+        """Record that a topic's own settings have changed; see `interceptors_changed`."""
+        if self._is_shared:
+            self._doubts.add_topic(topic)
 
     def has_topic(self, topic: str) -> bool:
         """Whether there is a producer of a topic whose sequence numbers may have to be changed."""
-        return topic in self._topics
+        return topic in self._topics or self._doubts.affect(topic)
 
     # Received batches
 
@@ -403,7 +411,7 @@ class Producers:
         if producer.batches.presume_one_of(waiting, numbers.first):
             producer.defer(numbers)
             return REQUEST_TIMED_OUT
-        is_agreed = producer.is_agreed(numbers, known, connection, self._generation)
+        is_agreed = producer.is_agreed(numbers, known, connection, self._doubts.generation)
         decision = producer.decide(
             numbers,
             dropped,
@@ -422,7 +430,7 @@ class Producers:
             decision.quarantined = quarantined.positions
             decision.letters = quarantined.letters
         outgoing, letters = decision.data, decision.letters
-        fences = self._fences(producer, decision, connection, is_agreed=is_agreed)
+        fences = self._fences(key, producer, decision, connection, is_agreed=is_agreed)
         self._hold(decision)  # may release it at once, for lack of memory
         if fences or (decision.dropped_count and decision.state in _TO_BE_WRITTEN):
             done = partial(_kept, decision, done)
@@ -436,16 +444,23 @@ class Producers:
         return Decided(decision, outgoing)
 
     def _fences(
-        self, producer: Producer, batch: Batch, connection: int, *, is_agreed: bool
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        batch: Batch,
+        connection: int,
+        *,
+        is_agreed: bool,
     ) -> bool:
         """Whether what is decided about a batch has to be written, and then counts for all."""
         if is_agreed:
             fences = False
+        elif not self._is_shared or batch.is_done:
+            return False
         else:
-            is_doubted = producer.begins_late or self._now() < self._doubted_until
-            fences = self._is_shared and is_doubted and not batch.is_done
+            fences = producer.begins_late or self._doubts.affect(key.topic)
         if is_agreed or fences:
-            producer.agreed_at = batch.next, connection, self._generation
+            producer.agreed_at = batch.next, connection, self._doubts.generation
         return fences
 
     def _store_letters(
@@ -716,6 +731,7 @@ class Producers:
 
         To be called every few seconds.
         """
+        self._doubts.expire()
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._set_aside(next(iter(self._producers)))
