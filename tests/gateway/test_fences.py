@@ -46,6 +46,14 @@ class TestFences:
         fences.take(head("c", 7, fence=Fence(5, "b")), 8)
         assert fences.last == Fence(6, "a")
 
+    def test_what_was_written_on_top_of_a_void_record_is_void(self):
+        fences = Fences()
+        fences.take(head("a", 0), 5)
+        fences.leave_out(head("b", 0, fences=True), 6)
+        assert fences.is_void(head("b", 5))
+        assert not fences.is_void(head("b", 6))
+        assert not fences.is_void(head("c", 5))
+
     def test_records_that_do_not_say_what_their_writer_had_read_count(self):
         fences = Fences()
         fences.take(head("a", 0, fences=True), 5)
@@ -145,3 +153,42 @@ def test_what_is_stored_before_a_fence_stays_known():
     one.read()
     known = one.producers.find(KEY, 0, Range(20, 10))
     assert (known.state, known.broker_first) == (State.STORED, 19)
+
+
+def test_what_was_decided_on_top_of_a_void_decision_does_not_count_either():
+    topic, one, other = gateways(2)
+    for each in (one, other):
+        each.read()
+    one.writes_late = True
+    one.decide(10, 1)
+    one.decide(11, 4, (0, 3))
+    other.decide(10, 1, (0,))
+    one.write_late()
+    third = topic.gateway().read()
+    third.producers.expire()
+    for each in (one, other, third):
+        assert each.read().decide(11, 1).broker_first == 11 - 2
+        each.defer(11, 1)
+
+
+def test_a_batch_of_which_nothing_is_left_fences_too():
+    topic, one, _ = gateways(2)
+    one.decide(10, 1, (0,))
+    assert b'"fence":true' in topic.records[-1][1]
+
+
+def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
+    topic = Topic()
+    one, other = topic.gateway(producers_max=1), topic.gateway()
+    for each in (one, other):
+        each.producers.interceptors_changed(lambda _: True)
+    other.writes_late = True
+    other.decide(0, 1)
+    late = [*other.late]
+    other.decide(1, 4, (0, 3))
+    other.late[:] = late
+    one.decide(0, 1, (0,))
+    other.write_late()
+    one.read().decide(0, 1, producer=8)
+    assert KEY in one.producers._kept
+    assert one.producers._kept.fences(KEY, 0).have_void

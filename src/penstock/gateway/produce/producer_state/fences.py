@@ -7,6 +7,7 @@ gap. Then a gateway writes a record that fences, and the order of the topic coun
 
 - It is void if another gateway has written something that its writer had not read.
 - Otherwise each record is void that another gateway writes behind it without having read it.
+- Behind a void record, what its writer writes without having read it back is void, too.
 
 All gateways read the same topic, and so agree. A decision that fences takes effect once its writer
 has read it back.
@@ -41,11 +42,17 @@ class Fences:
         last: The last fence; None if there is none.
     """
 
-    __slots__ = ("_written", "last")
+    __slots__ = ("_void", "_written", "last")
 
     def __init__(self) -> None:
         self.last: Fence | None = None
         self._written: dict[str, int] = {}
+        self._void: dict[str, int] = {}
+
+    @property
+    def have_void(self) -> bool:
+        """Whether a record did not count."""
+        return bool(self._void)
 
     def is_void(self, head: Head) -> bool:
         """Whether the next record does not count."""
@@ -54,6 +61,8 @@ class Fences:
             return False
         fence = self.last
         if fence is not None and fence.writer != head.writer and seen < fence.position:
+            return True
+        if seen < self._void.get(head.writer, 0):
             return True
         return head.fences and any(
             position > seen for writer, position in self._written.items() if writer != head.writer
@@ -69,7 +78,20 @@ class Fences:
         fence = Fence(position, head.writer) if head.fences else head.fence
         if fence is not None and (self.last is None or fence.position > self.last.position):
             self.last = fence
-        self._written.pop(head.writer, None)
-        self._written[head.writer] = position
-        if len(self._written) > _WRITERS_MAX:
-            del self._written[next(iter(self._written))]
+        _put(self._written, head.writer, position)
+
+    def leave_out(self, head: Head, position: int) -> None:
+        """Take the next record, which does not count.
+
+        Args:
+            head: Its head.
+            position: The position after it.
+        """
+        _put(self._void, head.writer, position)
+
+
+def _put(positions: dict[str, int], writer: str, position: int) -> None:
+    positions.pop(writer, None)
+    positions[writer] = position
+    if len(positions) > _WRITERS_MAX:
+        del positions[next(iter(positions))]

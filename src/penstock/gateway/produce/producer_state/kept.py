@@ -65,6 +65,8 @@ class KeptRecords:
         self._max_bytes = max_bytes
         self._records: OrderedDict[ProducerKey, tuple[Kept, ...]] = OrderedDict()
         self._concurrent: dict[ProducerKey, None] = {}
+        self._fences: dict[ProducerKey, tuple[int, Fences]] = {}
+        """Of producers that have void records, which are not kept."""
         self.bytes = 0
         self.evicted = 0
         self.forgotten_used = float("-inf")
@@ -92,16 +94,42 @@ class KeptRecords:
                 for one in before
             )
             return
-        if before and _fences(before, record.head.epoch).is_void(record.head):
+        fences = self.fences(key, record.head.epoch)
+        if fences.is_void(record.head):
+            fences.leave_out(record.head, record.position)
+            self.keep_fences(key, record.head.epoch, fences)
             self.mark(key)
             return
         self.remove(key)
+        if fences.have_void:
+            fences.take(record.head, record.position)
+            self.keep_fences(key, record.head.epoch, fences)
         beside = [one for one in before if not _replaces(record, one)]
         after = (*beside[1 - CONCURRENT_MAX :], record)
         self._records[key] = after
         self.bytes += _size(after)
         if len(after) > 1:
             self.mark(key)
+
+    def epoch(self, key: ProducerKey) -> int:
+        """Return the latest epoch in the records of a producer."""
+        return max((one.head.epoch for one in self._records.get(key, ())), default=0)
+
+    def fences(self, key: ProducerKey, epoch: int) -> Fences:
+        """Return which records of a producer's epoch count."""
+        of, known = self._fences.get(key, (epoch, None))
+        if known is not None and of == epoch:
+            return known
+        fences = Fences()
+        for one in self._records.get(key, ()):
+            if one.head.epoch == epoch and one.position != UNREAD:
+                fences.take(one.head, one.position)
+        return fences
+
+    def keep_fences(self, key: ProducerKey, epoch: int, fences: Fences) -> None:
+        """Keep which records of a producer's epoch count, if its records do not say it."""
+        if fences.have_void:
+            self._fences[key] = epoch, fences
 
     def mark(self, key: ProducerKey) -> None:
         """Record that the last record of a producer in the topic does not say all."""
@@ -115,6 +143,7 @@ class KeptRecords:
         """Remove the records of a producer, and return them; oldest first."""
         found = self._records.pop(key, ())
         self._concurrent.pop(key, None)
+        self._fences.pop(key, None)
         self.bytes -= _size(found)
         return found
 
@@ -154,15 +183,6 @@ class KeptRecords:
                 bytes=self.bytes,
                 forgotten=self.evicted,
             )
-
-
-def _fences(records: Iterable[Kept], epoch: int) -> Fences:
-    """Return what is known of fences from the records of a producer."""
-    fences = Fences()
-    for one in records:
-        if one.head.epoch == epoch and one.position != UNREAD:
-            fences.take(one.head, one.position)
-    return fences
 
 
 def _size(records: tuple[Kept, ...]) -> int:

@@ -455,7 +455,7 @@ class Producers:
         """Whether what is decided about a batch has to be written, and then counts for all."""
         if is_agreed:
             fences = False
-        elif not self._is_shared or batch.is_done:
+        elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
             return False
         else:
             fences = producer.begins_late or self._doubts.affect(key.topic)
@@ -707,6 +707,7 @@ class Producers:
 
     def _ignore_void(self, producer: Producer, key: ProducerKey, read: Kept) -> None:
         """Take no decision of a record that does not count; it must not stay the last one."""
+        producer.fences.leave_out(read.head, read.position)
         producer.position = read.position
         if read.head.writer == self._writer:
             producer.unread = tuple(one for one in producer.unread if one > read.head.revision)
@@ -765,7 +766,7 @@ class Producers:
             self._look_for(key)
         if producer is None and key in self._kept:
             is_marked = self._kept.is_marked(key)
-            producer = self._decode(self._kept.remove(key))
+            producer = self._decode_kept(key)
             if producer is None:
                 self._uncount(key)
             else:
@@ -786,8 +787,10 @@ class Producers:
             self._kept.add(key, Kept(record, used, self._position, head))
             self._topics[key.topic] += 1
 
-    def _decode(self, records: Sequence[Kept]) -> Producer | None:
-        """Return the producer of some records, merged if several gateways wrote at once."""
+    def _decode_kept(self, key: ProducerKey) -> Producer | None:
+        """Return a producer from its records, merged if several gateways wrote at once."""
+        fences = self._kept.fences(key, self._kept.epoch(key))
+        records = self._kept.remove(key)
         merged: Producer | None = None
         for kept in records:
             one = self._decode_one(kept)
@@ -801,9 +804,7 @@ class Producers:
         if merged is not None:
             read = [kept.position for kept in records if kept.position != UNREAD]
             merged.position = max(read, default=0)
-            for kept in records:
-                if kept.position != UNREAD and kept.head.epoch == merged.epoch:
-                    merged.fences.take(kept.head, kept.position)
+            merged.fences = fences
             merged.revision = max(
                 (kept.head.revision for kept in records if kept.head.writer == self._writer),
                 default=0,
@@ -913,6 +914,7 @@ class Producers:
             head = encoding.read_head(record)
             position = UNREAD if producer.unread else producer.position
             self._kept.add(key, Kept(record, producer.written, position, head))
+            self._kept.keep_fences(key, producer.epoch, producer.fences)
             self._topics[key.topic] += 1
 
     def _uncount(self, key: ProducerKey) -> None:
