@@ -23,6 +23,8 @@ class Features:
         little_memory: A gateway holds next to no bytes for retries.
         switches: Gateways lose their interceptors, and get them back (SIGHUP).
         rolls_out: Each of them does so for itself, so that they differ for a while.
+        quarantines: Some of the records that are not stored become dead letters (`penstock.mode`);
+            while interceptors are switched off they are marked, and stored.
         gateways: How many there are where they share their state.
         steps: How many things happen.
     """
@@ -38,6 +40,7 @@ class Features:
     little_memory: bool = False
     switches: bool = False
     rolls_out: bool = False
+    quarantines: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -71,4 +74,5 @@ def features_of(seed: object) -> Features:
         steps=MANY_STEPS if chance.random() < 0.1 else STEPS,
         switches=switches,
         rolls_out=switches and more.random() < 0.5,
+        quarantines=more.random() < 0.4,
     )

@@ -218,7 +218,7 @@ def _fields(batch: Batch) -> list[Any]:
         batch.broker_first,
         batch.dropped_count,
         _encode_positions(batch.dropped),
-        batch.state is State.STORED,
+        batch.is_lettered if batch.loses_all else batch.state is State.STORED,
         batch.checksum,
     ]
     if batch.quarantined:
@@ -254,8 +254,8 @@ def _batch(
         state,
         checksum=checksum,
         quarantined=letters,
-        # They are stored before the rest is; else nobody knows here.
-        is_lettered=is_stored and dropped_count < count,
+        # They are stored before the rest is. Where there is no rest, the record says it.
+        is_lettered=is_stored,
     )
 
 

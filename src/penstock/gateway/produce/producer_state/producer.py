@@ -740,6 +740,7 @@ class Producer:
             if one not in merged:
                 self._release(one)
         self.batches = Batches(merged, self._release)
+        self.confirm(batches)
         for one in known:
             self._expect_again(one)
         self.undecided = [one for one in self.undecided if distance(following, one.first) >= 0]
@@ -798,7 +799,8 @@ class Producer:
         """Expect a retry of a batch that another gateway has decided, if it was deferred here."""
         if any(one[:2] == batch.numbers[:2] for one in self.undecided):
             self.undecided = [one for one in self.undecided if one[:2] != batch.numbers[:2]]
-            if not batch.loses_all:  # without records it is settled, with or without a retry
+            # Without records it is settled, with or without a retry.
+            if not batch.loses_all or batch.owes_letters:
                 batch.apply(Event.RETRY)
 
     def _fitting(self, batches: Sequence[Batch]) -> Sequence[Batch]:
@@ -846,7 +848,8 @@ class Producer:
             if known is None:
                 continue
             if known.loses_all and one.loses_all:
-                if not known.letters:  # its dead letters are being stored
+                known.is_lettered = known.is_lettered or one.is_lettered
+                if not known.owes_letters:  # else they are being stored, or could not be
                     known.apply(Event.DROP)
             elif (
                 one.state is State.STORED
