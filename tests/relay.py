@@ -1,9 +1,20 @@
-"""Stands between clients and gateways: keeps what they say, drops connections."""
+"""Stands between clients and gateways: keeps what they say, drops connections.
+
+A connection that is dropped, or that no host accepts, is reset: clients take the end of a stream
+for something else than a failure of the network (`penstock.gateway.resets`). Where one side ends or
+resets a connection, the other side sees the same.
+"""
 
 import asyncio
+import contextlib
 import random
 import threading
 from collections.abc import Sequence
+
+from penstock.gateway.resets import reset_on_close
+
+FIRST_BYTES_S = 1.0
+"""So long the first bytes of a client are waited for before a connection is reset."""
 
 
 class Relay:
@@ -45,7 +56,7 @@ class Relay:
 
     def _drop(self) -> None:
         for writer in self._writers:
-            writer.transport.abort()
+            _reset(writer)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -66,7 +77,9 @@ class Relay:
     async def _forward(self, reader, writer, port: int) -> None:
         there = await self._connect(port)
         if there is None:
-            writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                await asyncio.wait_for(reader.read(1), FIRST_BYTES_S)
+            _reset(writer)
             return
         there_reader, there_writer = there
         self._writers |= {writer, there_writer}
@@ -98,6 +111,11 @@ class Relay:
                 writer.write(data)
                 await writer.drain()
         except OSError:
-            pass
+            _reset(writer)
         finally:
             writer.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    reset_on_close(writer.transport, True)
+    writer.transport.abort()

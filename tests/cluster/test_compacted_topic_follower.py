@@ -74,6 +74,30 @@ async def test_a_topic_that_has_lost_records():
         await follower_at(5, Ends(3)).read_to_end(0.3)
 
 
+class TestWhenRead:
+    """What waits until a record has been read."""
+
+    async def test_it_is_called_when_the_record_before_the_position_has_been_taken(self):
+        told, follower = [], follower_at(5, Ends(7))
+        follower.when_read(7, 60, told.append)
+        follower._take(LogRecord(6, b"k", b"v"))
+        await asyncio.sleep(0)
+        assert told == []
+        follower._take(LogRecord(7, b"k", b"v"))
+        await asyncio.sleep(0)
+        assert told == [None]
+
+    async def test_what_has_been_read_is_not_waited_for(self):
+        told = []
+        follower_at(5, Ends(5)).when_read(5, 60, told.append)
+        assert told == [None]
+
+    async def test_it_fails_if_the_topic_cannot_be_read(self):
+        told = asyncio.get_running_loop().create_future()
+        follower_at(5, Ends(7)).when_read(7, 0.01, told.set_result)
+        assert await told == "t could not be read in time"
+
+
 class Offsets:
     """An admin client that tells offsets one after the other; librdkafka has -1001 for none."""
 

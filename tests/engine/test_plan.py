@@ -1,5 +1,7 @@
 """The mode of a topic: whether its policies enforce or observe (`penstock.mode`)."""
 
+import re
+
 import pytest
 
 from penstock.configuration import ConfigurationError
@@ -105,6 +107,20 @@ def test_a_line_for_every_topic_is_not_taken_for_one_without():
     assert both.settings_and_origins("t") == [
         Setting("penstock.mode", "enforce", Origin.PATTERN, "*")
     ]
+
+
+def test_the_topics_whose_records_may_not_be_stored_have_patterns():
+    plan = plan_of({"topics.pay*.penstock.mode": "quarantine"})
+    plan.set_interceptor_patterns(
+        [("a.I", re.compile("^orders")), ("a.J", re.compile("^a", re.IGNORECASE))]
+    )
+    assert plan.intercepted_topics[:2] == ["^orders", ""]
+    [of_glob] = [one for one in plan.intercepted_topics[2:] if re.search(one, "payments")]
+    assert re.search(of_glob, "orders") is None
+
+
+def test_without_interceptors_and_quarantine_there_are_none():
+    assert plan_of({**VALIDATED, "penstock.mode": "mark"}).intercepted_topics == []
 
 
 def test_what_may_not_be_set_on_a_topic_is_left_out():

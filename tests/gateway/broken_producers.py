@@ -9,6 +9,7 @@ from penstock.gateway.produce import end_txn
 from penstock.gateway.produce.producer_state import encoding, producers
 from penstock.gateway.produce.producer_state.batch import Batch, Event
 from penstock.gateway.produce.producer_state.batches import Batches
+from penstock.gateway.produce.producer_state.fences import Fences
 from penstock.gateway.produce.producer_state.producer import History, Producer
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway import transaction_histories
@@ -17,6 +18,9 @@ from tests.gateway.histories import World
 from tests.gateway.history_features import Features
 
 PLAIN: Final = Features()
+ROLLS_OUT: Final = Features(
+    writes_late=True, compacts=True, switches=True, rolls_out=True, gateways=4
+)
 Breaks = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -131,6 +135,45 @@ def keeps_an_older_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(encoding, "is_ahead", lambda *_: False)
 
 
+def believes_that_letters_are_stored(patch: pytest.MonkeyPatch) -> None:
+    """A batch goes on though its dead letters could not be stored."""
+    stored = Producers._letters_stored
+    patch.setattr(
+        Producers, "_letters_stored", lambda self, batch, done, _: stored(self, batch, done, None)
+    )
+
+
+def stores_letters_once_they_are_decided(patch: pytest.MonkeyPatch) -> None:
+    """Dead letters are stored though their decision could not be written."""
+    store = Producers._store_letters
+
+    def storing(self, batch, letters, quarantined, done, failure):
+        store(self, batch, letters, quarantined, done, None)
+
+    patch.setattr(Producers, "_store_letters", storing)
+
+
+def forgets_who_was_set_aside(patch: pytest.MonkeyPatch) -> None:
+    """A record says which records are dropped, and not which of them become dead letters."""
+    fields = encoding._fields
+    patch.setattr(encoding, "_fields", lambda batch: fields(batch)[:7])
+
+
+def expects_no_letters(patch: pytest.MonkeyPatch) -> None:
+    """A batch of which nothing is left is settled when that is written, without its letters."""
+    patch.setattr(Batch, "owes_letters", False)
+
+
+def lets_every_record_count(patch: pytest.MonkeyPatch) -> None:
+    """A decision that is written late counts, whatever was decided meanwhile."""
+    patch.setattr(Fences, "is_void", lambda *_: False)
+
+
+def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
+    """While interceptors change, batches without dropped records are passed without a record."""
+    patch.setattr(Producers, "_fences", lambda *_, **__: False)
+
+
 def forwards_commits(patch: pytest.MonkeyPatch) -> None:
     """The commit of a transaction without a record is answered as by the coordinator."""
 
@@ -169,6 +212,12 @@ BROKEN: Final[dict[Breaks, Features]] = {
     sends_what_is_new: PLAIN,
     presumes_nothing: PLAIN,
     keeps_an_older_record: Features(compacts=True, gateways=4),
+    believes_that_letters_are_stored: Features(quarantines=True),
+    stores_letters_once_they_are_decided: Features(quarantines=True, switches=True, gateways=3),
+    forgets_who_was_set_aside: Features(quarantines=True, gateways=3),
+    expects_no_letters: Features(quarantines=True, gateways=3),
+    lets_every_record_count: ROLLS_OUT,
+    writes_only_what_loses_records: ROLLS_OUT,
 }
 """The errors, and what has to happen in the histories that find them."""
 BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
@@ -202,5 +251,11 @@ QUICKLY_FOUND: Final = (
     sends_anything,
     sends_what_is_new,
     presumes_nothing,
+    believes_that_letters_are_stored,
+    stores_letters_once_they_are_decided,
+    forgets_who_was_set_aside,
+    expects_no_letters,
+    lets_every_record_count,
+    writes_only_what_loses_records,
 )
 """Those that are found in a hundred histories."""

@@ -10,6 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -24,7 +25,7 @@ from penstock.gateway.produce.producer_state.producers import (
 )
 from tests.gateway.broker_model import Append
 from tests.gateway.history_features import PLAIN, Features
-from tests.gateway.producer_model import Attempt
+from tests.gateway.producer_model import Attempt, after
 
 FEW_PRODUCERS = 5
 FEW_RECORD_BYTES = 2_000
@@ -51,6 +52,8 @@ class Request:
     verdict: int = 0
     judged: bool = True
     dropped: tuple = ()
+    quarantined: tuple = ()
+    can_store_letters: bool = False
     made: object = None
     outgoing: bytes | memoryview | None = None
     decided: bool = False
@@ -67,6 +70,21 @@ class Request:
         return Range(self.attempt.first, len(records), checksum)
 
     @property
+    def letters(self) -> bytes:
+        """The dead letters, each with what its id is made of (`engine.quarantine`)."""
+        attempt = self.attempt
+        return packed(
+            [
+                number
+                for i in self.quarantined
+                for number in (
+                    attempt.records[i], self.key.producer_id, attempt.epoch,
+                    after(attempt.first, i),
+                )
+            ]
+        )  # fmt: skip
+
+    @property
     def arrival(self):
         return Arrival(*self.key)
 
@@ -80,6 +98,24 @@ class Connection:
     number: int
     arrived: deque = field(default_factory=deque)
     replies: deque = field(default_factory=deque)
+
+
+class DeadLetters:
+    """A dead letter topic.
+
+    Attributes:
+        ids: The ids of the letters that were stored of each record.
+    """
+
+    def __init__(self):
+        self.ids: dict[int, set[tuple[int, ...]]] = {}
+
+    def append(self, letters: bytes) -> None:
+        """Store letters."""
+        numbers = unpacked(letters)
+        for place in range(0, len(numbers), 4):
+            record, *letter_id = numbers[place : place + 4]
+            self.ids.setdefault(record, set()).add(tuple(letter_id))
 
 
 class KeptLog:
@@ -117,6 +153,8 @@ class Gateway:
             that is to be called for one that has timed out.
         is_cut_off: Whether nothing can be written for a while.
         has_interceptors: Whether they are not switched off.
+        unstored: Dead letters that are not stored yet, and the function that is to be called.
+        is_cut_off_from_letters: Whether none can be stored for a while.
     """
 
     def __init__(
@@ -127,8 +165,12 @@ class Gateway:
         chance: random.Random,
         now: Callable[[], float],
         features: Features = PLAIN,
+        dead: DeadLetters | None = None,
     ):
         self._log = log
+        self._dead = dead or DeadLetters()
+        self.unstored: list = []
+        self.is_cut_off_from_letters = False
         self._shared = shared
         self._chance = chance
         self._now = now
@@ -150,11 +192,18 @@ class Gateway:
             self.read()
 
     def _keep(self, key, record, done):
+        if self._shared:
+            done = partial(self._read_back, done)
         if self._shared and (self.unwritten or self.is_cut_off or self._chance.random() < 0.5):
             self.unwritten.append((key, record, done))  # one after the other, in order
             return
         self._append(key, record)
         done(None)
+
+    def _read_back(self, done, failure):
+        if failure is None:
+            self.read()
+        done(failure)
 
     def _append(self, key, record):
         self._log.records.append((key, record, self._now()))
@@ -182,6 +231,37 @@ class Gateway:
         for _, _, done in waiting:
             if done is not None:
                 done("timed out")
+
+    def store_letters(self, letters: bytes, done: Callable[[str | None], None]) -> None:
+        """Store dead letters, now or later."""
+        if self.is_cut_off_from_letters or self._chance.random() < 0.5:
+            self.unstored.append((letters, done))
+            return
+        self._dead.append(letters)
+        done(None)
+
+    def end_letters(self, *, fails: float) -> None:
+        """Let all letters be stored, or not; some of those are stored all the same.
+
+        Args:
+            fails: The probability that some are not, as far as this gateway knows.
+        """
+        unstored, self.unstored = self.unstored, []
+        for letters, done in unstored:
+            if self._chance.random() >= fails:
+                self._dead.append(letters)
+                done(None)
+                continue
+            if self._chance.random() < 0.5:
+                self._dead.append(letters)
+            done("not stored")
+
+    def end(self) -> None:
+        """Be killed: what is being stored may be there, and nobody hears of it."""
+        for letters, _ in self.unstored:
+            if self._chance.random() < 0.5:
+                self._dead.append(letters)
+        self.unstored.clear()
 
     def read(self, to: int | None = None) -> None:
         """Read the log to its end, or to what was its end."""

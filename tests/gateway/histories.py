@@ -5,14 +5,22 @@ real `Producers` (`gateway_model`).
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from penstock.gateway.produce.producer_state.batch import State, Stored
+from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S
+from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
 from tests.gateway.broker_model import BrokerModel
-from tests.gateway.gateway_model import Connection, Gateway, KeptLog, Request, packed, unpacked
+from tests.gateway.gateway_model import (
+    Connection,
+    DeadLetters,
+    Gateway,
+    KeptLog,
+    Request,
+    packed,
+    unpacked,
+)
 from tests.gateway.history_features import PLAIN, Features
 from tests.gateway.producer_model import NUMBERS, TIMED_OUT, Java, Librdkafka, Producer
 
@@ -27,6 +35,14 @@ APPENDED = (7, 20)
 SHARED_STARTS = (0, 0, 12)
 """A batch at 0 that moves to another gateway is taken for the first one, also if it is the one
 after 2**31 records: to ask the broker about every new producer would cost more."""
+
+
+class Decision(NamedTuple):
+    """What was decided about a batch in an epoch: which records are kept, or become letters."""
+
+    epoch: int
+    kept: frozenset[int]
+    letters: frozenset[int]
 
 
 class World:
@@ -44,7 +60,7 @@ class World:
         self.may_forget = not self.shared and chance.random() < 0.15
         self.forgetful = features.forgets
         self.steady = self.shared or self.may_forget or chance.random() < 0.8
-        self.kept_of: dict[tuple[int, ...], list[set[int]]] = {}
+        self.decisions: dict[tuple[int, ...], list[Decision]] = {}
         self.refusals = False
         self.expired = False
         # As the gateway does: it reads what others write at once, asked or not.
@@ -52,9 +68,9 @@ class World:
         self.now = 1_000_000.0
         self.broker = BrokerModel()
         self.log = KeptLog()
+        self.dead = DeadLetters()
         count = features.gateways if self.shared else 1
         self.gateways = [self._gateway() for _ in range(count)]
-        self.interceptors_are_on = True
         self.calm = chance.random() < 0.3
         self.clients: list[Producer] = []
         self.number = 0
@@ -93,6 +109,7 @@ class World:
             chance=self.chance,
             now=lambda: self.now,
             features=features,
+            dead=self.dead,
         )
 
     # What may happen
@@ -104,6 +121,10 @@ class World:
         if self.features.runs and record // RUN % 3:
             return record // RUN % 3 == 1
         return record % 3 == 0
+
+    def quarantines(self, record: int) -> bool:
+        """Whether a record that is not stored becomes a dead letter."""
+        return self.features.quarantines and record % 2 == 0
 
     def produce(self, who: int) -> None:
         count = self.chance.randint(1, 4)
@@ -136,17 +157,19 @@ class World:
             producers.arrived(request.arrival, attempt.epoch, attempt.first)
             connection.gateway.meets(request)
             known = producers.find(key, attempt.epoch, request.numbers)
-            settled = known is not None and known.is_done
-            request.judged = known is None or (known.data is None and not settled)
-            before = () if known is None or settled else known.dropped
-            self._judge(request, connection.gateway, before)
+            request.judged = known is None or not known.is_decided
+            self._judge(request, connection.gateway, known if request.judged else None)
+            set_aside = known is not None and bool(known.quarantined)
+            request.can_store_letters = connection.gateway.has_interceptors or set_aside
         connection.arrived.append(request)
         if self.chance.random() < 0.7:
             self.progress(connection)
 
-    def _judge(self, request: Request, gateway: Gateway, before: Sequence[int]) -> None:
-        """Judge a batch; `before` are the positions that were dropped when it was decided."""
+    def _judge(self, request: Request, gateway: Gateway, known: Batch | None) -> None:
+        """Judge a batch; `known` is what was decided about it when it came before."""
         records = tuple(request.attempt.records)
+        before = () if known is None else known.dropped_again
+        set_aside = () if known is None else known.quarantined
         request.dropped = tuple(
             i
             for i, one in enumerate(records)
@@ -154,6 +177,11 @@ class World:
             or ((self.drops(one) if self.steady else self.chance.random() < 0.3)
                 and gateway.has_interceptors)
         )  # fmt: skip
+        request.quarantined = tuple(
+            i
+            for i in request.dropped
+            if i in set_aside or (i not in before and self.quarantines(records[i]))
+        )
         # One that was refused may be passed by others at a broker that knows nothing of the
         # producer; another gateway cannot know that then.
         is_passed = self.shared and self.verdicts.get(records) == FINAL_VERDICT
@@ -227,14 +255,7 @@ class World:
                 producers.refuse(key, request.arrival, attempt.epoch, request.numbers)
             request.code = request.verdict
             return
-        if not request.judged:
-            known = producers.find(key, attempt.epoch, request.numbers)
-            settled = known is not None and known.is_done
-            if known is None or (known.data is None and not settled):
-                producers.defer(key, request.arrival, attempt.epoch, request.numbers)
-                request.code = 7
-                return
-        elif self._has_to_be_judged_again(
+        if self._has_to_be_judged_again(
             producers.find(key, attempt.epoch, request.numbers), request
         ):
             producers.defer(key, request.arrival, attempt.epoch, request.numbers)
@@ -245,7 +266,7 @@ class World:
             request.kept = True
             if failure is not None:
                 request.code = 7
-                producers.not_kept(key, request.made)
+                producers.not_kept(key, attempt.epoch, request.made)
 
         request.kept = False
         request.made = object()
@@ -263,6 +284,7 @@ class World:
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
             own, connection=connection.number, done=kept,
+            quarantined=self._quarantined(connection.gateway, request),
         )  # fmt: skip
         if isinstance(outcome, int):
             request.code, request.made, request.kept = outcome, None, True
@@ -274,17 +296,28 @@ class World:
         if outcome.batch.is_whole:
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
-            self.kept_of.setdefault(tuple(attempt.records), []).append(set(unpacked(own)))
+            letters = frozenset(attempt.records[i] for i in request.quarantined)
+            self.decisions.setdefault(tuple(attempt.records), []).append(
+                Decision(attempt.epoch, frozenset(unpacked(own)), letters)
+            )
         if decided:
             done(decided[0])
         else:
             decided.append(None)
 
+    def _quarantined(self, gateway: Gateway, request: Request) -> Quarantined | None:
+        if not (self.features.quarantines and request.can_store_letters):
+            return None
+        letters = request.letters if request.quarantined else None
+        return Quarantined(request.quarantined, letters, gateway.store_letters)
+
     @staticmethod
-    def _has_to_be_judged_again(known, request: Request) -> bool:
-        if known is None or known.is_done or known.data is not None:
+    def _has_to_be_judged_again(known: Batch | None, request: Request) -> bool:
+        if known is not None and known.is_decided:
             return False
-        return not set(known.dropped) <= set(request.dropped)
+        if not request.judged:
+            return True
+        return known is not None and not set(known.dropped_again) <= set(request.dropped)
 
     def _release(self, connection: Connection, request: Request) -> None:
         attempt = request.attempt
@@ -398,6 +431,8 @@ class World:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
+        if request.due and code == 0 and request.made.loses_all:
+            assert request.made.stored.base_offset == -1, "an offset of what is not stored"
         self.last_codes[who] = code
         self.clients[who].answered(attempt, code)
         if self.follows and attempt.first % 2:
@@ -477,12 +512,16 @@ class World:
             self.disconnect(who, killed)
         if self.shared and self.chance.random() < 0.5:
             killed.write()
+        killed.end()
         self.gateways[place] = self._gateway()
-        self.gateways[place].has_interceptors = self.interceptors_are_on
+        self.gateways[place].has_interceptors = killed.has_interceptors
+        self.gateways[place].producers.interceptors_changed(lambda _: True)
 
     def write(self) -> None:
         for gateway in self.gateways:
             gateway.write()
+            if not gateway.is_cut_off_from_letters:
+                gateway.end_letters(fails=0.1)
         for connections in self.connections:
             for connection in connections:
                 self.progress(connection)
@@ -529,17 +568,26 @@ class World:
                 self.log.compact()
         elif step < 0.08:
             gateway.is_cut_off = features.writes_late and not gateway.is_cut_off
+            cut_off = features.writes_late and self.more.random() < 0.5
+            gateway.is_cut_off_from_letters = cut_off and features.quarantines
         elif step < 0.12:
             if features.writes_late:
                 gateway.time_out()
+                gateway.end_letters(fails=1.0)
         elif step < 0.16:
             if features.evicts and self.steady:
                 for _ in range(self.more.randint(1, 5)):
                     gateway.serve_another(drops=self.more.random() < 0.5)
-        elif step < 0.20 and features.switches and not any(one.unwritten for one in self.gateways):
-            self.interceptors_are_on = not self.interceptors_are_on
-            for gateway in self.gateways:
-                gateway.has_interceptors = self.interceptors_are_on
+        elif step < 0.20 and features.switches:
+            self.switch(gateway)
+
+    def switch(self, gateway: Gateway) -> None:
+        """A gateway loses its interceptors or gets them back; the others do so later, or now."""
+        gateway.has_interceptors = not gateway.has_interceptors
+        for other in self.gateways:
+            if not self.features.rolls_out:
+                other.has_interceptors = gateway.has_interceptors
+            other.producers.interceptors_changed(lambda _: True)
 
     def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""
@@ -575,18 +623,26 @@ class World:
         return self
 
     def _is_told_truly(self, batch, stored) -> bool:
-        there = stored & set(batch.records)
-        is_known = tuple(batch.records) in self.kept_of
-        if (self.steady and not self.features.switches) or not is_known:
-            return there == {one for one in batch.records if not self.drops(one)}
-        if batch.may_be_doubled:  # under another epoch, where it was judged again
-            return any(kept <= there for kept in self.kept_of[tuple(batch.records)])
-        return there in self.kept_of[tuple(batch.records)]
+        """Whether each record of a batch is where it is to be: stored, a letter, or dropped."""
+        records = set(batch.records)
+        there, letters = stored & records, records & self.dead.ids.keys()
+        decided = self.decisions.get(tuple(batch.records), ())
+        if (self.steady and not self.features.switches) or not decided:
+            return there == {one for one in records if not self.drops(one)} and letters == {
+                one for one in records if self.drops(one) and self.quarantines(one)
+            }
+        # Under another epoch, as a part, or behind one that was divided, a batch is judged again; and
+        # where the state was lost. Its record may be a letter then, and stored.
+        is_judged_again = self.forgetful or (self.refusals and len(decided) > 1)
+        is_renewed = batch.may_be_doubled or len({one.epoch for one in decided}) > 1
+        if is_renewed or batch.is_part or (is_judged_again and self.features.quarantines):
+            return any(one.kept <= there and one.letters <= letters for one in decided)
+        return any((one.kept, one.letters) == (there, letters) for one in decided)
 
     def finish(self) -> None:
         """Let everything that can still happen happen."""
         for gateway in self.gateways:
-            gateway.is_cut_off = False
+            gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for turn in range(FINAL_TURNS):
             for who in (0, 1):
                 if self.features.gives_up and turn > FINAL_TURNS / 2:
@@ -619,6 +675,9 @@ class World:
             self.follow()
         log = self.broker.log
         stored = set(log)
+        for record, ids in self.dead.ids.items():
+            epochs = {epoch for _, epoch, _ in ids}
+            assert len(ids) == len(epochs), f"letters of {record} with ids {ids}"
         for client in self.clients:
             for batch in client.acknowledged:
                 assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"

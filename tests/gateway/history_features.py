@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 STEPS = 60
 MANY_STEPS = 250
-WRITES_LATE = 5
-"""Its place among the features that are chosen first."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,10 @@ class Features:
         evicts: A gateway remembers fewer producers than there are; their records it keeps.
         forgets: It keeps fewer records than there are, too.
         little_memory: A gateway holds next to no bytes for retries.
-        switches: Gateways lose their interceptors, and get them back (SIGHUP). Not where decisions
-            are written late: one of before may become known after the batch was decided otherwise.
+        switches: Gateways lose their interceptors, and get them back (SIGHUP).
+        rolls_out: Each of them does so for itself, so that they differ for a while.
+        quarantines: Some of the records that are not stored become dead letters (`penstock.mode`);
+            while interceptors are switched off they are marked, and stored.
         gateways: How many there are where they share their state.
         steps: How many things happen.
     """
@@ -39,6 +39,8 @@ class Features:
     forgets: bool = False
     little_memory: bool = False
     switches: bool = False
+    rolls_out: bool = False
+    quarantines: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -61,6 +63,8 @@ def features_of(seed: object) -> Features:
         return PLAIN
     evicts = chance.random() < 0.3
     usual = [chance.random() < 0.3 for _ in range(6)]
+    more = random.Random(f"more features {seed}")
+    switches = more.random() < 0.3
     return Features(
         *usual,
         evicts=evicts,
@@ -68,5 +72,7 @@ def features_of(seed: object) -> Features:
         little_memory=chance.random() < 0.3,
         gateways=chance.choice((2, 2, 3, 4)),
         steps=MANY_STEPS if chance.random() < 0.1 else STEPS,
-        switches=chance.random() < 0.3 and not usual[WRITES_LATE],
+        switches=switches,
+        rolls_out=switches and more.random() < 0.5,
+        quarantines=more.random() < 0.4,
     )

@@ -30,7 +30,7 @@ def distance(number: int, other: int) -> int:
 class Batch:
     """One batch of a producer, as long as it is not answered for good.
 
-    `ambiguous`: an attempt may have stored it without the producer's knowledge. `doubled`: it
+    `is_part`: it was a part of one that was too large. `ambiguous`: an attempt may have stored it without the producer's knowledge. `doubled`: it
     was sent under another epoch after that: the producer's own fault if it is there twice.
     """
 
@@ -41,6 +41,7 @@ class Batch:
     reset: bool = False
     ambiguous: bool = False
     may_be_doubled: bool = False
+    is_part: bool = False
 
     def renumber(self, epoch: int, first: int) -> None:
         if self.ambiguous and epoch != self.epoch:
@@ -339,7 +340,7 @@ class Java(Producer):
             (batch.records[:middle], batch.first),
             (batch.records[middle:], after(batch.first, middle)),
         ):
-            part = Batch(records, first, batch.epoch)
+            part = Batch(records, first, batch.epoch, is_part=True)
             part.reset, part.ambiguous = batch.reset, batch.ambiguous
             part.may_be_doubled = batch.may_be_doubled
             self.tracked.append(part)

@@ -43,6 +43,7 @@ class Gateway:
             done("not in time")
             return
         self.topic.records.append((key, record, self.now))
+        self.read()
         done(None)
 
     def write_late(self):
@@ -68,7 +69,7 @@ class Gateway:
         if not isinstance(decided, Decided):
             return decided
         if failures[0] is not None:
-            self.producers.not_kept(KEY, decided.batch)
+            self.producers.not_kept(KEY, epoch, decided.batch)
         return decided.batch
 
     def store(self, first, count, dropped=(), *, producer=7):

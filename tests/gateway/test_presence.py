@@ -64,3 +64,55 @@ def test_records_of_producers_are_not_about_gateways():
     assert Presence.is_about(Presence("a", shares=True).key)
     assert not Presence.is_about(b"7/0/gateway:")
     assert not Presence.is_about(None)
+
+
+class TestChanges:
+    """What gateways say of their interceptors."""
+
+    @pytest.fixture
+    def reader(self):
+        reader = Presence("a", shares=True)
+        reader.changes = []
+        reader.on_change = reader.changes.append
+        return reader
+
+    @staticmethod
+    def say(reader, said, at_ms=0):
+        reader.read(LogRecord(1, said.key, said.value, at_ms))
+
+    def test_a_change_is_told_once_though_it_is_said_every_minute(self, reader):
+        other = Presence("b", shares=True)
+        self.say(reader, other)
+        assert reader.changes == []
+        other.change(["^orders"])
+        for minute in range(3):
+            self.say(reader, other, minute * MINUTE_MS)
+        [affects] = reader.changes
+        assert affects("orders-1")
+        assert not affects("payments")
+
+    def test_topics_of_interceptors_that_were_taken_away_are_affected_too(self, reader):
+        other = Presence("b", shares=True)
+        for topics in (["^orders"], ["^payments"]):
+            other.change(topics)
+            self.say(reader, other)
+        assert [reader.changes[1](topic) for topic in ("orders", "payments", "x")] == [
+            True, True, False,
+        ]  # fmt: skip
+
+    def test_what_it_says_itself_is_no_change_of_another_gateway(self, reader):
+        reader.change([""])
+        self.say(reader, reader)
+        assert reader.changes == []
+
+    def test_a_pattern_that_cannot_be_read_is_about_every_topic(self, reader):
+        other = Presence("b", shares=True)
+        other.change(["("])
+        self.say(reader, other)
+        assert reader.changes[0]("orders")
+
+    @pytest.mark.parametrize("change", [1, [], ["x"], ["x", 1], ["x", [1]], {"x": []}])
+    def test_what_another_version_says_of_a_change_is_left_out(self, reader, change):
+        value = json.dumps({"version": 1, "shares": True, "change": change}).encode()
+        reader.read(LogRecord(1, b"gateway:b", value, 0))
+        assert reader.changes == []

@@ -31,7 +31,7 @@ from tests.gateway.broken_producers import (
     first_found,
 )
 from tests.gateway.histories import World
-from tests.gateway.history_features import features_of
+from tests.gateway.history_features import Features, features_of
 from tests.gateway.transaction_histories import TransactionWorld
 
 KEY = ProducerKey("t", 0, 7)
@@ -48,12 +48,15 @@ class Gateway:
         self.now = 0.0
         self.records = []
         self.is_kept = True
+        self.is_shared = is_shared
         self.producers = Producers(
             now=lambda: self.now, keep=self._keep, is_shared=is_shared, **options
         )
 
     def _keep(self, key, record, done):
         self.records.append((key, record))
+        if self.is_shared and self.is_kept:
+            self.producers.restore(key, record, self.now)
         done(None if self.is_kept else "full")
 
     def decide(self, first, count, dropped=(), *, epoch=0, connection=1, data=b"data"):
@@ -67,7 +70,7 @@ class Gateway:
             return decided
         for failure in failures:
             if failure is not None:
-                self.producers.not_kept(KEY, decided.batch)
+                self.producers.not_kept(KEY, epoch, decided.batch)
         return decided.batch
 
     def send(self, batch, *, epoch=0):
@@ -433,13 +436,15 @@ class TestTrouble:
 
     def test_kept_after_it_was_refused(self):
         gateway, late, told = Gateway(is_shared=True), [], []
-        gateway.producers._keep = lambda key, record, done: late.append(done)
+        gateway.producers._keep = lambda key, record, done: late.append((key, record, done))
         gateway.producers.decide(
             KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, done=told.append
         )
         gateway.producers.defer(KEY, ARRIVAL, 0, Range(0, 1))  # its connection is gone
         gateway.producers.refuse(KEY, ARRIVAL, 0, Range(0, 1))
-        late[0](None)
+        key, record, done = late[0]
+        gateway.producers.restore(key, record, 0.0)
+        done(None)
         assert told == [None]
 
     def test_what_is_forgotten_before_its_answer_is_due_comes_again(self):
@@ -661,6 +666,34 @@ ONCE_FAILED = (
 @pytest.mark.parametrize("seed", ONCE_FAILED)
 def test_histories_that_once_failed(seed):
     World(seed).walk()
+
+
+# A decision that was written late, interceptors that differ, a batch that was refused twice.
+ONCE_FAILED_WITH = {
+    98038: Features(
+        runs=True, checksums=True, gives_up=True, appended=True, evicts=True, forgets=True,
+        little_memory=True, gateways=4,
+    ),
+    19758: Features(
+        runs=True, compacts=True, little_memory=True, switches=True, gateways=3, steps=250
+    ),
+    23142: Features(appended=True, compacts=True, switches=True, gateways=4, steps=250),
+    5197: Features(
+        appended=True, writes_late=True, evicts=True, little_memory=True, switches=True,
+        rolls_out=True,
+    ),
+    6662: Features(
+        runs=True, checksums=True, gives_up=True, compacts=True, gateways=4, steps=250
+    ),
+    967: Features(little_memory=True),
+    78668: Features(),
+    22766: Features(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED_WITH)
+def test_histories_that_once_failed_with_more(seed):
+    World(seed, features=ONCE_FAILED_WITH[seed]).walk()
 
 
 @pytest.mark.parametrize("breaks", QUICKLY_FOUND, ids=lambda breaks: breaks.__name__)

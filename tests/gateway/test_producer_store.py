@@ -30,9 +30,12 @@ def producers(**options):
 
     def keep(key, record, done):
         kept.append((key, record))
+        if options.get("is_shared"):
+            made.restore(key, record, 5.0)
         done(None)
 
-    return Producers(now=lambda: 5.0, keep=keep, **options), kept
+    made = Producers(now=lambda: 5.0, keep=keep, **options)
+    return made, kept
 
 
 def decide(state, first, count, dropped=(), data=b"x", *, epoch=0, connection=1):
@@ -251,7 +254,7 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
         to.end("no broker")
         assert told == ["no broker"]
         assert isinstance(told[0], LettersNotStored)
-        state.not_kept(KEY, batch)
+        state.not_kept(KEY, 0, batch)
         assert batch.is_decided, "a retry need not be judged"
         again, told = quarantine(state, first, 2, positions, to, letters=None)
         assert again is batch
@@ -274,7 +277,7 @@ def test_another_gateway_knows_which_records_were_set_aside(positions):
     assert again is found
     assert told == []
     to.end("no broker")
-    other.not_kept(KEY, again)
+    other.not_kept(KEY, 0, again)
     assert isinstance(told[0], LettersNotStored)
     again, told = quarantine(other, 0, 4, positions, to)
     to.end()
@@ -289,14 +292,14 @@ def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
         to = Letters()
         batch, _ = quarantine(state, 0, 2, positions, to)
         to.end("no broker")
-        state.not_kept(KEY, batch)
+        state.not_kept(KEY, 0, batch)
         told = []
         decided = state.decide(
             KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, done=told.append
         )
         assert decided.batch is batch
         assert isinstance(told[0], LettersNotStored)
-        state.not_kept(KEY, batch)
+        state.not_kept(KEY, 0, batch)
         _, told = quarantine(state, 0, 2, positions, to, letters=None)
         to.end()
         assert told == [None]
@@ -329,7 +332,7 @@ def test_without_memory_for_letters_they_have_to_be_made_again():
     assert to.waiting[0][0] == b"letters"
     assert not batch.is_decided
     to.end("no broker")
-    state.not_kept(KEY, batch)
+    state.not_kept(KEY, 0, batch)
     _, told = quarantine(state, 0, 2, [0], to, letters=None)
     assert isinstance(told[0], LettersNotStored)
     _, told = quarantine(state, 0, 2, [0], to)

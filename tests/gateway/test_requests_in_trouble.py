@@ -45,8 +45,12 @@ class Shared:
 class InCluster(Asked):
     def __init__(self, *outcomes):
         super().__init__()
-        self.producers = Producers(now=time.time, keep=lambda k, r, d: d(None), is_shared=True)
+        self.producers = Producers(now=time.time, keep=self._keep, is_shared=True)
         self.shared_producers = Shared(*outcomes)
+
+    def _keep(self, key, record, done):
+        self.producers.restore(key, record, time.time())
+        done(None)
 
     def run(self, coroutine):
         return asyncio.ensure_future(coroutine)

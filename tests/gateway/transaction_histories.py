@@ -16,7 +16,7 @@ from tests.gateway.coordinator_model import (
     end_request,
     end_response,
 )
-from tests.gateway.histories import FINAL_TURNS, World
+from tests.gateway.histories import FINAL_TURNS, FINAL_VERDICT, World
 from tests.gateway.history_features import PLAIN, Features
 from tests.gateway.producer_model import Transactional
 
@@ -113,8 +113,16 @@ class TransactionWorld(World):
         """Return what a client's transactional id belongs to."""
         return self.coordinators[self.clients[who].producer_id - 1000]
 
+    def _judge(self, request, gateway, known):
+        """A batch with a record that would become a dead letter is refused."""
+        super()._judge(request, gateway, known)
+        if request.quarantined:
+            request.verdict, request.dropped, request.quarantined = FINAL_VERDICT, (), ()
+
     def _check_order(self, request, told):
         """A client whose transaction was ended by others is told anything that is an error."""
+        if self.features.quarantines:
+            return
         if request.attempt.records[0] // 1_000_000 not in self.fenced:
             super()._check_order(request, told)
 
@@ -228,7 +236,7 @@ class TransactionWorld(World):
     def finish(self) -> None:
         """Let everything that can still happen happen."""
         for gateway in self.gateways:
-            gateway.is_cut_off = False
+            gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for _ in range(FINAL_TURNS):
             for who, client in enumerate(self.clients):
                 self.learn(who)
@@ -247,6 +255,7 @@ class TransactionWorld(World):
         """What is committed, and what the applications were told."""
         if self.shared:
             self.follow()
+        assert not self.dead.ids, "letters of transactions"
         log = self.broker.log
         for who, client in enumerate(self.clients):
             own = [one for one in log if one // 1_000_000 == who]

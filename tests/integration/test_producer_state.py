@@ -328,6 +328,24 @@ def test_an_interceptor_that_drops_and_says_that_it_never_does_fails(gateway, to
     assert values_of(stored(name)) == [b"a"]
 
 
+def test_while_interceptors_change_the_first_batch_on_a_connection_is_written(
+    gateway, topic, stored
+):
+    """Another gateway may have other interceptors, and be deciding about the same batch."""
+    name, state = topic(), own_topic()
+    running = gateway({**INTERCEPTED, **state}, POLICIES)
+    switched = gateway(state, POLICIES)
+    batches = Batches(name)
+    for first, through in ((0, running), (2, switched), (4, running)):
+        with RawClient(through.address) as client:
+            assert batches.send_on(client, first, b"%d" % first) == 0
+            assert batches.send_on(client, first + 1, b"%d" % (first + 1)) == 0
+    [of_state] = state.values()
+    written = [one for one in values_of(stored(of_state)) if b'"batches"' in one]
+    assert [b'"fence":true' in one for one in written] == [True, True, True]
+    assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
+
+
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
     settings = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
     running = [gateway(settings, POLICIES) for _ in range(2)]

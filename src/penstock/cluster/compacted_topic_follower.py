@@ -163,6 +163,29 @@ class LogFollower:
             self._waiting.append((position, future))
             await future
 
+    def when_read(
+        self, position: int, timeout_s: float, done: Callable[[str | None], None]
+    ) -> None:
+        """Call `done` with None when the topic has been read up to a position.
+
+        Args:
+            position: The position.
+            timeout_s: After so long it is called with an error message.
+            done: It may be called before this returns.
+        """
+        if self.position >= position:
+            done(None)
+            return
+        future: asyncio.Future[None] = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, future.cancel)
+
+        def read(_: object) -> None:
+            timer.cancel()
+            done(f"{self.topic} could not be read in time" if future.cancelled() else None)
+
+        future.add_done_callback(read)
+        self._waiting.append((position, future))
+
     def _take_all(self, records: Sequence[LogRecord]) -> None:
         for record in records:
             self._take(record)

@@ -6,8 +6,9 @@ through Kafka's admin tools, with the file's defaults.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -36,7 +37,6 @@ from penstock.engine.topic_defaults import TopicDefaults
 from penstock.engine.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Configuration, PolicyConfiguration
@@ -157,6 +157,13 @@ class Plan:
         too), or the file puts its bad records in quarantine.
         """
         return bool(self._patterns or self.may_quarantine) and self._may_be_intercepted(topic)
+
+    @property
+    def intercepted_topics(self) -> list[str]:
+        """Patterns (`re.search`) for all topics for which `intercepts` may be true."""
+        found = [one.pattern if one.flags == re.UNICODE else "" for _, one in self._patterns]
+        globs = self.globs if self.may_quarantine else ()
+        return [*found, *(rf"\A{translate(glob)}" for glob in globs)]
 
     def _intercepts(self, topic: str) -> bool:
         if topic in INTERNAL_TOPICS:

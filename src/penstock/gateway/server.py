@@ -206,10 +206,24 @@ class Gateway:
         opened = await open_producers(of, self._cluster_id, self._name, loses_records=loses_records)
         self._keeps_losses = loses_records or opened.writes is not None
         self._use(opened)
+        await self._interceptors_change(self._policies.plan)
         if self._announcing is not None:
             self._announcing.cancel()
         if opened.presence is not None:
             self._announcing = self.run(opened.presence.run())
+
+    async def _interceptors_change(self, *plans: Plan) -> None:
+        """Record that interceptors change, and say it to other gateways, before they do.
+
+        Args:
+            plans: The plans before and after it.
+        """
+        if any(plan.intercepted_topics for plan in plans):
+            self.producers.interceptors_changed(
+                lambda topic: any(plan.intercepts(topic) for plan in plans)
+            )
+            if self.shared_producers is not None:
+                await self.shared_producers.announce_change(plans[-1].intercepted_topics)
 
     @property
     def keeps_decisions(self) -> bool:
@@ -368,6 +382,7 @@ class Gateway:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
+            await self._interceptors_change(self._policies.plan, loaded.policies.plan)
             self._activate(loaded)
             self.run(self._load_topics())
             if self._listening is not None:
@@ -472,6 +487,8 @@ class Gateway:
             return  # the first read has not finished
         plan = self._policies.plan
         every = self.topic_configs.store.index.all_of(topic) or [NO_SETTINGS]
+        if self._started:
+            self.producers.settings_changed(topic)
         judged = filter(None, (plan.for_topic(topic, own) for own in every))
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 

@@ -492,7 +492,7 @@ class InterceptedBatches:
         failure: str | None,
     ) -> None:
         if failure is not None and one.batch is not None:
-            self._producers.not_kept(one.producer, one.batch)
+            self._producers.not_kept(one.producer, one.epoch, one.batch)
             if one.refused_letters is not None and one.arrival is not None:
                 self._producers.refuse(one.producer, one.arrival, one.epoch, one.numbers)
                 responses[position] = _not_stored(one.refused_letters)

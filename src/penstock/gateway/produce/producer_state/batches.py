@@ -49,6 +49,10 @@ class Batches(deque[Batch]):
                 return None if is_other else batch
         return None
 
+    def have_refused(self, numbers: Range) -> bool:
+        """Whether a batch with these sequence numbers was refused."""
+        return any(one.state is _REFUSED and one.numbers == numbers for one in self)
+
     def place(self, number: int) -> int | None:
         """Return the index of the first batch that ends after a number; None if none does."""
         if not self or distance(number, self[-1].next) <= 0:

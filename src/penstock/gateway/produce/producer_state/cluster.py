@@ -6,6 +6,7 @@ unknown producer reads the topic to its end first. So a producer may change gate
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from penstock.gateway.produce.producer_state.presence import Presence, announce,
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
@@ -99,8 +100,41 @@ class ClusterStore:
             self._logged_at, self._unread = now, 0
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
-        """Write a record; `done` is called with None when it is replicated, or with an error."""
-        self._follower.write([(key.encode(), record)], lambda _, failure: done(failure))
+        """Write a record; `done` is called with None when it has been read back, or with an error.
+
+        By then all records before it have been read, too.
+        """
+
+        def written(end: int, failure: str | None) -> None:
+            if failure is not None:
+                done(failure)
+            else:
+                self._follower.when_read(end, READ_TIMEOUT_S, done)
+
+        self._follower.write([(key.encode(), record)], written)
+
+    async def announce_change(self, topics: Sequence[str]) -> None:
+        """Say that the interceptors of this gateway change, before they do.
+
+        If that cannot be written, no decision of them can be written now, either.
+
+        Args:
+            topics: See `presence.Change`.
+        """
+        self._presence.change(topics)
+        said = self._presence.key, self._presence.value
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await self._follower.append([said], READ_TIMEOUT_S)
+        except (CompactedTopicError, TimeoutError) as error:
+            log.warning(
+                "other gateways do not know yet that interceptors have changed",
+                reason=str(error) or f"not written within {READ_TIMEOUT_S:.0f} s",
+            )
+
+    def on_change(self, call: Callable[[Callable[[str], bool]], None]) -> None:
+        """Have a function called when another gateway says that; see `Presence.on_change`."""
+        self._presence.on_change = call
 
     async def run(self) -> None:
         """Say every minute that this gateway is there."""

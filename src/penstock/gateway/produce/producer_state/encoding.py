@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.produce.producer_state.batch import Batch, State
+from penstock.gateway.produce.producer_state.fences import Fence
 from penstock.gateway.produce.producer_state.numbers import distance
 from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
 
@@ -24,7 +25,8 @@ _ALL: Final = "a"
 """All records that were dropped, where positions would stand."""
 _COMPRESSED_FROM_BYTES: Final = 256
 _HEAD: Final = re.compile(
-    rb'\{"version":%d,"writer":"(\w+)","epoch":(\d+),"revision":(\d+),"seen":(\d+),' % _VERSION
+    rb'\{"version":%d,"writer":"(\w+)","epoch":(\d+),"revision":(\d+),"seen":(\d+),'
+    rb'(?:"fence":(true|null|\[(\d+),"(\w+)"\]),)?' % _VERSION
 )
 
 
@@ -72,15 +74,21 @@ class Head(NamedTuple):
         writer: The gateway that wrote the record.
         revision: A number that increases with each record of this gateway; 0 for none.
         seen: Up to where the gateway had read the topic; None if the record does not say it.
+        fence: The last fence that the gateway had read, if it does not fence itself.
+        fences: Whether it does (see `fences`).
     """
 
     epoch: int
     writer: str
     revision: int = 0
     seen: int | None = None
+    fence: Fence | None = None
+    fences: bool = False
 
 
-def encode(producer: Producer, writer: str, *, revision: int = 0, seen: int = 0) -> bytes:
+def encode(
+    producer: Producer, writer: str, *, revision: int = 0, seen: int = 0, fences: bool = False
+) -> bytes:
     """Write a producer as a record's value.
 
     Args:
@@ -88,6 +96,7 @@ def encode(producer: Producer, writer: str, *, revision: int = 0, seen: int = 0)
         writer: See `Head`.
         revision: See `Head`.
         seen: See `Head`.
+        fences: See `Head`.
     """
     batches = [one for one in producer.batches if one.state is not State.REFUSED]
     first = producer.batches[0] if producer.batches else None
@@ -99,6 +108,7 @@ def encode(producer: Producer, writer: str, *, revision: int = 0, seen: int = 0)
         "epoch": producer.epoch,
         "revision": revision,
         "seen": seen,
+        "fence": True if fences else producer.fences.last,
         "first": [first.first, first.removed] if first is not None else None,
         "next": following,
         "removed": removed,
@@ -136,13 +146,26 @@ def read_head(record: bytes) -> Head:
     """
     found = _HEAD.match(record)
     if found is not None:
-        writer, epoch, revision, seen = found.groups()
-        return Head(int(epoch), intern(writer.decode()), int(revision), int(seen))
+        writer, epoch, revision, seen, kind, position, by = found.groups()
+        fence = Fence(int(position), intern(by.decode())) if position else None
+        return Head(
+            int(epoch), intern(writer.decode()), int(revision), int(seen), fence, kind == b"true"
+        )
     fields = _read(record)
-    head = Head(fields["epoch"], fields["writer"], fields.get("revision", 0), fields.get("seen"))
-    if not isinstance(head.writer, str) or not all(
-        isinstance(number, int) for number in (head.epoch, head.revision, head.seen or 0)
-    ):
+    fence = fields.get("fence")
+    try:
+        head = Head(
+            fields["epoch"],
+            fields["writer"],
+            fields.get("revision", 0),
+            fields.get("seen"),
+            Fence(*fence) if isinstance(fence, list) else None,
+            fence is True,
+        )
+    except TypeError:
+        raise ValueError("not the state of a producer") from None
+    numbers = (head.epoch, head.revision, head.seen or 0, head.fence.position if head.fence else 0)
+    if not isinstance(head.writer, str) or not all(isinstance(one, int) for one in numbers):
         raise ValueError("not the state of a producer")
     return head
 
@@ -195,7 +218,7 @@ def _fields(batch: Batch) -> list[Any]:
         batch.broker_first,
         batch.dropped_count,
         _encode_positions(batch.dropped),
-        batch.state is State.STORED,
+        batch.is_lettered if batch.loses_all else batch.state is State.STORED,
         batch.checksum,
     ]
     if batch.quarantined:
@@ -231,8 +254,8 @@ def _batch(
         state,
         checksum=checksum,
         quarantined=letters,
-        # They are stored before the rest is; else nobody knows here.
-        is_lettered=is_stored and dropped_count < count,
+        # They are stored before the rest is. Where there is no rest, the record says it.
+        is_lettered=is_stored,
     )
 
 

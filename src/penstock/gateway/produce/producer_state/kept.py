@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from penstock.gateway.produce.producer_state.fences import Fences
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+UNREAD: Final = 2**63
+"""After every position of a topic."""
 KEPT_MAX_BYTES: Final = 256 * 2**20
 CONCURRENT_MAX: Final = 4
 """The most records of one producer: from that many gateways at the same time."""
@@ -61,6 +65,8 @@ class KeptRecords:
         self._max_bytes = max_bytes
         self._records: OrderedDict[ProducerKey, tuple[Kept, ...]] = OrderedDict()
         self._concurrent: dict[ProducerKey, None] = {}
+        self._fences: dict[ProducerKey, tuple[int, Fences]] = {}
+        """Of producers that have void records, which are not kept."""
         self.bytes = 0
         self.evicted = 0
         self.forgotten_used = float("-inf")
@@ -88,13 +94,42 @@ class KeptRecords:
                 for one in before
             )
             return
+        fences = self.fences(key, record.head.epoch)
+        if fences.is_void(record.head):
+            fences.leave_out(record.head, record.position)
+            self.keep_fences(key, record.head.epoch, fences)
+            self.mark(key)
+            return
         self.remove(key)
+        if fences.have_void:
+            fences.take(record.head, record.position)
+            self.keep_fences(key, record.head.epoch, fences)
         beside = [one for one in before if not _replaces(record, one)]
         after = (*beside[1 - CONCURRENT_MAX :], record)
         self._records[key] = after
         self.bytes += _size(after)
         if len(after) > 1:
             self.mark(key)
+
+    def epoch(self, key: ProducerKey) -> int:
+        """Return the latest epoch in the records of a producer."""
+        return max((one.head.epoch for one in self._records.get(key, ())), default=0)
+
+    def fences(self, key: ProducerKey, epoch: int) -> Fences:
+        """Return which records of a producer's epoch count."""
+        of, known = self._fences.get(key, (epoch, None))
+        if known is not None and of == epoch:
+            return known
+        fences = Fences()
+        for one in self._records.get(key, ()):
+            if one.head.epoch == epoch and one.position != UNREAD:
+                fences.take(one.head, one.position)
+        return fences
+
+    def keep_fences(self, key: ProducerKey, epoch: int, fences: Fences) -> None:
+        """Keep which records of a producer's epoch count, if its records do not say it."""
+        if fences.have_void:
+            self._fences[key] = epoch, fences
 
     def mark(self, key: ProducerKey) -> None:
         """Record that the last record of a producer in the topic does not say all."""
@@ -108,6 +143,7 @@ class KeptRecords:
         """Remove the records of a producer, and return them; oldest first."""
         found = self._records.pop(key, ())
         self._concurrent.pop(key, None)
+        self._fences.pop(key, None)
         self.bytes -= _size(found)
         return found
 
@@ -170,6 +206,7 @@ def _replaces(record: Kept, before: Kept) -> bool:
     head = record.head
     return (
         head.epoch > before.head.epoch
+        or head.fences
         or head.writer == before.head.writer
         or head.seen is None
         or before.position <= head.seen

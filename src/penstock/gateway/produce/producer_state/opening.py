@@ -159,6 +159,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
     presence = Presence(gateway, shares=True)
     store = ClusterStore(configuration, configuration.upstream_properties, presence)
     producers = Producers(now=time.time, keep=store.keep, is_shared=True)
+    store.on_change(producers.interceptors_changed)
     _take_over(file, producers)
     try:
         await store.start(TIMEOUT_S, producers.restore)

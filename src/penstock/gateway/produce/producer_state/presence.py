@@ -2,14 +2,20 @@
 
 Each gateway whose interceptors may drop records writes its name to the state topic every minute,
 also one with `produce.request.interceptors.state=local`, if its principal may write there. Whoever
-reads a name beside which its own state is not safe logs a warning. Nothing depends on it.
+reads a name beside which its own state is not safe logs a warning.
+
+A gateway with shared state also says when its interceptors change, before it uses the new ones, and
+which topics they are for: the others then write what they decide about batches of these topics that
+the gateway may be deciding, too (see `fences`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Final
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
@@ -19,6 +25,8 @@ from penstock.configuration import ConfigurationError
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
 
@@ -31,11 +39,32 @@ _PREFIX: Final = b"gateway:"
 _VERSION: Final = 1
 
 
+class Change(NamedTuple):
+    """A change of a gateway's interceptors.
+
+    Attributes:
+        id: Differs from that of each other change.
+        topics: Patterns (`re.search`) of the topics whose records they may drop from then on.
+    """
+
+    id: str
+    topics: Sequence[str]
+
+    def affects(self, topic: str) -> bool:
+        """Whether it is about a topic; a pattern that cannot be read is about every one."""
+        try:
+            return any(re.search(pattern, topic) for pattern in self.topics)
+        except re.error:
+            return True
+
+
 class Presence:
     """What a gateway says of itself, and has read of others.
 
     Attributes:
         is_said: Whether it has been said since this process began.
+        on_change: Called when another gateway's interceptors change, with a function that says
+            whether a topic is affected.
     """
 
     def __init__(self, gateway: str, *, shares: bool) -> None:
@@ -47,6 +76,9 @@ class Presence:
         """
         self._gateway = gateway
         self._shares = shares
+        self._change: Change | None = None
+        self._changes: dict[str, Change] = {}
+        self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
         self._others: dict[str, tuple[bool, int]] = {}
         self._warned: set[str] = set()
         self._latest_ms = 0
@@ -60,7 +92,18 @@ class Presence:
     @property
     def value(self) -> bytes:
         """The value of this gateway's record."""
-        return json.dumps({"version": _VERSION, "shares": self._shares}).encode()
+        said: dict[str, Any] = {"version": _VERSION, "shares": self._shares}
+        if self._change is not None:
+            said["change"] = self._change
+        return json.dumps(said).encode()
+
+    def change(self, topics: Sequence[str]) -> None:
+        """Say from now on that the interceptors of this gateway have changed.
+
+        Args:
+            topics: See `Change`.
+        """
+        self._change = Change(uuid.uuid4().hex, topics)
 
     @staticmethod
     def is_about(key: bytes | None) -> bool:
@@ -78,9 +121,21 @@ class Presence:
             return
         self._others.pop(name, None)
         self._warned.discard(name) if record.value is None else None
-        shares = _shares(record.value)
-        if shares is not None:
+        said = _fields(record.value)
+        shares = said.get("shares")
+        if isinstance(shares, bool):
             self._others[name] = shares, record.timestamp_ms
+        change = _change(said)
+        if change is not None:
+            self._read_change(name, change)
+
+    def _read_change(self, name: str, change: Change) -> None:
+        before = self._changes.get(name)
+        self._changes[name] = change
+        if before is None:
+            self.on_change(change.affects)
+        elif before.id != change.id:
+            self.on_change(lambda topic: change.affects(topic) or before.affects(topic))
 
     def others(self) -> list[str]:
         """Return the gateways that are there now and do not know the state of this one."""
@@ -103,14 +158,20 @@ class Presence:
                 )
 
 
-def _shares(value: bytes | None) -> bool | None:
-    """Return whether a gateway shares its state; None if the record does not say it."""
+def _fields(value: bytes | None) -> dict[str, Any]:
+    """Return what a gateway says; nothing if the record cannot be read."""
     try:
         fields = json.loads(value or b"")
     except ValueError:
-        return None
-    shares = fields.get("shares") if isinstance(fields, dict) else None
-    return shares if isinstance(shares, bool) else None
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _change(said: dict[str, Any]) -> Change | None:
+    match said.get("change"):
+        case [str(number), list(topics)] if all(isinstance(one, str) for one in topics):
+            return Change(number, topics)
+    return None
 
 
 async def announce(follower: LogFollower, presence: Presence) -> None:

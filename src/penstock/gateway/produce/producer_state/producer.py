@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.batches import BATCHES_MAX, Batches, is_refused
+from penstock.gateway.produce.producer_state.fences import Fences
 from penstock.gateway.produce.producer_state.numbers import Range, add, distance
 from penstock.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
@@ -48,8 +49,6 @@ class History(Enum):
     """Everything, or the broker has confirmed the sequence numbers."""
 
 
-UNREAD: Final = 2**63
-"""After every position of a topic."""
 IN_FLIGHT_MAX: Final = 5
 """The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
@@ -85,6 +84,11 @@ class Producer:
             dropped records is missing here, and the connection: the broker was asked there, and all
             batches since were decided here. A decision that drops nothing is not written, so other
             gateways do not read it. None if it is not certain.
+        fences: Which records of it count.
+        agreed_at: The client's sequence number up to which it is certain that no gateway decides
+            otherwise, whatever its interceptors are, with the connection and the generation of
+            interceptors here. None if it is not certain.
+        begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -94,9 +98,9 @@ class Producer:
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "batches", "beginning", "continued", "decided", "epoch", "history",
-                 "merged", "next", "position", "removed", "revision", "topic_id", "undecided",
-                 "unread", "used", "written")  # fmt: skip
+    __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late", "continued",
+                 "decided", "epoch", "fences", "history", "merged", "next", "position", "removed",
+                 "revision", "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -135,6 +139,9 @@ class Producer:
         self.beginning = beginning
         self.undecided: list[Range] = []
         self.continued: tuple[int, int] | None = None
+        self.fences = Fences()
+        self.agreed_at: tuple[int, int, int] | None = None
+        self.begins_late = False
         self.topic_id = topic_id
         self.used = used
         self.decided = used
@@ -178,6 +185,27 @@ class Producer:
             or (one.state is State.SENT and one.connection != batch.connection)
             for one in self.batches.before(batch)
         )
+
+    def is_agreed(
+        self, numbers: Range, known: Batch | None, connection: int, generation: int
+    ) -> bool:
+        """Whether no other gateway can be writing something else about a batch.
+
+        Not so at the first batch on a connection: before, the client may have been at another
+        gateway, which may have decided about the same batch, or about one before it.
+
+        Args:
+            numbers: The sequence numbers of the batch.
+            known: The batch of the first attempt, if this is a retry.
+            connection: The number of the connection.
+            generation: The generation of interceptors here.
+        """
+        if self.agreed_at is None:
+            return False
+        following, *where = self.agreed_at
+        if where != [connection, generation]:
+            return False
+        return following == numbers.first or (known is not None and known.connection == connection)
 
     # Received batches
 
@@ -386,6 +414,8 @@ class Producer:
                 batch.apply(Event.REFUSE)
                 self._release(batch)
             return
+        if self.batches.have_refused(numbers):
+            return  # its client has not heard of it; what came behind it may be stored
         place = self._cut(numbers)
         if place is not None:
             self.batches.insert(place, self._refused(numbers, self.batches[place].removed))
@@ -503,6 +533,7 @@ class Producer:
             one.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
+        self.begins_late = False
         if not batch.quarantined:  # else a retry elsewhere has to lose the same ones
             batch.dropped = ()
         self._release(batch)
@@ -546,6 +577,8 @@ class Producer:
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known)
         self.continued = numbers.first, connection
+        is_followed = self.batches and self.next == numbers.first
+        self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
             self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
@@ -694,6 +727,28 @@ class Producer:
         self._merge(fitting, batches[place].first, batches[place].removed)
         return False
 
+    def take_over(self, batches: Sequence[Batch], following: int, removed: int) -> None:
+        """Replace what is known by what another gateway has decided, in a record that fences.
+
+        Batches that are not in it stay if they fit: their records were not dropped.
+        """
+        same = {_decision(one): one for one in self.batches if one.state is not State.REFUSED}
+        known = [same.get(_decision(one), one) for one in batches]
+        between = [one for one in self.batches if one.is_settled and _fits(one, known)]
+        merged = sorted([*known, *between], key=lambda one: distance(following, one.first))
+        for one in self.batches:
+            if one not in merged:
+                self._release(one)
+        self.batches = Batches(merged, self._release)
+        self.confirm(batches)
+        for one in known:
+            self._expect_again(one)
+        self.undecided = [one for one in self.undecided if distance(following, one.first) >= 0]
+        self.continued = self.agreed_at = None
+        self.next, self.removed = following, removed
+        self.history = History.COMPLETE
+        self._trim()
+
     def _first_sent_otherwise(self, batches: Sequence[Batch], *, is_newer: bool) -> int | None:
         """Return the index of another gateway's first batch that was sent here with other records.
 
@@ -730,13 +785,7 @@ class Producer:
                 for other in merged
             ):
                 merged.append(one)
-                is_awaited = any(other[:2] == one.numbers[:2] for other in self.undecided)
-                if is_awaited:
-                    self.undecided = [
-                        other for other in self.undecided if other[:2] != one.numbers[:2]
-                    ]
-                    if not one.loses_all:  # without records it is settled, with or without a retry
-                        one.apply(Event.RETRY)
+                self._expect_again(one)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = Batches(merged, self._release)
         if not merged:
@@ -745,6 +794,14 @@ class Producer:
         self.history = History.COMPLETE
         self._trim()
         return self.next == following
+
+    def _expect_again(self, batch: Batch) -> None:
+        """Expect a retry of a batch that another gateway has decided, if it was deferred here."""
+        if any(one[:2] == batch.numbers[:2] for one in self.undecided):
+            self.undecided = [one for one in self.undecided if one[:2] != batch.numbers[:2]]
+            # Without records it is settled, with or without a retry.
+            if not batch.loses_all or batch.owes_letters:
+                batch.apply(Event.RETRY)
 
     def _fitting(self, batches: Sequence[Batch]) -> Sequence[Batch]:
         """Return those of another gateway's batches that fit the stored ones that are known here.
@@ -791,7 +848,8 @@ class Producer:
             if known is None:
                 continue
             if known.loses_all and one.loses_all:
-                if not known.letters:  # its dead letters are being stored
+                known.is_lettered = known.is_lettered or one.is_lettered
+                if not known.owes_letters:  # else they are being stored, or could not be
                     known.apply(Event.DROP)
             elif (
                 one.state is State.STORED
@@ -809,3 +867,22 @@ class Producer:
     def _trim(self) -> None:
         if self.batches.trim():
             self.beginning = None
+
+
+def _decision(batch: Batch) -> tuple[int, ...]:
+    return (*batch.numbers, batch.broker_first, batch.dropped_count)
+
+
+def _fits(one: Batch, others: Sequence[Batch]) -> bool:
+    """Whether a batch lies between others, or before them, and agrees with their numbers."""
+    if one.dropped_count or not others:
+        return False
+    behind = next((other for other in others if distance(one.next, other.first) >= 0), None)
+    return (
+        behind is not None
+        and behind.removed == one.removed
+        and not any(
+            distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
+            for other in others
+        )
+    )

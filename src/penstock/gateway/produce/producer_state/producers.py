@@ -12,9 +12,10 @@ import structlog
 
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
-from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, Kept, KeptRecords
+from penstock.gateway.produce.producer_state.doubts import Doubts
+from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, UNREAD, Kept, KeptRecords
 from penstock.gateway.produce.producer_state.numbers import Range, distance
-from penstock.gateway.produce.producer_state.producer import UNREAD, History, Producer
+from penstock.gateway.produce.producer_state.producer import History, Producer
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -50,6 +51,9 @@ _BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
 """What is known of a producer at its first batch here, without a record."""
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
+
+
+_OTHERWISE: Final = "another gateway has decided about this producer at the same time"
 
 
 class Arrival(NamedTuple):
@@ -117,7 +121,8 @@ class Producers:
         Args:
             now: Returns the time in seconds since the epoch.
             keep: Writes a producer's record before a batch is sent. Its last argument is called
-                with None when the record is written, or with an error message.
+                with None when the record is written, or with an error message; if records are
+                shared, when it has been read back, with all before it.
             look_up: Returns the record of an evicted producer and the time when it was written, in
                 seconds since the epoch; or None.
             is_shared: Whether the records are shared by all gateways of the cluster, and are read
@@ -143,6 +148,9 @@ class Producers:
         self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
         self._kept = KeptRecords(kept_max_bytes)
         self._revisions = 0
+        self._doubts = Doubts(now)
+        self._fencing: set[int] = set()
+        self._read_back: dict[int, bool] = {}
         self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
         self._topics: Counter[str] = Counter()
@@ -152,7 +160,7 @@ class Producers:
         self._held_bytes = 0
 
     def __bool__(self) -> bool:
-        return bool(self._topics or self._arrived)
+        return bool(self._topics or self._arrived or self._doubts)
 
     @property
     def held_bytes(self) -> int:
@@ -184,9 +192,26 @@ class Producers:
         is_known = self._kept.forgotten_used < self._now() - SHARED_EXPIRATION_S
         return History.UNRECORDED if self._is_shared and is_known else History.UNKNOWN
 
+    def interceptors_changed(self, affects: Callable[[str], bool]) -> None:
+        """Record that gateways may have other interceptors than before, or than each other.
+
+        Until no batch comes again that was received before, what is decided about the first batch
+        of a producer on a connection is written in any case (see `fences`).
+
+        Args:
+            affects: Whether records of a topic may have been dropped before, or may be now.
+        """
+        if self._is_shared:
+            self._doubts.add(affects)
+
+    def settings_changed(self, topic: str) -> None:
+        """Record that a topic's own settings have changed; see `interceptors_changed`."""
+        if self._is_shared:
+            self._doubts.add_topic(topic)
+
     def has_topic(self, topic: str) -> bool:
         """Whether there is a producer of a topic whose sequence numbers may have to be changed."""
-        return topic in self._topics
+        return topic in self._topics or self._doubts.affect(topic)
 
     # Received batches
 
@@ -386,6 +411,7 @@ class Producers:
         if producer.batches.presume_one_of(waiting, numbers.first):
             producer.defer(numbers)
             return REQUEST_TIMED_OUT
+        is_agreed = producer.is_agreed(numbers, known, connection, self._doubts.generation)
         decision = producer.decide(
             numbers,
             dropped,
@@ -404,17 +430,38 @@ class Producers:
             decision.quarantined = quarantined.positions
             decision.letters = quarantined.letters
         outgoing, letters = decision.data, decision.letters
+        fences = self._fences(key, producer, decision, connection, is_agreed=is_agreed)
         self._hold(decision)  # may release it at once, for lack of memory
-        if decision.dropped_count and decision.state in _TO_BE_WRITTEN:
+        if fences or (decision.dropped_count and decision.state in _TO_BE_WRITTEN):
             done = partial(_kept, decision, done)
             if decision.owes_letters:
                 done = partial(self._store_letters, decision, letters, quarantined, done)
-            self._write(key, producer, done)
+            self._write(key, producer, done, fences=fences)
         elif decision.owes_letters:
             self._store_letters(decision, letters, quarantined, done, None)
         else:
             done(None)
         return Decided(decision, outgoing)
+
+    def _fences(
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        batch: Batch,
+        connection: int,
+        *,
+        is_agreed: bool,
+    ) -> bool:
+        """Whether what is decided about a batch has to be written, and then counts for all."""
+        if is_agreed:
+            fences = False
+        elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
+            return False
+        else:
+            fences = producer.begins_late or self._doubts.affect(key.topic)
+        if is_agreed or fences:
+            producer.agreed_at = batch.next, connection, self._doubts.generation
+        return fences
 
     def _store_letters(
         self,
@@ -452,7 +499,12 @@ class Producers:
         return letters
 
     def _write(
-        self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        done: Callable[[str | None], None],
+        *,
+        fences: bool = False,
     ) -> None:
         if self._keep is None:
             done(None)
@@ -462,8 +514,11 @@ class Producers:
         producer.revision = self._revisions
         if self._is_shared:
             producer.unread += (producer.revision,)
+            self._read_back[producer.revision] = False
+            if fences:
+                self._fencing.add(producer.revision)
             done = partial(self._written, key, producer, producer.revision, done)
-        self._keep(key, self._encode(producer), done)
+        self._keep(key, self._encode(producer, fences=fences), done)
         current = self._producers.get(key)
         if current is not None and current.epoch > producer.epoch and current.written:
             self._write(key, current, _ignore)  # the last record is what stays
@@ -480,21 +535,31 @@ class Producers:
             for one in (producer, self._producers.get(key)):
                 if one is not None:
                     one.unread = tuple(other for other in one.unread if other != revision)
+        self._fencing.discard(revision)
+        if not self._read_back.pop(revision):
+            failure = failure or _OTHERWISE
         done(failure)
 
-    def _encode(self, producer: Producer) -> bytes:
+    def _encode(self, producer: Producer, *, fences: bool = False) -> bytes:
         return encoding.encode(
-            producer, self._writer, revision=producer.revision, seen=self._position
+            producer, self._writer, revision=producer.revision, seen=self._position, fences=fences
         )
 
-    def not_kept(self, key: ProducerKey, batch: Batch) -> None:
+    def not_kept(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
         """Record that a decision could not be written: its batch gets a retriable error.
 
         The decision stays, and is written again with the retry; later batches wait for it.
         """
         producer = self._producers.get(key)
-        if producer is not None and batch in producer.batches:
-            batch.apply(Event.RETRY)
+        if producer is None:
+            return
+        if batch in producer.batches:
+            # An earlier record may have been read back that says the same: then it is settled,
+            # and its retry may go through another gateway.
+            if batch.state is not State.DROPPED or batch.owes_letters:
+                batch.apply(Event.RETRY)
+        elif epoch == producer.epoch:  # what another gateway has decided is in its place
+            producer.defer(batch.numbers)
 
     def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Record that a batch gets a retriable error and is not sent."""
@@ -582,6 +647,8 @@ class Producers:
         producer = self._producers.get(key)
         if producer is not None:
             if kept.head.epoch < producer.epoch:
+                if kept.head.writer == self._writer and self._of(key, kept.head.epoch) is not None:
+                    self._confirm(kept.head.revision)
                 if producer.written and not producer.unread:
                     self._write(key, producer, _ignore)  # or it would be lost to the older epoch
                 return
@@ -596,13 +663,23 @@ class Producers:
             self._kept.mark(key)
         self._bound()
 
+    def _confirm(self, revision: int) -> None:
+        """Record that a record that was written here counts."""
+        if revision in self._read_back:
+            self._read_back[revision] = True
+
     def _learn(self, producer: Producer, key: ProducerKey, read: Kept) -> bool:
         """Apply a record to a producer that is in use here; return whether it takes its place."""
         head = read.head
         is_own = head.writer == self._writer
+        if producer.fences.is_void(head):
+            self._ignore_void(producer, key, read)
+            return False
+        producer.fences.take(head, read.position)
         if is_own:
             producer.unread = tuple(one for one in producer.unread if one > head.revision)
             producer.position = read.position
+            self._confirm(head.revision)
             # It was written before what others had written by then was read, and hides that.
             hides = not producer.unread and producer.merged > (head.seen or 0)
             if not hides and not producer.batches.await_lost:
@@ -614,13 +691,29 @@ class Producers:
                 self._write(key, producer, _ignore)
             return False
         knows_all = head.seen is not None and head.seen >= producer.position
-        is_newer = knows_all and not producer.unread
-        if is_newer and _is_other(producer.topic_id, theirs.topic_id):
+        is_void_here = any(one in self._fencing for one in producer.unread)
+        is_newer = (knows_all and not producer.unread) or is_void_here
+        if (is_newer or head.fences) and _is_other(producer.topic_id, theirs.topic_id):
             producer.clear()  # the topic was created anew
             del self._producers[key]
             return True
+        if head.fences:
+            producer.take_over(theirs.batches, theirs.next, theirs.removed)
+            producer.written = producer.decided = read.used
+            producer.position = producer.merged = read.position
+            return False
         self._merge(producer, key, theirs, read, is_newer=is_newer)
         return False
+
+    def _ignore_void(self, producer: Producer, key: ProducerKey, read: Kept) -> None:
+        """Take no decision of a record that does not count; it must not stay the last one."""
+        producer.fences.leave_out(read.head, read.position)
+        producer.position = read.position
+        if read.head.writer == self._writer:
+            producer.unread = tuple(one for one in producer.unread if one > read.head.revision)
+            producer.agreed_at = None
+        if not producer.unread:
+            self._write(key, producer, _ignore)
 
     def _merge(
         self, producer: Producer, key: ProducerKey, theirs: Producer, read: Kept, *, is_newer: bool
@@ -639,6 +732,7 @@ class Producers:
 
         To be called every few seconds.
         """
+        self._doubts.expire()
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._set_aside(next(iter(self._producers)))
@@ -672,7 +766,7 @@ class Producers:
             self._look_for(key)
         if producer is None and key in self._kept:
             is_marked = self._kept.is_marked(key)
-            producer = self._decode(self._kept.remove(key))
+            producer = self._decode_kept(key)
             if producer is None:
                 self._uncount(key)
             else:
@@ -693,8 +787,10 @@ class Producers:
             self._kept.add(key, Kept(record, used, self._position, head))
             self._topics[key.topic] += 1
 
-    def _decode(self, records: Sequence[Kept]) -> Producer | None:
-        """Return the producer of some records, merged if several gateways wrote at once."""
+    def _decode_kept(self, key: ProducerKey) -> Producer | None:
+        """Return a producer from its records, merged if several gateways wrote at once."""
+        fences = self._kept.fences(key, self._kept.epoch(key))
+        records = self._kept.remove(key)
         merged: Producer | None = None
         for kept in records:
             one = self._decode_one(kept)
@@ -708,6 +804,7 @@ class Producers:
         if merged is not None:
             read = [kept.position for kept in records if kept.position != UNREAD]
             merged.position = max(read, default=0)
+            merged.fences = fences
             merged.revision = max(
                 (kept.head.revision for kept in records if kept.head.writer == self._writer),
                 default=0,
@@ -817,6 +914,7 @@ class Producers:
             head = encoding.read_head(record)
             position = UNREAD if producer.unread else producer.position
             self._kept.add(key, Kept(record, producer.written, position, head))
+            self._kept.keep_fences(key, producer.epoch, producer.fences)
             self._topics[key.topic] += 1
 
     def _uncount(self, key: ProducerKey) -> None:

@@ -1,0 +1,58 @@
+"""For how long, and for which topics, interceptors are taken for changed."""
+
+import pytest
+
+from penstock.gateway.produce.producer_state.doubts import DOUBTED_S, Doubts
+
+
+class Clock:
+    now = 1.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def doubts(clock):
+    return Doubts(clock)
+
+
+def test_a_change_affects_its_topics_until_no_batch_from_before_comes_again(doubts, clock):
+    assert not doubts
+    doubts.add(lambda topic: topic.startswith("orders"))
+    assert doubts.affect("orders-1")
+    assert not doubts.affect("payments")
+    clock.now += DOUBTED_S - 1
+    assert doubts.affect("orders-1")
+    clock.now += 1
+    assert not doubts.affect("orders-1")
+    doubts.expire()
+    assert not doubts
+
+
+def test_the_settings_of_a_topic(doubts, clock):
+    doubts.add_topic("orders")
+    assert doubts.affect("orders")
+    assert not doubts.affect("orders-1")
+    clock.now += DOUBTED_S
+    assert not doubts.affect("orders")
+    doubts.expire()
+    assert not doubts
+
+
+def test_each_change_is_another_generation(doubts):
+    doubts.add(lambda _: False)
+    doubts.add_topic("orders")
+    assert doubts.generation == 2
+
+
+def test_of_many_changes_none_is_forgotten(doubts):
+    doubts.add(lambda topic: topic == "orders")
+    for _ in range(100):
+        doubts.add(lambda _: False)
+    assert doubts.affect("orders")
