@@ -25,6 +25,8 @@
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError
     │       │   ├── NotReadableYetError
+    │       │   ├── LetterRefusedError   gateway: a dead letter topic does not take a letter
+    │       │   │   └── LettersTooLargeError
     │       │   ├── TopicRecreatedError
     │       │   ├── TruncatedError
     │       │   ├── UnsupportedVersionError

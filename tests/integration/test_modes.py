@@ -1,6 +1,7 @@
 """`penstock.mode` at work: what becomes of a bad record."""
 
 import subprocess
+import time
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -457,3 +458,66 @@ def test_a_topic_that_would_be_its_own_dead_letter_topic_ends_the_start(gateway)
            "topics.t.errors.deadletterqueue.topic.name": "t"}  # fmt: skip
     with pytest.raises(AssertionError, match="dead letter topic of t would be t itself"):
         gateway({**CHECK, **own}, POLICIES)
+
+
+@pytest.mark.parametrize("state", ["local", "cluster"])
+@pytest.mark.parametrize("has_settings", [True, False])
+@pytest.mark.parametrize("sent", [(b"bad", b"a"), (b"bad", b"bad 2"), (b"a", b"b")])
+def test_a_topic_that_is_created_again_knows_no_earlier_batch(
+    gateway, topic, kafka, admin, sent, has_settings, state
+):
+    """As at a broker: its log has no producers (ProducerStateManager), and takes a batch again."""
+    name = topic()
+    running = gateway({
+        **CHECK, **QUARANTINE, "produce.request.interceptors.state": state,
+        **({} if has_settings else {"topic.settings.topic": ""}),
+    }, POLICIES)  # fmt: skip
+    with (
+        RawClient(running.broker_address(), timeout_s=60) as client,
+        RawClient(kafka.bootstrap_servers, timeout_s=60) as direct,
+    ):
+        for _ in range(2):
+            assert produce(client, name, numbered(0, b"x", b"y", b"bad 0"))[0] == 0
+            assert produce(client, name, numbered(3, *sent))[0] == 0
+        remade(admin, name)
+        good = [value for value in sent if not value.startswith(b"bad")]
+        first = produce(client, name, numbered(3, *sent))
+        assert first == (0, 0 if good else -1)
+        again = produce(client, name, numbered(3, *sent))
+        assert again == first
+        assert produce(client, name, numbered(5, b"z")) == (0, len(good))
+        assert produce(direct, name, encode_batch(values(b"end"))) == (0, len(good) + 1)
+    stored = [value for _, _, value, _ in read_topic(kafka.bootstrap_servers, name)]
+    assert stored == [*good, b"z", b"end"]
+
+
+def test_a_batch_of_a_topic_that_was_deleted_is_not_acknowledged(gateway, topic, kafka, admin):
+    name = topic()
+    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        for _ in range(2):
+            assert produce(client, name, numbered(0, b"bad", b"a"))[0] == 0
+        deleted(admin, name)
+        assert produce(client, name, numbered(0, b"bad", b"a")) == (3, -1)
+
+
+def deleted(admin, name):
+    """Delete a topic at the broker."""
+    admin.delete_topics([name])[name].result(30)
+    deadline = time.monotonic() + 60
+    while name in admin.list_topics(timeout=30).topics:
+        assert time.monotonic() < deadline
+
+
+def remade(admin, name):
+    """Delete a topic at the broker, and create it again."""
+    deleted(admin, name)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            create_topic(admin, name)
+        except KafkaException as error:  # the deletion is not complete yet
+            assert error.args[0].name() == "TOPIC_ALREADY_EXISTS"
+            assert time.monotonic() < deadline
+        else:
+            return

@@ -43,6 +43,10 @@ class TopicNames:
         topic_id, at = found
         return topic_id if since < at > self._clock() - _ID_TTL_S else None
 
+    def drop(self, name: str) -> None:
+        """Forget the id of a topic that is not there."""
+        self._ids.pop(name, None)
+
     def forget(self) -> None:
         """Forget all of it."""
         self._names.clear()

@@ -91,12 +91,12 @@ class LettersRefused(str):
     __slots__ = ()
 
 
-class _TooLargeError(ClientError):
-    """A batch of letters is larger than the dead letter topic allows."""
-
-
-class _RefusedError(ClientError):
+class LetterRefusedError(ClientError):
     """The dead letter topic does not take a letter."""
+
+
+class LettersTooLargeError(LetterRefusedError):
+    """A batch of letters is larger than the dead letter topic allows."""
 
 
 class DeadLetterTopic(NamedTuple):
@@ -185,7 +185,7 @@ class DeadLetterWriter:
             while waiting:
                 try:
                     failure = await self._attempt(to, waiting[0], deadline)
-                except _TooLargeError as error:
+                except LettersTooLargeError as error:
                     if record_count(waiting[0]) < 2:
                         return LettersRefused(error)
                     first, second = await asyncio.to_thread(_halves, waiting.popleft())
@@ -194,7 +194,7 @@ class DeadLetterWriter:
                 if failure is not None:
                     return failure
                 waiting.popleft()
-        except _RefusedError as error:
+        except LetterRefusedError as error:
             return LettersRefused(error)
         except ConfigurationError as error:
             return str(error)
@@ -204,8 +204,8 @@ class DeadLetterWriter:
         """Store a batch of letters; return why it could not be stored in time.
 
         Raises:
-            _TooLargeError: It is too large.
-            _RefusedError: The topic does not take a letter.
+            LettersTooLargeError: It is too large.
+            LetterRefusedError: The topic does not take a letter.
         """
         why, pause = "it took too long", _PAUSE_S
         while True:
@@ -219,7 +219,7 @@ class DeadLetterWriter:
             except TimeoutError:
                 self._connected().refresh(to.name)
                 return why
-            except (_TooLargeError, _RefusedError):
+            except LetterRefusedError:
                 raise
             except (ClientError, WireError) as error:
                 why = str(error)
@@ -232,8 +232,8 @@ class DeadLetterWriter:
         """Store one batch.
 
         Raises:
-            _TooLargeError: It is too large.
-            _RefusedError: The topic does not take a letter.
+            LettersTooLargeError: It is too large.
+            LetterRefusedError: The topic does not take a letter.
             ClientError: It is not stored; `retriable` says whether to try again.
         """
         connection = self._connected()
@@ -253,12 +253,12 @@ class DeadLetterWriter:
             connection.refresh(to.name)
             raise
         if answer.code in _TOO_LARGE:
-            raise _TooLargeError(
+            raise LettersTooLargeError(
                 f"{subject}: a dead letter of {len(batch)} bytes, with its headers, is larger than "
                 f"its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
             )
         if answer.code in _REFUSED:
-            raise _RefusedError(f"{subject}: {describe(answer.code)}{_said(answer.text)}")
+            raise LetterRefusedError(f"{subject}: {describe(answer.code)}{_said(answer.text)}")
         if answer.code:
             connection.refresh(to.name)
             raise response_error(answer.code, f"{subject}{_said(answer.text)}")

@@ -192,6 +192,21 @@ class InterceptedBatches:
         numbers = Range(by.base_sequence, by.record_count)
         return self._producers.needs_reading(key, by.epoch, numbers)
 
+    def depends_on_topic_id(
+        self, position: Position, topic: str, topic_id: UUID | None, request: ProduceRequest
+    ) -> bool:
+        """Whether a batch is a retry, unless its topic was deleted and created again.
+
+        Then the topic's id has to be looked up: it may have changed since it was.
+        """
+        arrival, by = self._arrived.get(position, (None, None))
+        if arrival is None or by is None:
+            return False
+        data = request.records(request.topics[position[0]].partitions[position[1]])
+        key = ProducerKey(topic, arrival.partition, by.producer_id, self.principal)
+        numbers = Range(by.base_sequence, by.record_count, checksum(data))
+        return self._producers.depends_on_topic_id(key, by.epoch, numbers, topic_id)
+
     def expect(
         self,
         position: Position,
@@ -227,6 +242,7 @@ class InterceptedBatches:
         )
         if arrival is None:
             return None
+        self._producers.see_topic_id(one.producer, arrival, one.epoch, one.numbers.first, topic_id)
         known = self._producers.find(one.producer, one.epoch, one.numbers)
         if known is None or not is_intact(one.data):
             return None  # damaged: its sequence numbers may be wrong, so it is judged

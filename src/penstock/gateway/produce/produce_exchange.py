@@ -225,19 +225,27 @@ class ProduceExchange(Held):
         connection = self._connection
         names: set[str] = set()
         ids: set[UUID] = set()
-        for number, (_, topic) in enumerate(self._topics, 1):
+        for number, (t, topic) in enumerate(self._topics, 1):
             if number % SLICE == 0:
                 yield
             if topic.topic_id is not None:
-                if connection.topics.name(topic.topic_id) is None:
+                name = connection.topics.name(topic.topic_id)
+                if name is None or self._comes_again(t, topic, name, topic.topic_id):
                     ids.add(topic.topic_id)
             elif topic.name is not None and self._needs_topic_id(topic.name):
                 known = cached_topic_id(topic.name, connection)
-                if known is None:
+                if known is None or self._comes_again(t, topic, topic.name, known):
                     names.add(topic.name)
                 else:
                     self._ids[topic.name] = known
         return names, ids
+
+    def _comes_again(self, t: int, topic: TopicData, name: str, topic_id: UUID) -> bool:
+        """Whether a topic has a batch that is a retry, unless the topic was created again."""
+        return any(
+            self._intercepted.depends_on_topic_id((t, i), name, topic_id, self.request)
+            for i in range(len(topic.partitions))
+        )
 
     def _request_topics(self, unknown: tuple[set[str], set[UUID]]) -> None:
         names, ids = unknown
@@ -302,7 +310,9 @@ class ProduceExchange(Held):
         if self._gateway.topic_configs.are_stored:
             return True
         plan = self._policies.plan.for_topic(name)
-        return plan is not None and plan.needs_topic_id
+        return plan is not None and (
+            plan.needs_topic_id or plan.quarantines or bool(plan.interceptors)
+        )
 
     def _on_topics(self, frame: bytes) -> None:
         """Handle the Metadata response."""
@@ -318,6 +328,8 @@ class ProduceExchange(Held):
             if number % SLICE == 0:
                 yield
             if found.code or found.name is None:
+                if found.name is not None:
+                    self._connection.topics.drop(found.name)
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
                 self._connection.topics.put(found.name, found.topic_id)
@@ -504,7 +516,7 @@ class ProduceExchange(Held):
         name, topic_id = topic.name, topic.topic_id
         if topic_id is not None:
             name = self._connection.topics.name(topic_id) if name is None else name
-            if name is None:
+            if name is None or topic_id in errors:
                 self._fail_topic(t, topic, errors.get(topic_id, UNKNOWN_TOPIC_ID))
                 return None
             return name, topic_id

@@ -261,6 +261,43 @@ class Producers:
             return None
         return producer.batches.find(numbers)
 
+    def depends_on_topic_id(
+        self, key: ProducerKey, epoch: int, numbers: Range, topic_id: UUID | None
+    ) -> bool:
+        """Whether a batch is a retry, as far as the id of its topic is still what it was.
+
+        Args:
+            key: The producer.
+            epoch: The producer epoch.
+            numbers: The sequence numbers of the batch.
+            topic_id: The id of the topic as it was known of late.
+        """
+        producer = self._find(key, epoch)
+        if producer is None:
+            return False
+        return _is_other(producer.topic_id, topic_id) or (
+            producer.epoch == epoch and producer.batches.find(numbers) is not None
+        )
+
+    def see_topic_id(
+        self, key: ProducerKey, arrival: Arrival, epoch: int, first: int, topic_id: UUID | None
+    ) -> None:
+        """Begin again with a producer if its topic was deleted and created again.
+
+        The log of the new topic knows no producer, and takes their batches again
+        (ProducerStateManager.java).
+
+        Args:
+            key: The producer.
+            arrival: The producer as in the request.
+            epoch: The producer epoch.
+            first: The first sequence number of its batch.
+            topic_id: The id of the topic, if it is known.
+        """
+        producer = self._find(key, epoch)
+        if producer is not None and _is_other(producer.topic_id, topic_id):
+            self._current(key, epoch, first, self._waiting(arrival, epoch), topic_id)
+
     def needs_last_sequence(
         self,
         key: ProducerKey,
