@@ -1,11 +1,12 @@
-"""How many brokers have the records of Penstock's own topics."""
+"""Penstock's own topics: how many brokers have their records, and their configs."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from penstock.cluster.created_topics import Replicas
+from penstock.cluster.created_topics import Replicas, configs_of
 
 
 class Admin:
@@ -40,3 +41,36 @@ def test_state_outlives_the_loss_of_a_broker_where_there_are_three(brokers, repl
 )
 def test_fewer_replicas_are_noticed(has, wanted, are_fewer):
     assert Replicas(*has).are_fewer_than(Replicas(*wanted)) is are_fewer
+
+
+class Describing:
+    """A client whose answer about a topic's configs is given."""
+
+    def __init__(self, answer) -> None:
+        self._answer = answer
+
+    def describe_configs(self, resources, *, request_timeout: float):
+        [resource] = resources
+        assert resource.name == "a"
+        found: Future = Future()
+        if isinstance(self._answer, KafkaException):
+            found.set_exception(self._answer)
+        else:
+            found.set_result(self._answer)
+        return {resource: found}
+
+
+def test_configs_are_texts():
+    entries = {"cleanup.policy": SimpleNamespace(value="compact"), "x": SimpleNamespace(value=None)}
+    assert configs_of(Describing(entries), "a", 1.0) == {"cleanup.policy": "compact", "x": ""}
+
+
+def test_configs_that_may_not_be_described_are_not_known():
+    denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert configs_of(Describing(denied), "a", 1.0) is None
+
+
+def test_another_error_is_raised():
+    error = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    with pytest.raises(KafkaException):
+        configs_of(Describing(error), "a", 1.0)

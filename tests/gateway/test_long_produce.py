@@ -7,10 +7,11 @@ from collections import Counter
 import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
-from penstock.gateway.produce import produce_exchange
+from penstock.gateway.produce import partition as partitions
+from penstock.gateway.produce import request as requests
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.request import SLICE
 from penstock.wire.primitives import varint
 from penstock.wire.produce import ProduceRequest, ProduceResponse
 from penstock.wire.topics import NamedTopic
@@ -70,8 +71,8 @@ def most_in_a_turn(monkeypatch):
 
         monkeypatch.setattr(owner, name, counting)
 
-    count(produce_exchange, "is_topic_name")
-    count(produce_exchange, "read_producer")
+    count(requests, "is_topic_name")
+    count(partitions, "read_producer")
     count(PostponedBatches, "answered")
     count(ProduceResponse, "partition_response")
     for name in ("arrived", "find", "decide", "on_response", "refuse"):
@@ -176,7 +177,7 @@ async def test_what_came_before_it_does_not_wait_for_it():
     talk.session.client_data(request(1, TOPICS[:1]) + request(2))
     await turns_until(lambda: len(talk.session._pending) == 2)
     assert not talk.verdicts
-    talk.session._pending[0]._on_names([NamedTopic(0, TOPICS[0], ID)])
+    talk.session._pending[0]._steps.lookup._on_names([NamedTopic(0, TOPICS[0], ID)])
     assert [topic for topic, *_ in talk.verdicts] == [TOPICS[0]]
 
 

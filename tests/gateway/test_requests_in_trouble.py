@@ -272,9 +272,9 @@ def test_an_abandoned_request_registers_nothing_anew():
     question = talk.session._expected[0]
     talk.decide(refused(87, "no", "v"))  # acks=0: breaks off, what is pending is abandoned
     assert not talk.producers._arrived
-    exchange = question.on_response.__self__
+    lookup = question.on_response.__self__
     talk.session.topics.put("judged", topic_id)
-    exchange._on_topics_resolved({})  # what `_on_topics` does with the broker's response
+    lookup._on_topics_resolved()  # what `_on_topics` does with the broker's response
     assert not talk.producers._arrived, "for ever: later batches are told 7"
 
 

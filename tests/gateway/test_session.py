@@ -15,8 +15,8 @@ from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.request import SLICE
 from penstock.gateway.routes import Route, handled_by, route
 from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
 from penstock.gateway.turns import Turns

@@ -22,14 +22,19 @@ from confluent_kafka import (
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     AdminClient,
-    ConfigResource,
     OffsetSpec,
-    ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.compacted_topic_writer import CompactedTopicWriter
-from penstock.cluster.created_topics import DENIED, Replicas, create, describe, partitions_of
+from penstock.cluster.created_topics import (
+    DENIED,
+    Replicas,
+    configs_of,
+    create,
+    describe,
+    partitions_of,
+)
 from penstock.cluster.librdkafka import admin_client, client_settings, consumer, watched
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
@@ -246,25 +251,17 @@ class CompactedTopic:
         allowed = found.authorized_operations  # None where brokers do not tell
         if allowed is not None and not {AclOperation.READ, AclOperation.WRITE} <= set(allowed):
             raise self._denied("Read and Write are not both allowed")
-        resource = ConfigResource(ResourceType.TOPIC, self.topic)
-        try:
-            configs = admin.describe_configs([resource], request_timeout=timeout_s)[
-                resource
-            ].result(timeout_s + 1)
-        except KafkaException as error:
-            if error.args[0].code() in DENIED:
-                return  # created by somebody else, who is authorized to check it
-            raise
+        configs = configs_of(admin, self.topic, timeout_s)
+        if configs is None:
+            return  # created by somebody else, who is authorized to check it
         wanted = self._configs["cleanup.policy"]
-        policy = configs["cleanup.policy"].value or ""
+        policy = configs["cleanup.policy"]
         if "compact" not in policy or ("delete" in policy and "delete" not in wanted):
             raise ConfigurationError(
                 f"{self._where} has cleanup.policy={policy}; it must be {wanted}, or records "
                 "would be lost: alter it, or name another topic"
             )
-        has = Replicas(
-            len(found.partitions[0].replicas), int(configs["min.insync.replicas"].value or 1)
-        )
+        has = Replicas(len(found.partitions[0].replicas), int(configs["min.insync.replicas"] or 1))
         if has.are_fewer_than(replicas):
             log.warning(
                 "a topic that keeps state may lose it with a broker",

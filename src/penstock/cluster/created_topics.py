@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,23 @@ def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bo
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         raise
+
+
+def configs_of(admin: AdminClient, topic: str, timeout_s: float) -> dict[str, str] | None:
+    """Return the configs of a topic; None if the client's principal may not describe them.
+
+    Raises:
+        KafkaException: They cannot be described.
+    """
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    described = admin.describe_configs([resource], request_timeout=timeout_s)
+    try:
+        found = described[resource].result(timeout_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() in DENIED:
+            return None
+        raise
+    return {name: entry.value or "" for name, entry in found.items()}
 
 
 def partitions_of(admin: AdminClient, topic: str, timeout_s: float) -> Sequence[Any] | None:

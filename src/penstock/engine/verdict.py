@@ -295,13 +295,7 @@ def not_judged(policy: str, why: str) -> Verdict:
 
 def abandoned(policy: str) -> Verdict:
     """Answer for a batch whose client has gone."""
-    return Verdict(
-        outcome=Outcome.FAILED,
-        code=REQUEST_TIMED_OUT,
-        message=bounded(f"The policy {policy} was not asked: its client has gone"),
-        policy=policy,
-        cause=FailureCause.ABANDONED,
-    )
+    return replace(not_judged(policy, "its client has gone"), cause=FailureCause.ABANDONED)
 
 
 def failed(

@@ -101,7 +101,7 @@ def _read_and_open_produce(
     request = yield from connection.produce_requests.read_in_slices(frame)
     exchange = _produce_exchange(connection, received, request)
     if isinstance(exchange, ProduceExchange) and not connection.may_change_policies:
-        yield from exchange.prepare(connection)
+        yield from exchange.prepare()
     return exchange
 
 
@@ -113,7 +113,7 @@ def _produce_exchange(
         received.expects_response = request.acks != 0
         received.was_held = True
         return received
-    return ProduceExchange(request, connection.gateway, received)
+    return ProduceExchange(request, connection, received)
 
 
 def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:

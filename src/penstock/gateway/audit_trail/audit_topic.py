@@ -15,12 +15,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     AdminClient,
-    ConfigResource,
-    ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.created_topics import DENIED, create, describe
+from penstock.cluster.created_topics import DENIED, configs_of, create, describe
 from penstock.cluster.librdkafka import admin_client, client_settings, watched
 from penstock.cluster.librdkafka import producer as new_producer
 from penstock.configuration import ConfigurationError
@@ -96,16 +94,10 @@ class AuditTopic:
         allowed = found.authorized_operations  # None where brokers do not tell
         if allowed is not None and AclOperation.WRITE not in allowed:
             raise self._denied("Write is not allowed")
-        resource = ConfigResource(ResourceType.TOPIC, self.name)
-        try:
-            configs = admin.describe_configs([resource], request_timeout=timeout_s)[
-                resource
-            ].result(timeout_s + 1)
-        except KafkaException as error:
-            if error.args[0].code() in DENIED:
-                return  # created by somebody else, who is authorized to check it
-            raise
-        policy = configs["cleanup.policy"].value or ""
+        configs = configs_of(admin, self.name, timeout_s)
+        if configs is None:
+            return  # created by somebody else, who is authorized to check it
+        policy = configs["cleanup.policy"]
         if "compact" in policy:
             raise ConfigurationError(
                 f"{self._where} has cleanup.policy={policy}; it must be delete, because its "

@@ -1,0 +1,156 @@
+"""Keeps a request's batches behind those that their producers have to send again first.
+
+Of topics whose batches are sent as they are; the others are kept in order by their sequence numbers
+(`intercepted_batches`). `postponed_batches` has the rule, and what is known of each producer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.gateway.produce.postponed_batches import TEXT, SentBy
+from penstock.gateway.produce.request import SLICE
+from penstock.records.header import is_intact
+from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
+from penstock.wire.names import is_topic_name
+from penstock.wire.produce import PartitionResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
+    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.request import ReceivedRequest
+    from penstock.records.header import BatchProducer
+    from penstock.wire.slices import Slices
+
+
+class SentBatch(NamedTuple):
+    """A batch of an idempotent producer."""
+
+    partition: ProducePartition
+    sent_by: SentBy
+    producer: BatchProducer
+
+
+def producer_ids(batches: Sequence[SentBatch]) -> ProducerIds:
+    """Return the producer id of batches, by topic and partition."""
+    found: ProducerIds = {}
+    for _, sent_by, _ in batches:
+        found.setdefault(sent_by.topic, {})[sent_by.partition] = sent_by.producer_id
+    return found
+
+
+class SendOrder:
+    """The order of one request's batches behind those of earlier requests."""
+
+    __slots__ = ("_postponed", "_request")
+
+    def __init__(self, request: ReceivedRequest) -> None:
+        self._request = request
+        self._postponed = request.gateway.postponed
+
+    def __bool__(self) -> bool:
+        """Whether some batch of a producer has to come again; usually there is none."""
+        return bool(self._postponed)
+
+    @property
+    def _connection(self) -> int:
+        return self._request.connection.number
+
+    def possibly_past(self) -> Slices[list[SentBatch]]:
+        """Return the batches before which the broker may have stored what has to come again.
+
+        Yields:
+            After each slice.
+        """
+        found: list[SentBatch] = []
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if (
+                sent is not None
+                and sent.partition.response is None
+                and self._postponed.may_be_past(sent.sent_by, sent.producer, self._connection)
+            ):
+                found.append(sent)
+        return found
+
+    def on_last_sequences(self, batches: Sequence[SentBatch], found: LastSequences) -> None:
+        """Apply the last sequence numbers that the broker has stored; respond to its errors.
+
+        Args:
+            batches: The result of `possibly_past`.
+            found: Those of their producers.
+        """
+        for partition, sent_by, _ in batches:
+            last = found.get((sent_by.topic, sent_by.partition))
+            self._postponed.on_last_sequence(sent_by, last)
+            if last is not None and last.code in RETRIABLE:
+                self._request.answer(partition, PartitionResponse(last.code))
+
+    def hold_back(self) -> Slices[bool]:
+        """Have what was sent after a batch that has to come again come again, too.
+
+        Yields:
+            After each slice.
+
+        Returns:
+            Whether that concerns a batch of the request.
+        """
+        is_any = False
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if (
+                sent is not None
+                and sent.partition.response is None
+                and self._postponed.overtakes(sent.sent_by, sent.producer, self._connection)
+            ):
+                is_any = True
+                self._request.answer(sent.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
+        return is_any
+
+    def note_answers(self) -> Slices[None]:
+        """Record which batches have to come again before what is sent after them.
+
+        Yields:
+            After each slice.
+        """
+        request = self._request
+        if request.data.acks == 0:
+            return
+        if not self._postponed and not any(map(request.is_retried, request.answered)):
+            return
+        for steps, sent in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if sent is None:
+                continue
+            partition, sent_by, producer = sent
+            if not request.is_retried(partition):
+                self._postponed.answered(sent_by, producer, self._connection, comes_again=False)
+            elif is_intact(partition.data):  # its sequence number may be wrong otherwise
+                self._postponed.answered(sent_by, producer, self._connection, comes_again=True)
+
+    def _sent(self) -> Iterator[SentBatch | None]:
+        """Return the batches of idempotent producers, but for topics with interceptors.
+
+        Yields:
+            None for each other batch.
+        """
+        request = self._request
+        principal = request.connection.authentication.principal or ""
+        topic, name = None, None
+        for partition in request.partitions:
+            if partition.topic is not topic:
+                topic = partition.topic
+                name = request.name_of(topic)
+                if name is not None and (not is_topic_name(name) or request.is_intercepted(topic)):
+                    name = None
+            producer = partition.idempotent_producer if name is not None else None
+            if name is None or producer is None:
+                yield None
+                continue
+            sent_by = SentBy(name, partition.number, producer.producer_id, principal)
+            yield SentBatch(partition, sent_by, producer)

@@ -1,0 +1,266 @@
+"""The second step of a Produce request: each partition's batch is submitted for judging.
+
+A topic whose policies only observe is judged beside (`observed_batches`). A topic that cannot be
+judged gets its response here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.verdict import failed
+from penstock.gateway.policy_set import without_response
+from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic
+from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
+from penstock.gateway.produce.request import SLICE
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from penstock.wire.produce import PartitionResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from penstock.engine.verdict import Verdict
+    from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
+    from penstock.gateway.produce.producer_state.batch import Batch
+    from penstock.gateway.produce.request import ReceivedRequest
+    from penstock.gateway.produce.topic_lookup import TopicLookup
+
+_NOT_OPEN: Final = (
+    "penstock.mode is quarantine, and what keeps decisions about records is not open yet"
+)
+
+
+class Submission:
+    """Submits the batches of one request, behind those of the requests before it."""
+
+    __slots__ = ("_before", "_intercepted", "_lookup", "_missing", "_on_verdict", "_request",
+                 "_submitted")  # fmt: skip
+
+    def __init__(
+        self,
+        request: ReceivedRequest,
+        lookup: TopicLookup,
+        intercepted: InterceptedBatches,
+        on_verdict: Callable[[ProducePartition, Verdict], None],
+    ) -> None:
+        """Take the request's turn among those of its connection.
+
+        Args:
+            request: The request.
+            lookup: What is known of its topics.
+            intercepted: Those of its batches that may not be sent as they are.
+            on_verdict: Called with each verdict.
+        """
+        self._request = request
+        self._lookup = lookup
+        self._intercepted = intercepted
+        self._on_verdict = on_verdict
+        self._missing = 0  # verdicts
+        self._before = request.connection.submitting
+        self._submitted: asyncio.Future[None] | None = None
+        if request.is_long:
+            self._hold_others_back()
+
+    def _hold_others_back(self) -> None:
+        """Keep what follows from the same client from being submitted before this request."""
+        self._submitted = asyncio.get_running_loop().create_future()
+        self._request.connection.submitting = self._submitted
+
+    def let_others_submit(self) -> None:
+        """Let what waits for it be submitted."""
+        if self._submitted is not None and not self._submitted.done():
+            self._submitted.set_result(None)
+
+    def begin(self, on_submitted: Callable[[], None]) -> None:
+        """Submit the batches of all topics; those of a long request in slices.
+
+        Args:
+            on_submitted: Called when all are submitted, as if there were one more verdict.
+        """
+        self._missing = 1  # a verdict may be there before all are submitted
+        steps = self._submit_all()
+        before, self._before = self._before, None
+        if self._request.is_long or (before is not None and not before.done()):
+            if not self._request.is_long:
+                self._hold_others_back()
+            self._request.run(self._submit_in_slices(steps, before, on_submitted))
+            return
+        for _ in steps:
+            pass
+        on_submitted()
+
+    async def _submit_in_slices(
+        self,
+        steps: Iterator[None],
+        before: asyncio.Future[None] | None,
+        on_submitted: Callable[[], None],
+    ) -> None:
+        """Submit the batches of a large request, and let others have their turn meanwhile.
+
+        Args:
+            steps: Submits them.
+            before: Submits those of a request before this one: a partition's keep their order.
+            on_submitted: See `begin`.
+        """
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            counted = self._request.gateway.turns.steps(SLICE)
+            for _ in steps:
+                await counted.step()
+            self.let_others_submit()
+            on_submitted()
+        except Exception as error:
+            self._request.fail(error)
+
+    def is_last_verdict(self) -> bool:
+        """Count a verdict; return whether it is the last one, and all are submitted."""
+        self._missing -= 1
+        return not self._missing
+
+    def _submit_all(self) -> Iterator[None]:
+        """Submit all batches that are to be judged; yield after each topic and each of them."""
+        for topic in self._request.topics:
+            if self._identify(topic):
+                topic.plan = plan = self._plan(topic, topic.known_name)
+                if plan is not None and plan.unusable:
+                    self._cannot_be_judged(topic, plan)
+                elif plan is not None:
+                    yield from self._submit(topic, plan)
+            yield
+
+    # One topic
+
+    def _identify(self, topic: ProduceTopic) -> bool:
+        """Return whether the name of a topic is known, and its id, if that is needed."""
+        if topic.data.topic_id is not None:
+            is_known = self._request.name_of(topic) is not None and not self._lookup.has_failed(
+                topic.data.topic_id
+            )
+        elif self._request.needs_topic_id(topic.known_name):
+            is_known = topic.topic_id is not None
+        else:
+            is_known, topic.topic_id = True, None
+        if not is_known:
+            code = self._lookup.error_of(topic)
+            self._request.answer_topic(topic, PartitionResponse(code))
+        return is_known
+
+    def _plan(self, topic: ProduceTopic, name: str) -> TopicPlan | None:
+        """Return the plan of a topic; None if it has no policy, or its response is an error."""
+        own = self._topic_configs(topic, name)
+        if own is None:
+            return None
+        plans = self._request.policies.plan
+        plan = plans.for_topic(name, own)
+        if plan is not None:
+            plan = self._waited_for(topic, plan)
+        if plan is not None and plan.quarantines and not self._request.gateway.keeps_decisions:
+            self._request.gateway.open_decisions()
+            self._request.answer_topic(topic, PartitionResponse(REQUEST_TIMED_OUT, _NOT_OPEN))
+            return None
+        if plan is None and name and self._follows_drops(topic, name):
+            return TopicPlan(topic=name, settings=plans.merged(name, own))
+        if plan is None:
+            for partition in self._request.partitions_of(topic):
+                self._intercepted.leave(partition)  # it loses nothing
+        return plan
+
+    def _topic_configs(self, topic: ProduceTopic, name: str) -> Mapping[str, str] | None:
+        """Return the topic configs of a topic; None if its response is an error."""
+        if is_for_gateways(name, self._request.gateway):
+            self._request.answer_topic(topic, PartitionResponse(INVALID_TOPIC_EXCEPTION))
+        elif topic.topic_id in self._lookup.unread:
+            self._request.answer_topic(topic, PartitionResponse(NOT_LEADER_OR_FOLLOWER))
+        else:
+            try:
+                return self._request.gateway.topic_configs.of(name, topic.known_id)
+            except UnreadableTopicConfigsError as error:
+                self._cannot_be_judged(topic, TopicPlan(topic=name, unusable=str(error)))
+        return None
+
+    def _waited_for(self, topic: ProduceTopic, plan: TopicPlan) -> TopicPlan | None:
+        """Return the policies whose verdict is waited for; have the others observe."""
+        if plan.observed is not None:
+            request = self._request
+            observe(plan.observed, topic.known_id, topic.data, request.data, request.connection)
+        topic.is_observed = plan.waited_for is None
+        return plan.waited_for
+
+    def _follows_drops(self, topic: ProduceTopic, name: str) -> bool:
+        """Return whether sequence numbers may have to be changed for what was dropped before."""
+        return self._intercepted.follows_drops(name, self._request.partitions_of(topic))
+
+    def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> None:
+        names = ", ".join(plan.policies) or "of this topic"
+        verdict = failed(names, f"cannot be asked: {plan.unusable}")
+        for partition in self._request.partitions_of(topic):
+            self._request.refuse(partition, plan.topic, verdict)
+
+    # Its partitions
+
+    def _submit(self, topic: ProduceTopic, plan: TopicPlan) -> Iterator[None]:
+        """Submit the batches of a topic; yield after each."""
+        is_intercepted = (
+            bool(plan.interceptors) or plan.quarantines or self._follows_drops(topic, plan.topic)
+        )
+        submit = self._submit_to(plan)
+        for partition in self._request.partitions_of(topic):
+            if partition.response is not None:
+                continue
+            if partition.number < 0:
+                self._request.answer(partition, PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            earlier = self._expect(partition, plan) if is_intercepted else None
+            if not is_intercepted:
+                self._intercepted.leave(partition)  # it loses nothing
+            if earlier is not None and earlier.is_decided:
+                continue  # a retry: it was decided when it was received first
+            dropped = earlier.dropped_again if earlier is not None else ()
+            if not plan.policies and not dropped:
+                continue
+            self._missing += 1
+            submit(
+                partition.number,
+                topic.known_id,
+                self._request.data.version,
+                partition.data,
+                partial(self._on_verdict, partition),
+                dropped_before=dropped,
+                quarantined_before=earlier.quarantined if earlier is not None else (),
+            )
+            yield
+
+    def _submit_to(self, plan: TopicPlan) -> Callable[..., None]:
+        """Return what submits a batch of a topic, with what is the same for all of them."""
+        request = self._request
+        number = request.connection.number
+        return partial(
+            request.policies.submit,
+            plan,
+            timeout_ms=request.data.timeout_ms,
+            client=number if request.data.acks != 0 else without_response(number),
+            sender=sender_of(request.data, request.connection),
+        )
+
+    def _expect(self, partition: ProducePartition, plan: TopicPlan) -> Batch | None:
+        """Return the batch of an earlier attempt, if there is one that is known."""
+        earlier = self._intercepted.expect(partition, has_policies=bool(plan.policies))
+        if earlier is not None:
+            partition.is_retry = True
+        if plan.quarantines or (earlier is not None and earlier.quarantined):
+            to = DeadLetterTopic(
+                plan.dead_letter_topic, plan.topic, partition.number, plan.dead_letter_replicas
+            )
+            partition.store_letters = partial(self._request.gateway.dead_letters.store, to)
+        return earlier
