@@ -310,9 +310,7 @@ class ProduceExchange(Held):
         if self._gateway.topic_configs.are_stored:
             return True
         plan = self._policies.plan.for_topic(name)
-        return plan is not None and (
-            plan.needs_topic_id or plan.quarantines or bool(plan.interceptors)
-        )
+        return plan is not None and (plan.needs_topic_id or plan.quarantines)
 
     def _on_topics(self, frame: bytes) -> None:
         """Handle the Metadata response."""
