@@ -715,7 +715,14 @@ class ProduceExchange(Held):
         records = min(record_count(data), self._gateway.decompressed_batch_max_records)
         self._report(position, topic, verdict, records)
 
-    def _report(self, position: Position, topic: str, verdict: Verdict, records: int) -> None:
+    def _report(
+        self,
+        position: Position,
+        topic: str,
+        verdict: Verdict,
+        records: int,
+        dead_letter_topic: str | None = None,
+    ) -> None:
         t, i = position
         self._gateway.refused(
             Refused(
@@ -726,6 +733,7 @@ class ProduceExchange(Held):
                 principal=self._connection.authentication.principal,
                 address=self._connection.address,
                 records=records,
+                dead_letter_topic=dead_letter_topic,
             )
         )
 
@@ -831,7 +839,9 @@ class ProduceExchange(Held):
             if counts is not None:
                 counts.accepted(plan, self.request.records(partition), verdict)
             for one in verdict.diverted:
-                self._report((t, i), plan.topic, one.verdict, one.count)
+                is_dead = one.verdict.outcome is Outcome.QUARANTINED
+                to = plan.dead_letter_topic if is_dead else None
+                self._report((t, i), plan.topic, one.verdict, one.count, to)
         self._accepted.clear()
 
     def _refuse_all(self) -> None:
