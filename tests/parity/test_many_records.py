@@ -59,7 +59,7 @@ ALL_BUT_BATCH = {
     "policies.small.type": "penstock.policies.MaxBytes",
     "policies.small.headers.max.bytes": "20",
     "policies.order.type": "penstock.policies.JsonSchema",
-    "policies.order.schema": "schemas/order.json",
+    "policies.order.schema": "order.json",
     "topics.parity-*.penstock.policies": "small,order",
 }
 QUARANTINE = {
@@ -122,7 +122,7 @@ KINDS = {
     "JSON Schema, named": {
         "policies": "order",
         "policies.order.type": "penstock.policies.JsonSchema",
-        "policies.order.schema": "schemas/order.json",
+        "policies.order.schema": "order.json",
         "topics.parity-*.penstock.policies": "order",
     },
     "several, named": ALL_BUT_BATCH,
@@ -203,11 +203,7 @@ def running(request, gateway, tmp_path):
     (schemas / "line.json").write_text(json.dumps(LINE))
     (schemas / "key.json").write_text('{"minLength": 1}')
     more = {"json.schema.folder": str(schemas), "policy.workers": "1"}
-    of_kind = {
-        key: str(tmp_path / value) if value.startswith("schemas/") else value
-        for key, value in KINDS[request.param].items()
-    }
-    return gateway({**of_kind, **more}, POLICIES + INTERCEPTOR)
+    return gateway({**KINDS[request.param], **more}, POLICIES + INTERCEPTOR)
 
 
 def send(address, topic, batches, partitions):
