@@ -241,6 +241,27 @@ def test_a_reason_shows_topics_clients_what_to_do_and_commands(watched, opened, 
     assert page.evaluate("document.activeElement.className") == "reason"
 
 
+def test_a_reason_of_records_in_quarantine_shows_how_to_return_them(watched, opened, topic):
+    running, address = watched(
+        penstock_mode="quarantine", errors_deadletterqueue_topic_replication_factor=1
+    )
+    name = topic()
+    produce(running, name, b"good", b"bad 1")
+    page = opened(address, permissions=["clipboard-read", "clipboard-write"])
+    rows(page).first.wait_for()
+    assert "quarantined, policies.Check" in rows(page).first.inner_text()
+    rows(page).first.get_by_role("button", name="no: bad 1").click()
+    dialog = page.get_by_role("dialog", name="no: bad 1")
+    dialog.wait_for()
+    assert f"stored in the dead letter topic {name}.dead" in dialog.inner_text()
+    dialog.get_by_role("button", name="Copy the command to return the dead letters").click()
+    dialog.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        f"penstock redrive '{running.file}' --from '{name}.dead' --to '{name}'"
+    )
+    assert f"--to '{name}' --dry-run" in dialog.inner_text()
+
+
 def test_a_reason_has_a_history_from_the_second_point_on(watched, opened, topic):
     running, address = watched()
     name = topic()

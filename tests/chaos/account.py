@@ -55,6 +55,7 @@ class Account:
         doubled: Stored more than once.
         disordered: Stored behind a later one of the same key (the first time they are stored).
         undropped: Stored though it was to be dropped.
+        misplaced: Not where records belong by `penstock.mode`.
     """
 
     told: Told
@@ -63,6 +64,7 @@ class Account:
     doubled: list[bytes]
     disordered: list[bytes]
     undropped: list[bytes]
+    misplaced: Sequence[bytes] = ()
 
     def has(self, what: str) -> bool:
         """Whether there is any of what an attribute, here or of `Told`, counts."""
@@ -77,7 +79,8 @@ class Account:
     @property
     def is_broken(self) -> bool:
         """Whether something is wrong that no client does by itself."""
-        return bool(self.lost or self.undropped or self.told.fatal or not self.told.ended)
+        wrong = self.lost or self.undropped or self.misplaced
+        return bool(wrong or self.told.fatal or not self.told.ended)
 
     def __str__(self) -> str:
         counts = {
@@ -87,6 +90,7 @@ class Account:
             "doubled": len(self.doubled),
             "out of order": len(self.disordered),
             "undropped": len(self.undropped),
+            "misplaced": len(self.misplaced),
             "failed": len(self.told.failed),
             "aborted": len(self.told.aborted),
             "fatal": len(self.told.fatal),

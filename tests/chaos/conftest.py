@@ -70,7 +70,16 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if not rounds:
         return
     terminalreporter.section(f"chaos: {len(rounds)} rounds, producers with at least one")
-    columns = ("lost", "fatal", "undropped", "doubled", "disordered", "failed", "aborted")
+    columns = (
+        "lost",
+        "fatal",
+        "undropped",
+        "misplaced",
+        "doubled",
+        "disordered",
+        "failed",
+        "aborted",
+    )
     heads = "".join(f"{column:>11}" for column in columns)
     terminalreporter.write_line(f"{'':42}{'records':>9}{heads}")
     for name in [producer.name for producer in rounds[0].accounts]:

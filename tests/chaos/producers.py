@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.artifacts import cache_folder
 from tests.chaos.account import Told
+from tests.chaos.modes import MARK, QUARANTINE
 from tests.chaos.world import Way
 from tests.java import program
 
@@ -21,12 +22,21 @@ LAST_ANSWERS_S = 130.0
 
 @dataclass(frozen=True)
 class Producer:
-    """One of them."""
+    """One of them.
+
+    Attributes:
+        client: The client library.
+        kind: Idempotent or transactional.
+        way: How its records come to the brokers.
+        topic: Its topic.
+        mode: That of its topic; empty where interceptors drop records.
+    """
 
     client: str
     kind: str
     way: Way
     topic: str
+    mode: str = ""
 
     @property
     def through_penstock(self) -> bool:
@@ -36,7 +46,7 @@ class Producer:
     @property
     def name(self) -> str:
         """What it does, and where."""
-        return f"{self.client} {self.kind} {self.way.value}"
+        return " ".join(filter(None, (self.client, self.kind, self.way.value, self.mode)))
 
     @property
     def isolation(self) -> str:
@@ -46,12 +56,25 @@ class Producer:
 
 def kinds(prefix: str) -> list[Producer]:
     """Give one of each kind, with topics that begin with a prefix."""
-    return [
+    clients = ("librdkafka", "Java", *(["franz-go"] if has_go() else []))
+    intercepted = [
         Producer(client, kind, way, f"{prefix}-{client}-{kind}-{way.name}")
-        for client in ("librdkafka", "Java", *(["franz-go"] if has_go() else []))
+        for client in clients
         for kind in ("idempotent", "transactional")
         for way in Way
         if way is not Way.ALONE or client == "librdkafka"
+    ]
+    # Transactional batches with bad records are refused in quarantine.
+    return intercepted + [
+        Producer(client, kind, way, f"{prefix}-{client}-{kind}-{way.name}-{mode}", mode)
+        for client in clients
+        for kind, way, mode in (
+            ("idempotent", Way.GATEWAYS, QUARANTINE),
+            ("idempotent", Way.ALONE, QUARANTINE),
+            ("idempotent", Way.GATEWAYS, MARK),
+            ("transactional", Way.GATEWAYS, MARK),
+        )
+        if client == "librdkafka" or (kind, way) == ("idempotent", Way.GATEWAYS)
     ]
 
 

@@ -3,11 +3,12 @@
 import random
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from tests.chaos import modes
 from tests.chaos.account import Account, Told, account
 from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import Producer, Running, kinds, start
@@ -53,7 +54,7 @@ class Round:
         lines = [f"seed {self.seed}", *self.happened]
         for producer, one in self.accounts.items():
             lines.append(f"{producer.name} ({producer.topic}): {one}")
-            for name in ("lost", "doubled", "disordered", "undropped"):
+            for name in ("lost", "doubled", "disordered", "undropped", "misplaced"):
                 found = getattr(one, name)
                 if found:
                     lines.append(f"  {name}: {b' '.join(found[:200]).decode()}")
@@ -102,10 +103,13 @@ def _disturb(
 
 
 def _settle(world: World, producer: Producer, told: Told) -> Account:
-    found = read_topic(
-        world.cluster.bootstrap_servers, producer.topic, isolation=producer.isolation,
-        settings={"fetch.wait.max.ms": "20"},
-    )  # fmt: skip
+    found = _read(world, producer, producer.topic)
+    if producer.mode:
+        dead = producer.topic + modes.DEAD
+        letters = _read(world, producer, dead) if world.has_topic(dead) else []
+        place = modes.places(producer.mode, producer.topic, found, letters)
+        assert not world.has_topic(dead + modes.DEAD)
+        return replace(account(told, place.kept, drops=False), misplaced=place.misplaced)
     stored = [(key, value) for _, key, value, _ in found]
     return account(
         told,
@@ -113,6 +117,13 @@ def _settle(world: World, producer: Producer, told: Told) -> Account:
         drops=producer.through_penstock,
         always=not world.interceptors_were_off,
     )
+
+
+def _read(world: World, producer: Producer, topic: str) -> list:
+    return read_topic(
+        world.cluster.bootstrap_servers, topic, isolation=producer.isolation,
+        settings={"fetch.wait.max.ms": "20"},
+    )  # fmt: skip
 
 
 def keep(world: World, result: Round, logs: Path, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from penstock.local import LocalKafka, free_ports
+from tests.chaos import modes
 from tests.faults import Proxy
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.relay import Relay
@@ -28,7 +29,7 @@ import zlib
 from penstock.policy import *
 
 class AThird(ProduceRequestInterceptor):
-    def interceptor_topic_pattern(self): return "."
+    def interceptor_topic_pattern(self): return ".*(?<!-quarantine)(?<!-mark)$"
     def process_record(self, key, value, topic, partition, headers):
         number = zlib.crc32(value)
         if number % 211 == 0: time.sleep(0.2)
@@ -109,9 +110,10 @@ class World:
             "policy.workers": 4,
             "produce.request.interceptors.state": "local" if is_alone else "cluster",
             "produce.request.interceptors.state.topic": STATE_TOPIC,
+            **modes.PROPERTIES,
         }
         upstream = ",".join(proxy.address for proxy in self.upstream)
-        file = write_configuration(folder, upstream, ports[0], properties, POLICIES)
+        file = write_configuration(folder, upstream, ports[0], properties, POLICIES + modes.POLICY)
         with file.open("a") as lines:
             lines.write(f"{INTERCEPTORS}\n")
         return RunningGateway(file)
@@ -153,6 +155,11 @@ class World:
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
         partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
         return partitions[0].leader if partitions else -1
+
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a topic is there."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        return topic in admin.list_topics(timeout=10).topics
 
     def write_logs(self, folder: Path) -> None:
         """Copy what gateways and brokers have logged."""

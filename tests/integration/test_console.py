@@ -108,6 +108,22 @@ def test_a_refusal_is_told_to_whoever_watches(watched, topic):
     assert [one["reachable"] for one in state["brokers"]] == [True]
 
 
+@pytest.mark.parametrize("mode", ["quarantine", "mark"])
+def test_bad_records_that_are_stored_are_told_with_their_place(watched, topic, mode):
+    running, port = watched({
+        "penstock.mode": mode, "errors.deadletterqueue.topic.replication.factor": 1,
+        "errors.deadletterqueue.topic.name": "${topic}.bad",
+    })  # fmt: skip
+    name = topic()
+    with Events(port) as events:
+        produce(running, name, (b"good", b"bad 1", b"bad 1"))
+        (row,) = events.wait_for("refusals", lambda told: told["rows"])["rows"]
+    assert (row["outcome"], row["policy"], row["code"], row["message"], row["records"]) == (
+        {"quarantine": "quarantined", "mark": "marked"}[mode], "policies.Check", 87, "no: bad 1", 2,
+    )  # fmt: skip
+    assert row["dead_letter_topic"] == (f"{name}.bad" if mode == "quarantine" else None)
+
+
 def test_a_point_is_told(watched, topic):
     running, port = watched()
     with Events(port) as events:

@@ -51,6 +51,21 @@ BATCH = {
     "topics.parity-*.records.policy.enabled": "true",
 }
 JSON = {"topics.parity-*.record.validation.policy": "json"}
+ALL_BUT_BATCH = {
+    **JSON,
+    "record.validator.classes": "policies.Keyed",
+    "record.validation.policy.class.name": "policies.Json",
+    "policies": "small,order",
+    "policies.small.type": "penstock.policies.MaxBytes",
+    "policies.small.headers.max.bytes": "20",
+    "policies.order.type": "penstock.policies.JsonSchema",
+    "policies.order.schema": "order.json",
+    "topics.parity-*.penstock.policies": "small,order",
+}
+QUARANTINE = {
+    "topics.parity-*.penstock.mode": "quarantine",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+}
 KINDS = {
     "KIP-686": BATCH,
     "KIP-729": {"record.validator.classes": "policies.Keyed"},
@@ -103,6 +118,25 @@ KINDS = {
         **JSON,
         "record.validation.policy.class.name": "penstock.policies.DataContract",
         "contract": str(CONTRACT),
+    },
+    "JSON Schema, named": {
+        "policies": "order",
+        "policies.order.type": "penstock.policies.JsonSchema",
+        "policies.order.schema": "order.json",
+        "topics.parity-*.penstock.policies": "order",
+    },
+    "several, named": ALL_BUT_BATCH,
+    "mark": {**ALL_BUT_BATCH, "topics.parity-*.penstock.mode": "mark"},
+    "mark, KIP-686": {**BATCH, "topics.parity-*.penstock.mode": "mark"},
+    "quarantine": {**ALL_BUT_BATCH, **QUARANTINE},
+    "quarantine, KIP-686": {**BATCH, **QUARANTINE},
+    "quarantine, KIP-905": {
+        **ALL_BUT_BATCH, **QUARANTINE, "produce.request.interceptors": "policies.Odd",
+    },
+    "a mode for each policy": {
+        **ALL_BUT_BATCH, **QUARANTINE,
+        "policies.small.mode": "mark",
+        "policies.order.mode": "enforce",
     },
     "all": {
         **BATCH, **JSON,
@@ -184,14 +218,24 @@ def send(address, topic, batches, partitions):
     return answers
 
 
-def of_gateway(answers, stored, records):
-    """Return outcome, code and message of each record, and its key and value where it is stored."""
+def of_gateway(answers, stored, letters, records):
+    """Return outcome, code and message of each record, and its key and value where it is stored.
+
+    What the gateway marked, or set aside as a dead letter, it would have refused.
+    """
     contents = {
         dict(message.headers())["n"]: (message.key(), message.value()) for message in stored
     }
+    objections = of_headers(stored, "__mark.errors") | of_headers(letters, "__penstock")
     found = []
     for number, answer in enumerate(answers):
         code = int(answer.error_code)
+        objection = objections.pop(b"%d" % number, None)
+        if objection is not None:
+            assert not code
+            contents.pop(b"%d" % number, None)
+            found.append(objection)
+            continue
         if code:
             message = answer.error_message
             if answer.record_errors:
@@ -202,7 +246,22 @@ def of_gateway(answers, stored, records):
         else:
             found.append(("accepted", 0, None, content))
     assert not contents, "what was refused is stored"
+    assert not objections, "what was refused is a dead letter"
     assert len(found) == len(records)
+    return found
+
+
+def of_headers(messages, prefix):
+    """Return what gateways wrote into headers of why they object to records."""
+    found = {}
+    for message in messages:
+        headers = dict(message.headers())
+        code = headers.get(f"{prefix}.code")
+        if code is not None:
+            text = headers[f"{prefix}.message"]
+            found[headers["n"]] = (
+                "refused", int(code), None if text is None else text.decode(), None,
+            )  # fmt: skip
     return found
 
 
@@ -250,7 +309,7 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
 
 def same_at_all_doors(
     running, spark, bootstrap, topics, generator, count, monkeypatch, *, partitions=PARTITIONS,
-    note="",
+    note="", dead_letters=False,
 ):  # fmt: skip
     """Judge records at each door; return what the gateway said of each."""
     now = int(time.time() * 1000)
@@ -261,7 +320,8 @@ def same_at_all_doors(
     through, name = topics
     answers = send(running.broker_address(), through, batches, partitions)
     stored = read_topic(bootstrap, through, full=True)
-    expected = in_any_topic(topics, of_gateway(answers, stored, records))
+    letters = read_topic(bootstrap, f"{through}.dead", full=True) if dead_letters else []
+    expected = in_any_topic(topics, of_gateway(answers, stored, letters, records))
     assert all(not int(one.error_code) for one in send(bootstrap, name, batches, partitions))
     cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
     ranges = cluster.ranges(cluster.topics(name), "earliest")
@@ -289,7 +349,7 @@ def in_any_topic(topics, verdicts):
     ]
 
 
-def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfig):
+def test_zero_differences(request, running, spark, kafka, topic, monkeypatch, pytestconfig):
     seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
     same_at_all_doors(
         running,
@@ -300,4 +360,5 @@ def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfi
         pytestconfig.getoption("parity_records"),
         monkeypatch,
         note=f", seed {seed}",
+        dead_letters=QUARANTINE.items() <= KINDS[request.node.callspec.params["running"]].items(),
     )

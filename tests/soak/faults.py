@@ -14,8 +14,8 @@ from tests.gateways import RunningGateway, wait_until
 from tests.policies.schema_policy.fake_registry import Fault as RegistryFault
 from tests.soak.diary import Diary
 from tests.soak.plan import Fault
-from tests.soak.producers import TOPICS
 from tests.soak.stage import Gateway, Stage, policies
+from tests.soak.topic_names import TOPICS
 from tests.soak.topics import TopicChanges
 
 _PAUSE_S = 4.0

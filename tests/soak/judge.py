@@ -16,10 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.soak.producers import OBSERVED, PLAIN, TRANSACTIONAL, Producer
-from tests.soak.records import CHANGED, CHANGED_NOW, DROPPED, REFUSED, Stored
+from tests.soak.producers import PLAIN, TRANSACTIONAL, Producer
+from tests.soak.records import CHANGED, CHANGED_NOW, DEAD_PARTITIONS, DROPPED, REFUSED, Stored
 from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, UNKNOWN, Told
 from tests.soak.told import REFUSED as TOLD_REFUSED
+from tests.soak.topic_names import FORGIVING, QUARANTINED
 
 SLACK_S: Final = 2.0
 """How long after an error was told a client may still send under its old numbers."""
@@ -50,7 +51,7 @@ class Account:
 def expected(producer: Producer, number: int) -> str | None:
     """Return the letter under which a record is stored, or None where it is not to be."""
     letter = producer.letter(number)
-    if producer.topic == OBSERVED:
+    if producer.topic in FORGIVING:
         return letter
     if letter in REFUSED or letter == DROPPED:
         return None
@@ -95,7 +96,7 @@ def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -
         account.find("refused though nothing is bad", number)
     if event not in _CERTAIN:
         return
-    if producer.letter(number) in REFUSED and producer.topic != OBSERVED:
+    if producer.letter(number) in REFUSED and producer.topic not in FORGIVING:
         account.find("acknowledged though it is bad", number)
     elif expected(producer, number) is None:
         account.counts["dropped"] += 1
@@ -105,11 +106,14 @@ def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -
 
 def _may_be_refused(producer: Producer) -> bool:
     """Whether any of its batches is refused; a good record is, with a bad one of its batch."""
-    return producer.topic != OBSERVED and not REFUSED.isdisjoint(producer.mix)
+    return producer.topic not in FORGIVING and not REFUSED.isdisjoint(producer.mix)
 
 
 def _judge_letter(account: Account, one: Stored) -> None:
     wanted = expected(account.producer, one.number)
+    is_dead = one.letter in REFUSED and account.producer.topic == QUARANTINED
+    if is_dead != (one.partition >= DEAD_PARTITIONS):
+        account.find("in the wrong topic", one)
     if one.letter == wanted:
         return
     sent = account.producer.letter(one.number)

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.soak.records import BAD, CHANGED, DROPPED, GOOD, NOT_TODAY, SLOW
+from tests.soak.topic_names import (
+    INTERCEPTED,
+    JUDGED,
+    MARKED,
+    OBSERVED,
+    QUARANTINED,
+    SCHEMAS,
+    TRANSACTIONS,
+)
 
 PLAIN: Final = "plain"
 IDEMPOTENT: Final = "idempotent"
 TRANSACTIONAL: Final = "transactional"
-
-JUDGED: Final = "soak-judged"
-INTERCEPTED: Final = "soak-intercepted"
-TRANSACTIONS: Final = "soak-transactions"
-SCHEMAS: Final = "soak-schemas"
-OBSERVED: Final = "soak-observed"
-TOPICS: Final = (JUDGED, INTERCEPTED, TRANSACTIONS, SCHEMAS, OBSERVED)
 
 LIBRDKAFKA: Final = "librdkafka"
 JAVA: Final = "Java"
@@ -56,6 +58,7 @@ _CLEAN: Final = GOOD * 20 + DROPPED * 5 + CHANGED * 5 + SLOW
 _SOME_REFUSED: Final = _CLEAN + GOOD * 20 + BAD * 2
 _JUDGED: Final = GOOD * 90 + BAD * 2 + NOT_TODAY * 2 + SLOW
 _OBSERVED: Final = GOOD * 20 + BAD * 4 + NOT_TODAY * 4 + DROPPED * 4 + CHANGED * 4
+_WITH_BAD: Final = GOOD * 40 + BAD * 9 + SLOW
 _SCHEMAS: Final = GOOD * 20 + BAD * 2
 
 # A producer of kafka-python, aiokafka or kafkajs that is idempotent is broken by a refusal
@@ -69,10 +72,31 @@ _ROLES: Final = {
     "schemas": (IDEMPOTENT, SCHEMAS, GOOD),
     "schemas-refused": (PLAIN, SCHEMAS, _SCHEMAS),
     "observed": (IDEMPOTENT, OBSERVED, _OBSERVED),
+    "quarantined": (IDEMPOTENT, QUARANTINED, _WITH_BAD),
+    "marked": (IDEMPOTENT, MARKED, _WITH_BAD),
 }
 _OF_CLIENT: Final = {
-    LIBRDKAFKA: ("clean", "refused", "plain", "transactions", "aborted", "schemas", "observed"),
-    JAVA: ("clean", "refused", "plain", "transactions", "aborted", "observed"),
+    LIBRDKAFKA: (
+        "clean",
+        "refused",
+        "plain",
+        "transactions",
+        "aborted",
+        "schemas",
+        "observed",
+        "quarantined",
+        "marked",
+    ),
+    JAVA: (
+        "clean",
+        "refused",
+        "plain",
+        "transactions",
+        "aborted",
+        "observed",
+        "quarantined",
+        "marked",
+    ),
     FRANZ_GO: ("clean", "plain", "transactions"),
     KAFKAJS: ("clean", "plain", "transactions"),
     KAFKA_PYTHON: ("clean", "plain", "transactions", "schemas-refused"),

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Message
 
+from tests.soak.topic_names import QUARANTINED
+
 GOOD: Final = "g"
 BAD: Final = "b"
 """A validator refuses it: 87."""
@@ -22,7 +24,9 @@ SLOW: Final = "s"
 
 REFUSED: Final = frozenset({BAD, NOT_TODAY})
 LETTERS: Final = frozenset({GOOD, BAD, NOT_TODAY, DROPPED, CHANGED, CHANGED_NOW, SLOW})
+DEAD_PARTITIONS: Final = 1000
 _MAGIC: Final = 0
+_MARKS: Final = ("__mark.errors.policy", "__mark.errors.code", "__mark.errors.message")
 
 
 class Stored(NamedTuple):
@@ -69,6 +73,33 @@ def read(partition: int, value: bytes, sent_at: float) -> Stored:
     if letter not in LETTERS:
         raise ValueError(f"unknown letter {letter!r}")
     return Stored(partition, letter, producer, int(run), int(number), sent_at)
+
+
+def dead_letter(message: Message) -> tuple[bytes, Stored]:
+    """Return the id of a dead letter that was read back, and its record as it was sent.
+
+    Its partition is `DEAD_PARTITIONS` and more: each partition of the source has an order of its
+    own there, too.
+
+    Raises:
+        ValueError: No gateway has written it, or it is of no client of the soak.
+        KeyError: It lacks a header.
+    """
+    headers = dict(message.headers() or [])
+    source = int(headers["__dlq.errors.partition"])
+    if headers["__dlq.errors.topic"] != QUARANTINED.encode() or not headers["__dlq.id"]:
+        raise ValueError("not from here")
+    if headers["__penstock.policy"] != b"policies.Bad":
+        raise ValueError("for another reason")
+    sent_at = int(headers["__penstock.timestamp"]) / 1000
+    one = read(DEAD_PARTITIONS + source, message.value() or b"", sent_at)
+    return headers["__dlq.id"], one
+
+
+def has_right_marks(message: Message, letter: str) -> bool:
+    """Whether a record has the headers of `mark` if it is bad, and none if it is not."""
+    names = [name for name, _ in message.headers() or []]
+    return names == (list(_MARKS) if letter in REFUSED else [])
 
 
 def stored(message: Message) -> Stored:

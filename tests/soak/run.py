@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -14,13 +14,14 @@ from tests.soak.diary import Diary
 from tests.soak.faults import Faults
 from tests.soak.judge import STANDSTILL_S, Account, judge, standstill
 from tests.soak.plan import draw, in_order
-from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
+from tests.soak.producers import CLIENTS
 from tests.soak.programs import Client, clients
-from tests.soak.records import Stored, stored
+from tests.soak.records import Stored, dead_letter, has_right_marks, stored
 from tests.soak.samples import Samples, now, thread_names
 from tests.soak.segments import batches
 from tests.soak.stage import Stage
 from tests.soak.told import Told
+from tests.soak.topic_names import DEAD, MARKED, TOPICS, TRANSACTIONS
 
 LAST_ANSWERS_S: Final = 200.0
 """How long clients may take to end: a delivery, and one more for a transaction."""
@@ -154,15 +155,38 @@ class Soak:
                     except (ValueError, KeyError):
                         foreign[topic] += 1
                         continue
+                    foreign[topic] += topic == MARKED and not has_right_marks(message, one.letter)
                     found[one.producer].append(one)
                     evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
             with (self._folder / f"{topic}.batches").open("w") as evidence:
                 for batch in batches(stage.cluster, topic):
                     evidence.write("\t".join(map(str, batch)) + "\n")
+        for one in self._dead_letters(stage, foreign):
+            found[one.producer].append(one)
         self._findings += [
-            f"{topic} has {count} records that nobody has sent" for topic, count in foreign.items()
+            f"{topic} has {count} records that nobody has sent, or with wrong headers"
+            for topic, count in foreign.items()
+            if count
         ]
         return found
+
+    def _dead_letters(self, stage: Stage, foreign: Counter[str]) -> Iterable[Stored]:
+        """Return dead letters as `redrive` takes them: each id once."""
+        there = stage.admin.list_topics(timeout=20).topics
+        if f"{DEAD}.dead" in there:
+            self._findings.append("dead letters were judged")
+        if DEAD not in there:
+            self._findings.append("there are no dead letters")
+            return []
+        found: dict[bytes, Stored] = {}
+        for message in read_topic(stage.upstream, DEAD, full=True):
+            try:
+                letter_id, one = dead_letter(message)
+            except (ValueError, KeyError):
+                foreign[DEAD] += 1
+                continue
+            found.setdefault(letter_id, one)
+        return found.values()
 
     def _tell(
         self,

@@ -15,7 +15,7 @@ from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.relay import Relay
-from tests.soak.producers import OBSERVED, SCHEMAS, TOPICS
+from tests.soak.topic_names import MARKED, OBSERVED, QUARANTINED, SCHEMAS, TOPICS
 
 BROKERS: Final = 3
 HOSTS: Final = ("127.0.0.1", "127.0.0.3")
@@ -36,6 +36,8 @@ PROPERTIES: Final = {
     "schema.registry.timeout.ms": 1500,
     f"topics.{SCHEMAS}.confluent.value.schema.validation": "true",
     f"topics.{OBSERVED}.penstock.mode": "observe",
+    f"topics.{QUARANTINED}.penstock.mode": "quarantine",
+    f"topics.{MARKED}.penstock.mode": "mark",
     "create.topic.policy.class.name": "penstock.policies.TopicRules",
     "alter.config.policy.class.name": "penstock.policies.ConfigRules",
     "topic.rules.partitions.max": MOST_PARTITIONS,

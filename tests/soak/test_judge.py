@@ -3,18 +3,17 @@
 import pytest
 
 from tests.soak.judge import SLACK_S, STANDSTILL_S, judge, standstill
-from tests.soak.producers import (
-    IDEMPOTENT,
+from tests.soak.producers import IDEMPOTENT, PLAIN, TRANSACTIONAL, Producer
+from tests.soak.records import DEAD_PARTITIONS, Stored
+from tests.soak.told import Told, told_by
+from tests.soak.topic_names import (
     INTERCEPTED,
     JUDGED,
+    MARKED,
     OBSERVED,
-    PLAIN,
-    TRANSACTIONAL,
+    QUARANTINED,
     TRANSACTIONS,
-    Producer,
 )
-from tests.soak.records import Stored
-from tests.soak.told import Told, told_by
 
 GOOD = Producer("p", "any", IDEMPOTENT, JUDGED, "g")
 
@@ -244,3 +243,26 @@ def test_a_record_of_another_run_than_was_told():
 
 def test_what_was_not_told_is_counted():
     assert judge(GOOD, acknowledged(0), stored(0, 1)).counts["not told"] == 1
+
+
+def test_bad_records_in_quarantine_are_dead_letters():
+    sent = sent_by(IDEMPOTENT, "gb", QUARANTINED)
+    letters = stored(1, 3, letter="b", partition=DEAD_PARTITIONS)
+    assert found(sent, acknowledged(0, 1, 2, 3), stored(0, 2) + letters) == {}
+    assert found(sent, acknowledged(0, 1, 2, 3), stored(0, 2) + letters[:1]) == {
+        "acknowledged and lost": 1
+    }
+    assert found(sent, acknowledged(0, 1), stored(0) + stored(1, letter="b")) == {
+        "in the wrong topic": 1
+    }
+    dead = stored(0, partition=DEAD_PARTITIONS)
+    assert found(sent, acknowledged(0, 1), dead + letters[:1]) == {"in the wrong topic": 1}
+    both = stored(1, letter="b") + letters[:1]
+    assert found(sent, acknowledged(1), both) == {"in the wrong topic": 1, "stored twice": 1}
+    assert found(sent, told(("refused", 1, 1)), []) == {"refused though nothing is bad": 1}
+
+
+def test_bad_records_that_are_marked_are_stored():
+    sent = sent_by(IDEMPOTENT, "gb", MARKED)
+    assert found(sent, acknowledged(0, 1), stored(0) + stored(1, letter="b")) == {}
+    assert found(sent, acknowledged(0, 1), stored(0)) == {"acknowledged and lost": 1}

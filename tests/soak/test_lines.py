@@ -5,9 +5,10 @@ import sys
 import pytest
 
 from tests.soak.clients.lines import BURST, Arguments, Sender, arguments
-from tests.soak.producers import JUDGED, PLAIN, SCHEMAS, Producer
+from tests.soak.producers import PLAIN, Producer
 from tests.soak.records import read
 from tests.soak.told import told_by
+from tests.soak.topic_names import JUDGED, SCHEMAS
 
 
 def sender(topic=JUDGED, rate=1000):

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.soak.records import Stored, read, text_of, with_schema
+from tests.soak.records import (
+    DEAD_PARTITIONS,
+    Stored,
+    dead_letter,
+    has_right_marks,
+    read,
+    text_of,
+    with_schema,
+)
 
 
 @pytest.mark.parametrize("letter", "gbndcCs")
@@ -24,3 +32,44 @@ def test_what_is_bad_is_not_what_its_schema_says():
 def test_what_nobody_has_sent(value):
     with pytest.raises((ValueError, KeyError)):
         read(0, value, 0.0)
+
+
+class Message:
+    def __init__(self, value=b"b:p:1:2", headers=None):
+        self._value, self._headers = value, headers
+
+    def value(self):
+        return self._value
+
+    def headers(self):
+        return self._headers
+
+
+HEADERS = {
+    "__dlq.errors.topic": b"soak-quarantined", "__dlq.errors.partition": b"7", "__dlq.id": b"i",
+    "__penstock.policy": b"policies.Bad", "__penstock.timestamp": b"1500",
+}  # fmt: skip
+
+
+def test_a_dead_letter_is_read_as_it_was_sent():
+    found = dead_letter(Message(headers=list(HEADERS.items())))
+    assert found == (b"i", Stored(DEAD_PARTITIONS + 7, "b", "p", 1, 2, 1.5))
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("value", [None, b""])
+def test_what_is_no_dead_letter(header, value):
+    headers = {name: found for name, found in HEADERS.items() if name != header}
+    if value is not None:
+        headers[header] = value
+    with pytest.raises((ValueError, KeyError)):
+        dead_letter(Message(headers=list(headers.items())))
+
+
+def test_marks_are_those_of_bad_records():
+    marks = [(f"__mark.errors.{name}", b"") for name in ("policy", "code", "message")]
+    assert has_right_marks(Message(headers=marks), "b")
+    assert has_right_marks(Message(), "g")
+    assert not has_right_marks(Message(headers=marks), "g")
+    assert not has_right_marks(Message(headers=marks[:2]), "b")
+    assert not has_right_marks(Message(headers=marks * 2), "b")

@@ -21,11 +21,12 @@ from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.soak.diary import Diary
 from tests.soak.judge import Account, judge
-from tests.soak.producers import JUDGED, PLAIN, TOPICS
+from tests.soak.producers import PLAIN
 from tests.soak.producers import Producer as Sent
 from tests.soak.records import stored, text_of
 from tests.soak.stage import LONGEST_RETENTION_MS, MOST_PARTITIONS, Stage
 from tests.soak.told import ACKNOWLEDGED, REFUSED, UNKNOWN, Told
+from tests.soak.topic_names import JUDGED, TOPICS
 
 _RETENTION = "retention.ms"
 POLICY, ENABLED = "records.policy.class.name", "records.policy.enabled"

@@ -39,6 +39,7 @@ class Refused:
         address: The address of the client, or None if it is not known.
         records: How many records the batch has, as its header says; None for topics and configs.
         resource: For configs, the type and the name of the resource.
+        dead_letter_topic: Where the records are, if they are in quarantine.
     """
 
     topic: str
@@ -50,6 +51,7 @@ class Refused:
     address: str | None = None
     records: int | None = None
     resource: tuple[str, str] | None = None
+    dead_letter_topic: str | None = None
 
 
 class RefusalLog:

@@ -35,6 +35,12 @@ def refusal(message="no", topic="orders", client="app", policy="a.V", *, observe
     return Refused(topic, 3, client, verdict, is_observed=observed, **{"records": 5, **more})
 
 
+def test_records_in_quarantine_say_where_they_are(recent):
+    recent.put(refusal(dead_letter_topic="orders.\u202edead"))
+    (row,) = recent.rows()
+    assert row.as_json()["dead_letter_topic"] == "orders.\ufffddead"
+
+
 def test_the_same_reason_is_one_row(recent, clock):
     recent.put(refusal(address="10.0.0.1"))
     clock.at = 1003
@@ -50,7 +56,7 @@ def test_the_same_reason_is_one_row(recent, clock):
     assert row.as_json() == {
         "id": 1, "observed": False, "outcome": "refused", "topic": "orders", "partition": 3,
         "policy": "a.V", "code": 87, "message": "no", "client": "app", "principal": "User:app",
-        "address": None, "count": 3, "records": 15, "first": 1000.0, "last": 1009.0,
+        "address": None, "dead_letter_topic": None, "count": 3, "records": 15, "first": 1000.0, "last": 1009.0,
     }  # fmt: skip
 
 

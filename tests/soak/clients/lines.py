@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tests.soak.producers import SCHEMAS, Producer
+from tests.soak.producers import Producer
 from tests.soak.records import text_of, with_schema
 from tests.soak.told import DEAD, ENDED
+from tests.soak.topic_names import SCHEMAS
 
 OVER: Final = threading.Event()
 """Set when the input ends: what is on its way is waited for, nothing more is sent."""

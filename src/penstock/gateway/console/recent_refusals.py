@@ -49,6 +49,7 @@ class Row:
         partition: Where it was seen lately; None for topics and configs.
         principal: Whose it was then, if that is known.
         address: Where it came from then, if that is known.
+        dead_letter_topic: Where its records went then, if they are in quarantine.
         count: How many batches, or requests about topics.
         records: How many records these batches had, as far as that is known.
         is_changed: Whether it was seen since the last look.
@@ -67,6 +68,7 @@ class Row:
     partition: int | None = None
     principal: str | None = None
     address: str | None = None
+    dead_letter_topic: str | None = None
     count: int = 0
     records: int = 0
     is_changed: bool = False
@@ -85,6 +87,9 @@ class Row:
             "client": self.client_id,
             "principal": None if self.principal is None else shown(self.principal),
             "address": None if self.address is None else shown(self.address),
+            "dead_letter_topic": (
+                None if self.dead_letter_topic is None else shown(self.dead_letter_topic)
+            ),
             "count": self.count,
             "records": self.records,
             "first": round(self.first_at, 3),
@@ -136,6 +141,7 @@ class RecentRefusals:
             row.partition = refused.partition
             row.principal = refused.principal and refused.principal[:_KEPT]
             row.address = refused.address
+            row.dead_letter_topic = refused.dead_letter_topic
             self._changed.append((reason, row))
 
     def _add(self, reason: Reason) -> Row | None:

@@ -111,9 +111,7 @@ class ReceivedRequest:
         if self.gateway.topic_configs.are_stored:
             return True
         plan = self.policies.plan.for_topic(name)
-        return plan is not None and (
-            plan.needs_topic_id or plan.quarantines or bool(plan.interceptors)
-        )
+        return plan is not None and (plan.needs_topic_id or plan.quarantines)
 
     def is_intercepted(self, topic: ProduceTopic) -> bool:
         """Return whether batches of a topic may not be sent as they are, as far as is known."""

@@ -14,8 +14,14 @@ const WHAT_TO_DO = {
   10: "The batch is larger than max.message.bytes after the interceptors.",
 };
 
+/** What to do about records that are stored in spite of the policy. */
+const STORED = {
+  marked: () => "The records are stored, with headers that name the policy and its reason. Find the producer by its client id and address.",
+  quarantined: (row) => `The records are stored in the dead letter topic ${row.dead_letter_topic}. Find the producer by its client id and address. Then repair the records with an interceptor, or change the policy, and return them with penstock redrive.`,
+};
+
 /** Tells reasons apart: a reason has a row for each topic and client. */
-export const reasonOf = (row) => JSON.stringify([row.policy, row.code, row.message, row.observed]);
+export const reasonOf = (row) => JSON.stringify([row.policy, row.code, row.message, row.observed, row.outcome]);
 
 /** How often each reason was seen, every ten seconds since the page was opened. */
 export class Histories {
@@ -46,10 +52,15 @@ export class Histories {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Commands about a topic, for a shell. */
-export function commands(file, topic) {
+/** Commands about a topic, and about its dead letters if there are some, for a shell. */
+export function commands(file, topic, deadLetters) {
   const about = `${quoted(file)} --topic ${quoted(topic)}`;
+  const redrive = `penstock redrive ${quoted(file)} --from ${quoted(deadLetters ?? "")} --to ${quoted(topic)}`;
   return [
+    ...(deadLetters ? [
+      ["count the dead letters that pass now", `${redrive} --dry-run`],
+      ["return the dead letters that pass now", redrive],
+    ] : []),
     ["check one record", `penstock explain ${about} --value '...'`],
     ["check the records of the last hour", `penstock check ${quoted(file)} --since 1h --topic ${quoted(topic)}`],
     ["check all stored records, on Spark", `penstock audit ${about} --report report`],
@@ -70,12 +81,12 @@ export function showReason(dialog, row, rows, points, slots, gateway) {
     make("h2", { id: "reason-title", class: "given" }, row.message || "(no message)"),
     make("p", { class: "note" }, `${row.policy || "the gateway itself"}, error ${codeName(row.code)}, first seen ${moment(first)}, last seen ${moment(last)}`),
     make("h3", {}, "What to do"),
-    make("p", {}, WHAT_TO_DO[row.code] ?? "The reason says what is wrong."),
+    make("p", {}, STORED[row.outcome]?.(row) ?? WHAT_TO_DO[row.code] ?? "The reason says what is wrong."),
     make("div", { class: "columns" }, counted("Topics", same, (one) => one.topic),
       counted("Clients", same, (one) => [one.client ?? "(no client id)", one.principal, one.address].filter(Boolean).join(", "))),
     make("h3", {}, "History since this page was opened"), points.length ? chart.figure : make("p", { class: "note" }, "No point yet: there is one every ten seconds."),
     make("h3", {}, "Commands"),
-    ...commands(gateway.file, row.topic).map(([what, text]) => command(what, text)),
+    ...commands(gateway.file, row.topic, row.dead_letter_topic).map(([what, text]) => command(what, text)),
   );
   dialog.showModal();
 }

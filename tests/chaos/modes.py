@@ -1,0 +1,101 @@
+"""Topics in the modes `quarantine` and `mark`: where their bad records are to be in the end."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+QUARANTINE, MARK = "quarantine", "mark"
+MODES: Final = (QUARANTINE, MARK)
+DEAD: Final = ".dead"
+POLICY: Final = """
+class Fifth(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        number = int(value)
+        is_bad = number % 5 == 1 or number // 40 % 6 == 4
+        return InvalidRecordException("bad") if is_bad else None
+"""
+PROPERTIES: Final = {
+    "policies": "fifth",
+    "policies.fifth.type": "policies.Fifth",
+    **{f"topics.*-{mode}.penstock.policies": "fifth" for mode in MODES},
+    **{f"topics.*-{mode}.penstock.mode": mode for mode in MODES},
+    "topic.settings.topic": "",
+}
+"""Interceptors leave topics with these names alone."""
+_MARKS: Final = {
+    "__mark.errors.policy": b"fifth",
+    "__mark.errors.code": b"87",
+    "__mark.errors.message": b"bad",
+}
+
+Row = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
+"""Partition, key, value and headers."""
+
+
+def is_bad(value: bytes) -> bool:
+    """Tell whether the policy objects to a record: a fifth of all, and some batches whole."""
+    number = int(value)
+    return number % 5 == 1 or number // 40 % 6 == 4
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is stored for one producer.
+
+    Attributes:
+        kept: Key and value of each record in the order of its partition, dead letters last; a
+            dead letter that is there again under the same id is there once.
+        misplaced: Values that are in both topics, in the wrong one, without a reason or an id, or
+            with a mark that is not theirs.
+    """
+
+    kept: list[tuple[bytes, bytes]]
+    misplaced: list[bytes]
+
+
+def places(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row]) -> Places:
+    """Compare where records are with where they belong.
+
+    Args:
+        mode: Of the topic.
+        topic: Its name.
+        stored: What it has.
+        letters: What its dead letter topic has.
+    """
+    if mode == MARK:
+        wrong = [value for _, _, value, headers in stored if not _is_marked(value, headers)]
+        wrong += [value for _, _, value, _ in letters]
+        return Places([(key, value) for _, key, value, _ in stored], wrong)
+    wrong = [value for _, _, value, headers in stored if is_bad(value) or headers]
+    wrong += [row[2] for row in letters if not _is_letter(topic, row)]
+    values = {value for _, _, value, _ in stored}
+    wrong += [value for _, _, value, _ in letters if value in values]
+    kept = [(key, value) for _, key, value, _ in stored]
+    # Each topic has an order of its own.
+    kept += [(b"dead " + key, value) for _, key, value, _ in _once(letters)]
+    return Places(kept, wrong)
+
+
+def _is_marked(value: bytes, headers: Sequence[tuple[str, bytes]]) -> bool:
+    return list(headers) == (list(_MARKS.items()) if is_bad(value) else [])
+
+
+def _is_letter(topic: str, row: Row) -> bool:
+    partition, _, value, headers = row
+    found = dict(headers)
+    return (
+        is_bad(value)
+        and len(found) == len(headers)
+        and found.get("__dlq.errors.topic") == topic.encode()
+        and found.get("__dlq.errors.partition") == b"%d" % partition
+        and found.get("__penstock.policy") == b"fifth"
+        and found.get("__dlq.id", b"").startswith(f"{topic}-{partition}:".encode())
+    )
+
+
+def _once(letters: Iterable[Row]) -> Iterable[Row]:
+    """Return letters as `redrive` takes them: each id once."""
+    first: dict[bytes, Row] = {}
+    for row in letters:
+        first.setdefault(dict(row[3]).get("__dlq.id", b""), row)
+    return first.values()

@@ -1,0 +1,57 @@
+"""The accounts of topics in the modes `quarantine` and `mark` see what is wrong."""
+
+import pytest
+
+from tests.chaos.modes import MARK, QUARANTINE, is_bad, places
+
+GOOD, BAD = b"2", b"1"
+MARKS = [("__mark.errors.policy", b"fifth"), ("__mark.errors.code", b"87"),
+         ("__mark.errors.message", b"bad")]  # fmt: skip
+
+
+def row(value, *headers, partition=0):
+    return (partition, b"k", value, list(headers))
+
+
+def letter(value, letter_id=b"t-0:7:0:1:5", partition=0):
+    return row(
+        value, ("__dlq.errors.topic", b"t"), ("__dlq.errors.partition", b"%d" % partition),
+        ("__penstock.policy", b"fifth"), ("__dlq.id", letter_id), partition=partition,
+    )  # fmt: skip
+
+
+def test_some_batches_are_bad_as_a_whole():
+    assert [number for number in range(12) if is_bad(b"%d" % number)] == [1, 6, 11]
+    assert all(is_bad(b"%d" % number) for number in range(160, 200))
+
+
+def test_a_letter_that_is_there_again_is_there_once():
+    found = places(QUARANTINE, "t", [row(GOOD)], [letter(BAD), letter(BAD)])
+    assert (found.kept, found.misplaced) == ([(b"k", GOOD), (b"dead k", BAD)], [])
+    found = places(QUARANTINE, "t", [], [letter(BAD), letter(BAD, b"t-0:7:1:1:5")])
+    assert (found.kept, found.misplaced) == ([(b"dead k", BAD)] * 2, [])
+
+
+@pytest.mark.parametrize(
+    ("stored", "letters"),
+    [
+        ([row(BAD)], []),
+        ([row(GOOD, ("own", b""))], []),
+        ([], [letter(GOOD)]),
+        ([], [row(BAD)]),
+        ([], [letter(BAD, b"")]),
+        ([], [letter(BAD, partition=1)]),
+        ([row(BAD)], [letter(BAD)]),
+    ],
+)
+def test_records_in_the_wrong_place_are_found(stored, letters):
+    assert set(places(QUARANTINE, "t", stored, letters).misplaced) <= {GOOD, BAD}
+    assert places(QUARANTINE, "t", stored, letters).misplaced
+
+
+def test_marks():
+    right = places(MARK, "t", [row(GOOD), row(BAD, *MARKS)], [])
+    assert (right.kept, right.misplaced) == ([(b"k", GOOD), (b"k", BAD)], [])
+    wrong = [row(GOOD, *MARKS), row(BAD), row(BAD, *MARKS[:2]), row(BAD, *MARKS, *MARKS)]
+    assert len(places(MARK, "t", wrong, []).misplaced) == 4
+    assert places(MARK, "t", [], [letter(BAD)]).misplaced == [BAD]
