@@ -222,8 +222,9 @@ format: setup  ## write the formatting
 docs: setup  ## write docs/configuration.md from the code
 	$(BIN)/python -c 'from penstock.configuration.reference import reference; print(reference(), end="")' > docs/configuration.md
 
-bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
+bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios; marks and quarantine beside interceptors
 	$(BIN)/python benchmarks/gateway/bench.py
+	$(BIN)/python benchmarks/gateway/modes.py
 
 bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
 	$(BIN)/python benchmarks/records.py

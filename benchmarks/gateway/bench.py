@@ -1,9 +1,10 @@
 """Direct against through the gateway, side by side in one run: `make bench`.
 
 Variants: direct; through a relay that looks at nothing, for comparison; through the gateway
-without a policy, with a trivial policy, with a JSON Schema check, with interceptors that do
-nothing, change one JSON field of every record, drop a third of them; and those of them that
-have a method for it once more, judging a batch at a time.
+without a policy, with a trivial policy, with a JSON Schema check, with three conditions (`Rules`)
+about fields that this schema checks, with interceptors that do nothing, change one JSON field of
+every record, drop a third of them; and those of them that have a method for it once more, judging a
+batch at a time.
 Each round runs every variant once, interleaved, so that a machine that grows slower or faster
 does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
@@ -45,6 +46,7 @@ VARIANTS = (
     "no policy",
     "trivial policy",
     "JSON Schema",
+    "three conditions",
     "no-op interceptor",
     "map one field",
     "drop a third",
@@ -55,6 +57,14 @@ VARIANTS = (
 )
 TICKS = os.sysconf("SC_CLK_TCK")
 SCHEMA = HERE / "order.schema.json"
+CONDITIONS = {
+    "policies": "conditions",
+    "policies.conditions.type": "penstock.policies.Rules",
+    "policies.conditions.rules.customer": "value.customer >= 1",
+    "policies.conditions.rules.currency": 'value.currency in ["EUR", "USD", "GBP"]',
+    "policies.conditions.rules.amount": "value.amount > 0",
+    "topics.bench-*.penstock.policies": "conditions",
+}
 
 
 def order(number: int, size: int) -> bytes:
@@ -161,6 +171,7 @@ class Bench:
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
+            "three conditions": {**common, **CONDITIONS},
             **interceptors,
         }
         self.gateways: dict[str, RunningGateway | Relay] = {

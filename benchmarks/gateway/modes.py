@@ -63,8 +63,8 @@ RECORDS, PARTITIONS, RUN, ROUNDS = 40_000, 4, 500, 5
 """Records are sent to each partition in turn, `RUN` at a time."""
 
 
-def send(address: str, topic: str, bad_each: int) -> float:
-    """Send all records of a run; return how many seconds that took."""
+def send(address: str, topic: str, bad_each: int, records: int = RECORDS) -> float:
+    """Send records of a run; return how many seconds that took."""
     producer = Producer(
         {
             "bootstrap.servers": address,
@@ -76,7 +76,7 @@ def send(address: str, topic: str, bad_each: int) -> float:
         }
     )
     began = time.perf_counter()
-    for number in range(RECORDS):
+    for number in range(records):
         start = b"bad" if number % bad_each == 0 else b"ok."
         producer.produce(topic, start + b"x" * 200, partition=number // RUN % PARTITIONS)
     left = producer.flush(120)
@@ -104,6 +104,8 @@ def main() -> None:
                     for name, running in gateways.items():
                         topic = f"t{bad_each}-{number}-{name.replace(' ', '-')}"
                         create_topic(admin, topic, PARTITIONS)
+                        # The dead letter topic is created once, however many records come.
+                        send(running.address, topic, bad_each, PARTITIONS * RUN)
                         before = cpu_s(running)
                         seconds = send(running.address, topic, bad_each)
                         used = cpu_s(running) - before

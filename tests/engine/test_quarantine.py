@@ -96,3 +96,25 @@ def test_many_letters_are_several_batches(monkeypatch):
     assert [value for one in found for value in one.records.values] == [
         *[b"x" * 500] * 10, b"y" * 5000,
     ]  # fmt: skip
+
+
+def test_each_letter_has_the_reason_of_its_own_record():
+    blamed = {
+        0: Blame(RecordError(0, "no", "a.V"), 87),
+        1: Blame(RecordError(1, "no", "a.W"), 87),
+        2: Blame(RecordError(2, None, "a.V"), 44),
+        3: Blame(RecordError(3, "no", "a.V"), 87),
+    }
+    (found,) = letters_of(write_letters(batch_of(b"a", b"b", b"c", b"d"), blamed, PLACE))
+    reasons = [
+        tuple(
+            dict(one)[f"__penstock.{name}"] for name in ("policy", "message", "code", "timestamp")
+        )
+        for one in found.records.headers
+    ]
+    assert reasons == [
+        (b"a.V", b"no", b"87", b"1000"),
+        (b"a.W", b"no", b"87", b"1001"),
+        (b"a.V", b"", b"44", b"1002"),
+        (b"a.V", b"no", b"87", b"1003"),
+    ]

@@ -17,6 +17,7 @@ from penstock.policies import (
     Required,
     Rules,
 )
+from penstock.policy.testing import judge
 
 TEXT = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text()
 OWN = {"order.schema.json": '{"type": "object"}'}
@@ -36,6 +37,21 @@ def test_the_keys_at_the_top_are_right(tmp_path):
         if hasattr(policy, "use_folder"):
             policy.use_folder(tmp_path)
         policy.configure(own)
+
+
+def test_the_keys_in_place_of_checks_of_dqx_judge_alike():
+    [block] = re.findall(r"```properties\n(.*?)```", TEXT.partition("\n## From DQX")[2], re.DOTALL)
+    keys = javaproperties.load(StringIO(block))
+    known = {"rules.known": keys["policies.currency.rules.known"]}
+    values = ['{"currency": "EUR"}', '{"currency": null}', "{}", '{"currency": "GBP"}']
+    assert [one.outcome for one in judge(Rules, values, configs=known)] == ["accepted"] * 3 + [
+        "refused"
+    ]
+    fields = {"fields": keys["policies.required.fields"]}
+    values = ['{"id": 1}', '{"id": null}', "{}"]
+    assert [one.outcome for one in judge(Required, values, configs=fields)] == ["accepted"] + [
+        "refused"
+    ] * 2
 
 
 def conditions():

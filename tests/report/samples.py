@@ -1,7 +1,7 @@
 """Counts and reports to test with."""
 
 from penstock.report.counts import AuditCounts, Reason, Records
-from penstock.report.document import About
+from penstock.report.document import About, ContractEntry, ContractRuleEntry
 from penstock.report.summary import summarize
 
 HOUR = 490_000
@@ -40,3 +40,13 @@ def report_of(*some, source="t", **about):
         counted(*some),
         About(source=source, file="/etc/penstock.properties", fingerprint="f" * 64, **about),
     )
+
+
+def contract_of(*rules, topic="t"):
+    """Return a contract with rules, each with `held` and what else there is of it."""
+    made = tuple(
+        ContractRuleEntry(**({"place": "o.a", "name": f"rule {n}", "metric": "rowCount", "measured": 1000,
+                              "limit": "must be 5", "is_error": True} | rule))
+        for n, rule in enumerate(rules)
+    )  # fmt: skip
+    return ContractEntry(topic=topic, policy="c", contract="contract orders 1, o", rules=made)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.report.baseline import compare
 from penstock.report.junit import as_junit
-from tests.report.samples import records, report_of
+from tests.report.samples import contract_of, records, report_of
 
 BAD = (records(count=98), records(message="bad"), records(policy="q.Q", outcome="failed"))
 
@@ -55,3 +55,19 @@ def test_any_text_is_xml_and_bounded():
     [failure] = suite(report).findall(".//failure")
     assert failure.text.count("\n") == 100
     assert failure.text.endswith("and 400 more reasons, in report.json")
+
+
+def test_rules_of_contracts_are_test_cases():
+    rules = (
+        {"held": True},
+        {"held": False},
+        {"held": False, "is_error": False, "severity": "warning"},
+        {"held": None, "why": "a rule of type sql is not judged"},
+    )
+    report = report_of(records()).model_copy(update={"contracts": (contract_of(*rules),)})
+    found = suite(report)
+    assert (found.get("tests"), found.get("failures")) == ("4", "1")
+    names = [one.get("name") for one in found]
+    assert names[1:] == [f"contract orders 1, o: o.a: rule {n}" for n in range(3)]
+    [failure] = found.findall(".//failure")
+    assert failure.get("message") == "1,000; must be 5"

@@ -11,7 +11,7 @@ from penstock.report.counts import Sample
 from penstock.report.document import About
 from penstock.report.page import as_html, breakable
 from penstock.report.summary import summarize
-from tests.report.samples import HOUR, counted, records, report_of
+from tests.report.samples import HOUR, contract_of, counted, records, report_of
 from tests.report.test_trend_chart import runs
 
 MB = 1_000_000
@@ -257,3 +257,28 @@ def test_reasons_and_partitions_are_folded():
     assert "30 more reasons" in page.text
     assert "290 more partitions" in page.text
     assert html.index("more partitions") > html.index("</details>")
+
+
+def test_rules_of_contracts_are_shown():
+    rules = (
+        {"held": True, "measured": 33.3333},
+        {"held": False, "name": "<b>bad</b>"},
+        {"held": False, "is_error": False, "severity": "warning", "measured": None},
+        {"held": None, "measured": None, "limit": None, "why": "a rule of type sql is not judged"},
+    )
+    report = report_of(records()).model_copy(update={"contracts": (contract_of(*rules),)})
+    html = as_html(report)
+    page = Page(html)
+    assert "Contract of t" in html
+    assert page.tags.count("table") == page.tags.count("caption") == page.tags.count("thead")
+    cells = [
+        re.sub("<.*?>", " ", row).split()
+        for row in re.findall("<tr>(.*?)</tr>", html.replace("<wbr>", ""), re.DOTALL)
+    ]
+    rows = [" ".join(cell) for cell in cells if cell[:1] == ["o.a:"]]
+    assert rows == [
+        "o.a: rule 0 33.333 must be 5 yes",
+        "o.a: &lt;b&gt;bad&lt;/b&gt; 1,000 must be 5 no",
+        "o.a: rule 2 nothing must be 5 no (warning)",
+        "o.a: rule 3 a rule of type sql is not judged not judged",
+    ]

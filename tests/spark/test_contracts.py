@@ -128,3 +128,17 @@ def test_a_topic_without_records_is_measured(command, topic, kafka, tmp_path):
     done = command("audit", file, "--topic", name)
     assert done.code == 1, done
     assert "  broken  order: freshness: nothing; must be at most 50 d" in done.out
+
+
+def test_the_functions_measure_too(spark, rows, produce, topic, kafka, tmp_path):
+    from penstock.spark import audit, load_plan
+
+    name = topic("orders", 2)
+    produce(name, [{"value": one} for one in values()])
+    plan = load_plan(file_with(tmp_path, kafka.bootstrap_servers))
+    frame = rows(*({"value": one, "topic": name} for one in values()))
+    for given in (name, frame):
+        (found,) = audit(given, plan, spark=spark).contracts
+        measured = {one.name: (one.measured, one.held) for one in found.rules}
+        measured.pop("freshness")
+        assert measured == {key: of for key, of in EXPECTED.items() if key != "freshness"}

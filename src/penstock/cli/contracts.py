@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from penstock.cli.jobs import on_spark, only
-from penstock.stored.contracts import contracts_of
+from penstock.stored.contracts import measured_contracts
 from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
-from penstock.stored.evaluation import evaluator_of
 from penstock.stored.files import read_files
 from penstock.stored.tasks import plan_tasks
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from penstock.cli.job import Job
     from penstock.cluster.offsets import Topic
@@ -44,20 +42,14 @@ def measure_contracts(
     Returns:
         What was measured, by contract; nothing is read where there is none.
     """
-    evaluator = evaluator_of(plan)
-    if not evaluator.has_data_set_rules():
-        return ()
-    names = {one.name for one in topics}
-    measured = {
-        name for name in names if any(rules.rules for _, rules in evaluator.data_set_rules(name))
-    }
-    now_ms = time.time_ns() // 1_000_000
-    totals: dict[RuleKey, Totals] = {}
-    if measured or not topics:
+
+    def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
         with running.progress.phase(f"measuring {options.topic or options.input}"):
-            some = [one for one in ranges if one.topic in measured]
-            totals = _totals(options, running, plan, topics, some)
-    return contracts_of(evaluator, names, totals, now_ms)
+            of_some = [one for one in ranges if one.topic in some]
+            return _totals(options, running, plan, topics, of_some)
+
+    names = [one.name for one in topics]
+    return measured_contracts(plan, names, measure, are_known=bool(topics))
 
 
 def _totals(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.policy import Header
 
+    Headers = Sequence[tuple[str, bytes | None]]
+
 TOPIC, PARTITION, OFFSET, MESSAGE = (
     "__dlq.errors.topic",
     "__dlq.errors.partition",
@@ -156,19 +158,20 @@ class ReasonHeaders:
             origin: Where it first was.
             replays: How often it has been redriven.
         """
-        message, outcome, policy, code, reason = self._of(verdict)
+        topic, partition, offset, timestamp, _ = origin
         return [
-            (TOPIC, origin.topic.encode()),
-            (PARTITION, b"%d" % origin.partition),
-            (OFFSET, b"%d" % origin.offset),
-            message,
-            outcome,
-            policy,
-            code,
-            reason,
-            (TIMESTAMP, b"%d" % origin.timestamp),
-            (REPLAYS, b"%d" % replays),
+            *self.of_place(verdict, topic, partition, offset),
+            *of_record(timestamp, replays),
         ]
+
+    def of_place(self, verdict: Verdict, topic: str, partition: int, offset: int) -> Headers:
+        """Return those of the headers that say where a record was, and why it became a letter."""
+        return (
+            (TOPIC, topic.encode()),
+            (PARTITION, b"%d" % partition),
+            (OFFSET, b"%d" % offset),
+            *self._of(verdict),
+        )
 
     def _of(self, verdict: Verdict) -> tuple[tuple[str, bytes | None], ...]:
         key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
@@ -185,6 +188,11 @@ class ReasonHeaders:
                 (REASON, text),
             )
         return found
+
+
+def of_record(timestamp: int, replays: int) -> Headers:
+    """Return those of the headers of a dead letter that differ from record to record."""
+    return (TIMESTAMP, b"%d" % timestamp), (REPLAYS, b"%d" % replays)
 
 
 def _number(text: bytes | None, limit: int) -> int | None:

@@ -8,11 +8,12 @@ record holds for it. A policy that does not decide counts as always: nothing pas
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import filterfalse, repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.topic_keys import MARK, QUARANTINE
-from penstock.engine.marks import PREFIX, has_marks, mark
+from penstock.engine.marks import PREFIX, has_marks, marks_of
 from penstock.engine.quarantine import Blame, Place, write_letters
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import (
@@ -82,7 +83,7 @@ def judge_by_mode(
         The verdict about the batch, and where that is `ACCEPTED`, what is done with records.
     """
     found: list[Objected] = []
-    for mode, policies in chain.tiers:
+    for number, (mode, policies) in enumerate(chain.tiers, 1):
         verdict = policies.judge(partition, topic_id, records, positions)
         if verdict is ACCEPTED:
             continue
@@ -90,6 +91,8 @@ def judge_by_mode(
             return verdict, ()
         errors = verdict.record_errors or _of_all(verdict, positions)
         found.append(Objected(mode, verdict, errors))
+        if number == len(chain.tiers):
+            break
         taken = {error.index for error in errors}
         left = [index for index, position in enumerate(positions) if position not in taken]
         if not left:
@@ -208,7 +211,7 @@ def divert(
         if mode == QUARANTINE:
             blamed |= {error.index: Blame(error, refusal.code) for error in errors}
         else:
-            marks |= {error.index: mark(error, refusal.code) for error in errors}
+            marks |= marks_of(errors, refusal.code)
     diverted = tuple(
         Diverted(replace(one.refusal, outcome=_OUTCOMES[one.mode]), len(one.errors))
         for one in found
@@ -217,7 +220,7 @@ def divert(
     if blamed:
         place = Place(chain.plan.topic, partition, chain.plan.dead_letters_have_context)
         letters = write_letters(batch, blamed, place)
-    kept = [position for position in rest.positions if position not in blamed]
+    kept = list(filterfalse(blamed.__contains__, rest.positions))
     data = b""
     if kept:
         data = _stored(batch, kept, marks, rest, without=(PREFIX,) if chain.plan.marks else ())
@@ -242,7 +245,7 @@ def _stored(
         for position, key, value in zip(rest.positions, *rest.changed, strict=True):
             keys[position], values[position] = key, value
         changed = keys, values
-    appended = [marks.get(position, ()) for position in kept]
+    appended = list(map(marks.get, kept, repeat(())))
     return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.verdict import RecordError
     from penstock.records.stored import StoredRecords
@@ -27,16 +27,25 @@ def has_marks(records: StoredRecords) -> bool:
     return any(records.has_header(name) for name in _NAMES)
 
 
-def mark(error: RecordError, code: int) -> Sequence[tuple[str, bytes | None]]:
-    """Return the headers of a record that a policy objects to.
+def marks_of(
+    errors: Iterable[RecordError], code: int
+) -> dict[int, Sequence[tuple[str, bytes | None]]]:
+    """Return the headers of records that policies object to, by position.
 
     Args:
-        error: The policy, and its text.
+        errors: The policies, and their texts.
         code: Kafka's error code that the client would have been answered.
     """
-    text = error.message
-    return (
-        (POLICY, error.policy.encode()),
-        (CODE, b"%d" % code),
-        (MESSAGE, b"" if text is None else text.encode(errors="replace")),
-    )
+    known: dict[tuple[str, str | None], Sequence[tuple[str, bytes | None]]] = {}
+    found = {}
+    for error in errors:
+        text, policy = error.message, error.policy
+        mark = known.get((policy, text))
+        if mark is None:
+            mark = known[policy, text] = (
+                (POLICY, policy.encode()),
+                (CODE, b"%d" % code),
+                (MESSAGE, b"" if text is None else text.encode(errors="replace")),
+            )
+        found[error.index] = mark
+    return found

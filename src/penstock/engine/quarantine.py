@@ -13,7 +13,14 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.dead_letters import ID, PREFIXES, REPLAYS, Origin, ReasonHeaders, read_replays
+from penstock.engine.dead_letters import (
+    ID,
+    PREFIXES,
+    REPLAYS,
+    ReasonHeaders,
+    of_record,
+    read_replays,
+)
 from penstock.engine.marks import PREFIX as MARKS
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.error_codes import INVALID_RECORD
@@ -23,6 +30,7 @@ from penstock.records.header import CODEC
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from penstock.engine.dead_letters import Headers
     from penstock.engine.verdict import RecordError
     from penstock.records.batch import RecordBatch
 
@@ -109,17 +117,21 @@ def _headers(
     records, reasons = batch.records, ReasonHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None
+    known: dict[tuple[str | None, str, int], Headers] = {}  # most letters of a batch say the same
     appended = []
     for position, letter_id in zip(positions, ids, strict=True):
         error, code = blamed[position]
-        verdict = Verdict(
-            outcome=Outcome.REFUSED, code=code, message=error.message, policy=error.policy
-        )
-        origin = Origin(place.topic, place.partition, _NO_OFFSET, timestamps[position])
+        why = error.message, error.policy, code
+        same = known.get(why)
+        if same is None:
+            verdict = Verdict(
+                outcome=Outcome.REFUSED, code=code, message=error.message, policy=error.policy
+            )
+            same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
+            known[why] = same
         replays = read_replays(returned[position]) if returned is not None else 0
-        headers = reasons.headers(verdict, origin, replays=replays)
-        headers.append((ID, letter_id))
-        appended.append(headers)
+        own = of_record(timestamps[position], replays)
+        appended.append([*same, *own, (ID, letter_id)])
     return appended
 
 

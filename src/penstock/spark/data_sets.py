@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from penstock.stored.tasks import Task
 
 _RESULT: Final = "result binary"
-_ROWS: Final = "topic string, policy string, number int, digest string, total bigint, bad bigint, latest bigint"
+_ROWS: Final = (
+    "topic string, policy string, number int, digest string, "
+    "total bigint, bad bigint, latest bigint"
+)
 _TYPES: Final = pa.schema(
     [
         ("topic", pa.string()),

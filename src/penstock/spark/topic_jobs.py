@@ -12,24 +12,29 @@ from penstock.engine.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
 from penstock.report.summary import summarize
 from penstock.spark.audit import audit as frame_audit
+from penstock.spark.data_sets import measure_frame, measure_topics
 from penstock.spark.task_runner import SparkRunner
 from penstock.stored.audit import audit_raw
+from penstock.stored.contracts import measured_contracts
 from penstock.stored.jobs import WritingJob, write_topics
 from penstock.stored.redrive import outcomes_of, prepare_redrive
 from penstock.stored.subject import subject_of
+from penstock.stored.tasks import plan_tasks
 from penstock.stored.topic_settings import own_settings
 from penstock.stored.topics import StoredTopics
 from penstock.stored.writing_task import ACCEPTED, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.cluster.offsets import Topic
+    from penstock.policies.data_contract.data_set import Totals
     from penstock.report.counts import Reason
     from penstock.report.document import Report
+    from penstock.stored.data_sets import RuleKey
     from penstock.stored.plan import RecordPlan
 
 _REASONS_MAX: Final = 1000
@@ -72,8 +77,10 @@ def audit_frame(
     began = time.monotonic()
     counts = frame_audit(df, plan, other=other, topic=topic)
     names = sorted({one for one in counts.by_topic() if one})
+    contracts = measured_contracts(plan, names, lambda _: measure_frame(df, plan, topic))
     about = subject_of("a frame", names, plan, other, seconds=time.monotonic() - began)
-    return summarize(counts, about.model_copy(update={"is_topic": False}))
+    report = summarize(counts, about.model_copy(update={"is_topic": False}))
+    return report.model_copy(update={"contracts": contracts})
 
 
 def audit_topics(
@@ -92,19 +99,24 @@ def audit_topics(
     plan = _plan_of(there, plan, topics)
     other = None if other is None else _plan_of(there, other, topics)
     ranges = there.cluster.ranges(topics, start, end)
-    found = audit_raw(
-        SparkRunner(spark), there.access, ranges, plan, other=other, sizes=there.sizes(topics)
-    )
+    runner, names = SparkRunner(spark), [one.name for one in topics]
+    found = audit_raw(runner, there.access, ranges, plan, other=other, sizes=there.sizes(topics))
+
+    def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
+        tasks = plan_tasks([one for one in ranges if one.topic in some], cores=runner.cores)
+        return measure_topics(spark, there.access, tasks, plan)
+
+    contracts = measured_contracts(plan, names, measure)
     about = subject_of(
         given,
-        [one.name for one in topics],
+        names,
         plan,
         other,
         ranges=ranges,
         coverage=found.coverage,
         seconds=time.monotonic() - began,
     )
-    return summarize(found.counts, about)
+    return summarize(found.counts, about).model_copy(update={"contracts": contracts})
 
 
 def split_topics(

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from penstock.report.document import ContractEntry, ContractRuleEntry
 from penstock.stored.data_sets import RuleKey
+from penstock.stored.evaluation import evaluator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from penstock.policies.data_contract.data_set import DataSetRules, Totals
     from penstock.stored.evaluation import Evaluator
+    from penstock.stored.plan import RecordPlan
+
+
+def measured_contracts(
+    plan: RecordPlan,
+    topics: Collection[str],
+    measure: Callable[[Collection[str]], Mapping[RuleKey, Totals]],
+    *,
+    are_known: bool = True,
+) -> tuple[ContractEntry, ...]:
+    """Measure what contracts say of topics, and return it.
+
+    Args:
+        plan: Whose policies have the rules.
+        topics: What is audited.
+        measure: Reads the records of some of the topics, and returns the sums.
+        are_known: Whether no topic can be among the records but these.
+    """
+    evaluator = evaluator_of(plan)
+    if not evaluator.has_data_set_rules():
+        return ()
+    some = [
+        name for name in topics if any(rules.rules for _, rules in evaluator.data_set_rules(name))
+    ]
+    now_ms = time.time_ns() // 1_000_000
+    totals = measure(some) if some or not are_known else {}
+    return contracts_of(evaluator, topics, totals, now_ms)
 
 
 def contracts_of(

@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from dataclasses import asdict, replace
 from functools import lru_cache
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -396,19 +396,37 @@ def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
 
 def _plain_verdict(decided: Verdict) -> dict[str, Any]:
     """Return a verdict that stores nothing as JSON has it."""
-    if len(decided.record_errors) > RECORD_ERRORS_MAX:
-        decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
-    fields = asdict(replace(decided, replacement=None, diverted=()))
-    del fields["replacement"], fields["diverted"]
-    fields["cause"] = decided.cause and decided.cause.value
-    return fields
+    return {
+        "outcome": decided.outcome.value,
+        "policy": decided.policy,
+        "code": decided.code,
+        "message": decided.message,
+        "record_errors": _record_errors(decided.record_errors[:RECORD_ERRORS_MAX]),
+        "detail": decided.detail,
+        "cause": decided.cause and decided.cause.value,
+    }
+
+
+def _record_errors(errors: Iterable[RecordError]) -> list[tuple[str, str | None, list[int]]]:
+    """Return errors by policy and text: most of a batch say the same."""
+    indexes: dict[tuple[str, str | None], list[int]] = {}
+    for error in errors:
+        indexes.setdefault((error.policy, error.message), []).append(error.index)
+    return [(policy, message, some) for (policy, message), some in indexes.items()]
+
+
+def _read_record_errors(rows: Iterable[Sequence[Any]]) -> tuple[RecordError, ...]:
+    errors = [
+        RecordError(index, message, policy) for policy, message, some in rows for index in some
+    ]
+    return tuple(sorted(errors, key=attrgetter("index")))
 
 
 def _of_plain(fields: dict[str, Any]) -> Verdict:
     fields["outcome"] = Outcome(fields["outcome"])
     cause = fields["cause"]
     fields["cause"] = None if cause is None else FailureCause(cause)
-    fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
+    fields["record_errors"] = _read_record_errors(fields["record_errors"])
     return Verdict(**fields)
 
 

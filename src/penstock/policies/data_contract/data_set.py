@@ -265,7 +265,7 @@ class _Maker:
                     unit=str(one.get("unit")),
                     paths=(path,) if path else (),
                     seconds=seconds,
-                )  # fmt: skip
+                )
             )
 
     def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
