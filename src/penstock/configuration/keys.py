@@ -229,7 +229,7 @@ class Keys(BaseModel):
             "with the methods of KIP-940, 729, 686 or 905, or a short name of an installed one "
             "(entry point group `penstock.policies`), and `policies.<name>.<key>` is handed to "
             "its `configure()` without the prefix. Topics have them by `penstock.policies`. "
-            "[Named policies](named-policies.md)"
+            "[Named policies](built-in.md#named-policies)"
         ),
     )
     policy_workers: WorkerCount = key(
