@@ -36,6 +36,7 @@ PAGES: Final = (
     "docs/metrics.md",
     "docs/modes.md",
     "docs/policies.md",
+    "docs/schemas.md",
     "docs/topics.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
