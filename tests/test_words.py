@@ -31,11 +31,11 @@ PAGES: Final = (
     "docs/spark.md",
     "docs/metrics.md",
     "docs/modes.md",
+    "docs/operations.md",
     "docs/policies.md",
     "docs/schemas.md",
     "docs/topics.md",
     "docs/troubleshooting.md",
-    "docs/upgrade.md",
 )
 HELP: Final = tuple(name for name in COMMANDS if name != "audit")
 """Commands whose `--help` is free of them."""
