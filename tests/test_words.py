@@ -16,7 +16,6 @@ PAGES: Final = (
     "CONTRIBUTING.md",
     "README.md",
     "docs/built-in.md",
-    "docs/audit.md",
     "docs/choosing.md",
     "docs/columns.md",
     "docs/commands.md",
