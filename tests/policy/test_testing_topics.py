@@ -57,7 +57,9 @@ def test_a_topic():
 
 def test_the_rules_of_the_guide_refuse_its_topic_with_its_text():
     guide = (Path(__file__).parents[2] / "docs" / "topics.md").read_text()
-    rules = javaproperties.load(StringIO(re.search(r"```properties\n(.*?)```", guide, re.DOTALL)[1]))
+    rules = javaproperties.load(
+        StringIO(re.search(r"```properties\n(.*?)```", guide, re.DOTALL)[1])
+    )
     text = re.search(r"Error while executing topic command : (.*)", guide)[1]
     refused = judge_topic(
         TopicRules, "shop.returns", num_partitions=50, replication_factor=3, configs=rules

@@ -525,7 +525,8 @@ class Keys(BaseModel):
         meaning=(
             "The topic with a record for each refusal, without payload. If it does not exist, "
             "the principal of `upstream.*` creates it, and needs Describe, Write and Create on "
-            "it. Clients cannot write to it through the gateway. [The audit trail](console.md#audit-trail)"
+            "it. Clients cannot write to it through the gateway. [The audit "
+            "trail](console.md#audit-trail)"
         ),
     )
     audit_file: OptionalText = key(

@@ -110,8 +110,8 @@ _NAMED: Final = """\
 ## Keys of ready-made policies that have names
 
 `policies.<name>.type` is the policy, and `policies.<name>.<key>` a key of it:
-[Named policies](built-in.md#named-policies). `penstock policies` lists them, too, with those that are
-installed. The keys `schema.registry.*` and `json.schema.*` stand above.
+[Named policies](built-in.md#named-policies). `penstock policies` lists them, too, with those that
+are installed. The keys `schema.registry.*` and `json.schema.*` stand above.
 
 | policy | key | type | default | meaning |
 |---|---|---|---|---|
