@@ -200,7 +200,7 @@ sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the 
 
 site: $(CACHE)/tools-site/.installed  ## the documents as pages, in .cache/site; a link that leads nowhere is an error
 	$(BIN)/python deploy/site/pages.py $(CACHE)/site-pages
-	NO_MKDOCS_2_WARNING=1 $(CACHE)/tools-site/bin/mkdocs build --strict --config-file deploy/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 PENSTOCK_VERSION="$$($(BIN)/penstock --version | head -n 1)" $(CACHE)/tools-site/bin/mkdocs build --strict --config-file deploy/site/mkdocs.yml
 
 man: setup  ## write the man page and the completions of shells into share/, from the code
 	$(BIN)/python share/make.py

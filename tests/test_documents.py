@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.configuration import load_configuration
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -36,3 +38,18 @@ def test_every_document_has_its_place_on_the_site():
     _, _, navigation = (ROOT / "deploy/site/mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r"[\w/-]+\.md", navigation)
     assert sorted(named) == sorted(str(one.relative_to(ROOT)) for one in DOCUMENTS)
+
+
+def properties_in_documents():
+    for document in DOCUMENTS:
+        blocks = re.findall(r"```properties\n(.*?)```", document.read_text(), re.DOTALL)
+        for number, block in enumerate(blocks):
+            yield pytest.param(textwrap.dedent(block), id=f"{document.name}-{number}")
+
+
+@pytest.mark.parametrize("block", list(properties_in_documents()))
+def test_a_configuration_that_is_shown_has_known_keys_with_right_values(block, tmp_path):
+    given = "" if "upstream." in block else "upstream.bootstrap.servers=nowhere.invalid:9092\n"
+    file = tmp_path / "penstock.properties"
+    file.write_text(given + block)
+    assert load_configuration(file, ask=lambda *_: ()).warnings == ()

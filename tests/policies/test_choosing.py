@@ -1,4 +1,4 @@
-"""docs/choosing.md: what it shows works, and what the classes declare is in it."""
+"""docs/choosing.md and docs/built-in.md: what they show works, and the keys of the classes are there."""
 
 import re
 from io import StringIO
@@ -8,18 +8,13 @@ import javaproperties
 import pytest
 
 import penstock.policies
-from penstock.policies import (
-    DataContract,
-    HeaderRequired,
-    JsonSchema,
-    KeyRequired,
-    MaxBytes,
-    Required,
-    Rules,
-)
+from penstock.configuration.installed_policies import own_policies
+from penstock.policies import Required, Rules
 from penstock.policy.testing import judge
 
-TEXT = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "choosing.md").read_text()
+BUILT_IN = (DOCS / "built-in.md").read_text()
 OWN = {"order.schema.json": '{"type": "object"}'}
 
 
@@ -56,7 +51,7 @@ def test_the_keys_in_place_of_checks_of_dqx_judge_alike():
 
 def conditions():
     """Yield the conditions of the tables of other tools, and those of the first table."""
-    _, _, tables = TEXT.partition("## From Conduktor")
+    tables = TEXT.partition("## From Conduktor")[2].partition("## From Confluent")[0]
     for line in tables.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
         if len(cells) > 3:
@@ -75,13 +70,12 @@ def test_there_are_conditions():
     assert len(list(conditions())) > 25
 
 
-@pytest.mark.parametrize(
-    "cls", [DataContract, HeaderRequired, JsonSchema, KeyRequired, MaxBytes, Required, Rules]
-)
-def test_each_key_has_its_place(cls):
-    part = TEXT.partition(f"\n## {cls.__name__}\n")[2].partition("\n## ")[0]
-    for key in cls.config_keys:
-        if not key.name.startswith("json.schema."):
-            assert f"`{key.name}`" in part, key.name
-        if key.default and not key.name.startswith("json.schema."):
-            assert f"`{key.default}`" in part, key.name
+@pytest.mark.parametrize("name", [name for name in own_policies() if name != "SchemaPolicy"])
+def test_each_built_in_policy_has_its_section_with_its_keys(name):
+    section = BUILT_IN.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert section
+    for key in getattr(penstock.policies, name).config_keys:
+        if not key.name.startswith(("json.schema.", "schema.registry.")):
+            assert re.search(rf"`{re.escape(key.name)}[`=]", section), key.name
+            if key.default:
+                assert f"`{key.default}`" in section, key.name

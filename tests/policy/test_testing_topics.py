@@ -1,5 +1,10 @@
 """`judge_topic` and `judge_configs`: the verdicts of the gateway, without one."""
 
+import re
+from io import StringIO
+from pathlib import Path
+
+import javaproperties
 import pytest
 
 from penstock.configuration import ConfigurationError
@@ -48,6 +53,18 @@ def test_a_topic():
     refused = judge_topic(TopicRules, "a", num_partitions=11, configs=RULES)
     assert (refused.outcome, refused.code) == ("refused", 44)
     assert "at most 10" in refused.message
+
+
+def test_the_rules_of_the_guide_refuse_its_topic_with_its_text():
+    guide = (Path(__file__).parents[2] / "docs" / "topics.md").read_text()
+    rules = javaproperties.load(
+        StringIO(re.search(r"```properties\n(.*?)```", guide, re.DOTALL)[1])
+    )
+    text = re.search(r"Error while executing topic command : (.*)", guide)[1]
+    refused = judge_topic(
+        TopicRules, "shop.returns", num_partitions=50, replication_factor=3, configs=rules
+    )
+    assert refused.message == text
 
 
 def test_counts_are_not_told_beside_assignments():

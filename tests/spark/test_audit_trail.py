@@ -1,4 +1,4 @@
-"""The audit trail of gateways, read with Spark as docs/audit.md says."""
+"""The audit trail of gateways, read with Spark as docs/console.md says."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from penstock.gateway.audit_trail.audit_file import AuditFile
 from penstock.gateway.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "console.md"
 ERRORS = [RecordError(n, f"no {n}", "a.V") for n in (3, 5)]
 GIVEN = [
     Refused("orders", 0, "shop", refused_records(ERRORS), principal="User:alice",
@@ -23,8 +23,8 @@ GIVEN = [
 
 def blocks():
     text = DOCUMENT.read_text()
-    gaps, read, of_topic, worst = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    return gaps, read, of_topic, worst
+    read, of_topic, figures = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return read, of_topic, figures
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def folder(tmp_path):
 
 
 def test_files_are_read_as_the_document_says(spark, folder):
-    gaps, read, _, worst = blocks()
+    read, _, figures = blocks()
     names = {"spark": spark}
-    for block in (read.replace("/var/log/penstock", str(folder)), gaps, worst):
+    for block in (read.replace("/var/log/penstock", str(folder)), figures):
         exec(block, names)
 
     # One run has the numbers 1 and 3: the record of 1 is in both files.
@@ -58,13 +58,13 @@ def test_files_are_read_as_the_document_says(spark, folder):
 
 
 def test_a_topic_is_read_as_the_document_says(spark, folder):
-    _, read, of_topic, _ = blocks()
+    read, of_topic, _ = blocks()
     names = {"spark": spark}
     exec(read.replace("/var/log/penstock", str(folder)), names)
     names["lines"] = spark.read.text(str(folder / "audit.jsonl")).selectExpr(
         "CAST(value AS BINARY) AS value"
     )
-    exec(of_topic[of_topic.index("trail = ") :], names)
+    exec(of_topic[of_topic.index("parsed = ") :], names)
 
     assert names["trail"].count() == 3
     assert {row["outcome"] for row in names["trail"].collect()} == {"refused"}

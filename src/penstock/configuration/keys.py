@@ -229,7 +229,7 @@ class Keys(BaseModel):
             "with the methods of KIP-940, 729, 686 or 905, or a short name of an installed one "
             "(entry point group `penstock.policies`), and `policies.<name>.<key>` is handed to "
             "its `configure()` without the prefix. Topics have them by `penstock.policies`. "
-            "[Named policies](named-policies.md)"
+            "[Named policies](built-in.md#named-policies)"
         ),
     )
     policy_workers: WorkerCount = key(
@@ -525,7 +525,8 @@ class Keys(BaseModel):
         meaning=(
             "The topic with a record for each refusal, without payload. If it does not exist, "
             "the principal of `upstream.*` creates it, and needs Describe, Write and Create on "
-            "it. Clients cannot write to it through the gateway. [The audit trail](audit.md)"
+            "it. Clients cannot write to it through the gateway. [The audit "
+            "trail](console.md#audit-trail)"
         ),
     )
     audit_file: OptionalText = key(

@@ -91,7 +91,7 @@ _JSON_SCHEMA: Final = """\
 ## Keys of `penstock.policies.JsonSchema`
 
 They apply if `record.validation.policy.class.name` names the policy. See
-[JSON Schema](json-schema.md).
+[JSON Schema](built-in.md#jsonschema).
 
 | key | default | meaning |
 |---|---|---|
@@ -110,8 +110,8 @@ _NAMED: Final = """\
 ## Keys of ready-made policies that have names
 
 `policies.<name>.type` is the policy, and `policies.<name>.<key>` a key of it:
-[Named policies](named-policies.md). `penstock policies` lists them, too, with those that are
-installed. The keys `schema.registry.*` and `json.schema.*` stand above.
+[Named policies](built-in.md#named-policies). `penstock policies` lists them, too, with those that
+are installed. The keys `schema.registry.*` and `json.schema.*` stand above.
 
 | policy | key | type | default | meaning |
 |---|---|---|---|---|

@@ -200,7 +200,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             meaning=(
                 "Names in `policies`, separated by commas. These policies judge the topic in "
                 "this order, after those of the proposals' own keys. Interceptors run before "
-                "all of them. [Named policies](named-policies.md)"
+                "all of them. [Named policies](built-in.md#named-policies)"
             ),
             documentation="The named policies that judge the topic's records, in their order.",
         ),

@@ -1,4 +1,4 @@
-"""docs/audit.md: its example and its schema for Spark are those of the published schema."""
+"""docs/console.md: its example and its schema for Spark are those of the published schema."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.audit_records import SCHEMA, checked
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "console.md").read_text()
 
 
 def test_the_example_is_a_record():

@@ -1,0 +1,59 @@
+"""The examples of docs/policies.md and docs/columns.md do what the pages say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.policy.testing import judge
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the blocks of both pages define."""
+    found = {"__name__": "guide"}
+    for page in ("policies.md", "columns.md"):
+        for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+            exec(compile(block, f"docs/{page}", "exec"), found)
+    return found
+
+
+def test_the_unit_test_of_the_guide_passes(names):
+    names["test_orders_need_a_header"]()
+
+
+def test_declared_keys_decide(names):
+    topic_configs = {"shop.validation": "true", "shop.size.max": "3", "shop.empty": "refuse"}
+    verdicts = judge(
+        names["Sizes"],
+        [b"abc", b"abcd", b""],
+        topic_configs=topic_configs,
+        configs={"unit": "octets"},
+    )
+    assert [one.message for one in verdicts] == [None, "more than 3 octets", "the value is empty"]
+
+
+def test_an_interceptor_drops_and_changes(names):
+    values = [b"test-card", b"4111 1111", b"other"]
+    verdicts = judge(names["NoCardNumbers"], values, topic="payments-eu")
+    assert [one.outcome for one in verdicts] == ["dropped", "accepted", "accepted"]
+    assert verdicts[1].value == b"**** 1111"
+
+
+def test_columns_are_judged(names):
+    verdicts = judge(names["KnownSchemas"], [b"\0\0\0\0\7x", b"\0\0\0\0\1x"])
+    assert [one.outcome for one in verdicts] == ["accepted", "refused"]
+
+
+def test_a_look_up_that_fails_postpones(names):
+    class Away(names["Known"]):
+        def refresh(self):
+            raise OSError
+
+        def validate(self, topic, record):
+            """Accept."""
+
+    [verdict] = judge(Away, [b"v"])
+    assert (verdict.outcome, verdict.message) == ("postponed", "the registry does not answer")

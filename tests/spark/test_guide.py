@@ -1,0 +1,77 @@
+"""The blocks of docs/spark.md do what the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.spark import register
+from tests.spark.conftest import NO_BAD, POLICIES
+
+GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+RECORDS = [{"key": b"k", "value": one} for one in (b"good", b"bad1", b"good")]
+# `redact` needs an interceptor, and the other functions would show what it does.
+UNCHANGED = """
+class Unchanged(Repair):
+    def interceptor_topic_pattern(self): return "^$"
+"""
+PROPERTIES = {**NO_BAD, "produce.request.interceptors": "policies.Unchanged"}
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def blocks(configured, topic, produce, spark, tmp_path):
+    """The blocks, with topics and a file that exist; and what names they use."""
+    file = configured(PROPERTIES, POLICIES + UNCHANGED)
+    [module] = file.parent.glob("policies_*.py")
+    names = {one: topic(one) for one in ("orders", "orders-clean", "orders-dead", "orders-public")}
+    produce(names["orders"], RECORDS)
+    text = GUIDE.read_text().replace("/etc/penstock/penstock.properties", str(file))
+    text = text.replace("/checkpoints", str(tmp_path))
+    text = text.replace("repair_orders.RepairOrders", f"{module.stem}.RepairAll")
+    for name, real in names.items():
+        text = text.replace(f'"{name}"', f'"{real}"')
+    return (
+        re.findall(r"```python\n(.*?)```", text, re.DOTALL),
+        names,
+        {"spark": spark, "file": file},
+    )
+
+
+def test_the_source_and_the_sink(blocks, stored, capsys):
+    (source, sink, *_), topics, names = blocks
+    exec(source, names)
+    assert "bad is not good" in capsys.readouterr().out
+    names["accepted"] = names["records"].where("verdict.outcome = 'accepted'")
+    names["stream"] = (
+        names["spark"].readStream.format("penstock").option("startingOffsets", "earliest")
+        .option("plan", names["file"]).option("subscribe", topics["orders"]).load()
+    )  # fmt: skip
+    exec(sink, names)
+    try:
+        names["query"].processAllAvailable()
+    finally:
+        names["query"].stop()
+    clean = [one[2] for one in stored(topics["orders-clean"], isolation="read_committed")]
+    assert clean == [b"good"] * 4  # of the frame, and of the stream
+    [dead] = stored(topics["orders-dead"], isolation="read_committed")
+    assert dead[2] == b"bad1"
+
+
+def test_the_functions(blocks, stored):
+    (_, _, functions, frames), topics, names = blocks
+    exec(functions, names)
+    assert (names["report"].judged, names["report"].refused) == (3, 1)
+    assert names["report"].reasons[0].message == "bad is not good"
+    assert (names["done"].accepted, names["back"].returned) == (2, 1)
+    clean = [one[2] for one in stored(topics["orders-clean"], isolation="read_committed")]
+    assert clean == [b"good", b"good", b"good1"]
+
+    register(names["spark"])
+    names["frame"] = (
+        names["spark"].read.format("penstock").option("plan", names["file"])
+        .option("subscribe", topics["orders"]).load().drop("verdict")
+    )  # fmt: skip
+    exec(frames, names)
+    assert (names["accepted"].count(), names["rejected"].count()) == (2, 1)
+    assert names["seen"].get["refused"] == 1

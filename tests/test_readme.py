@@ -1,0 +1,58 @@
+"""README.md does what it says, and what a package index shows of it leads nowhere else."""
+
+import importlib.util
+import re
+from io import StringIO
+from pathlib import Path
+
+import javaproperties
+import pytest
+
+from penstock.policy.testing import judge
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+LINK = re.compile(r"\]\(([^)]*)\)")
+
+
+def hatch_build():
+    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_policy_gives_the_reason_that_is_shown():
+    names = {"__name__": "policy"}
+    exec(re.search(r"```python\n(.*?)```", README, re.DOTALL)[1], names)
+    keys = javaproperties.load(
+        StringIO(re.search(r"```properties\n(.*?)```", README, re.DOTALL)[1])
+    )
+    cls = names[keys["record.validation.policy.class.name"].removeprefix("policy.")]
+    good, bad = judge(cls, ['{"amount": 5}', '{"amount": -1}'], validation_policy="order")
+    assert good.outcome == "accepted"
+    assert f"INVALID_RECORD ({bad.code}): {bad.message}`" in README
+
+
+def test_a_package_index_shows_absolute_links():
+    text = hatch_build().for_an_index(README, "https://git.example.com/shop/penstock", "1.2.3")
+    links = LINK.findall(text)
+    assert len(links) > 20
+    for link in links:
+        assert link.startswith("https://git.example.com/shop/penstock/")
+        path = link.partition("/v1.2.3/")[2].partition("#")[0]
+        assert (ROOT / path).exists()
+    assert "penstock/raw/v1.2.3/docs/console-light.png)](https://" in text
+
+
+def test_without_an_address_a_package_index_shows_no_link_that_leads_nowhere():
+    text = hatch_build().for_an_index(README, "", "1.2.3")
+    assert LINK.findall(text) == []
+    assert "![" not in text
+    assert "Getting started: a policy of your own in ten minutes" in text
+
+
+@pytest.mark.parametrize("address", ["", "https://git.example.com/shop/penstock"])
+def test_links_of_the_web_stay(address):
+    text = "[KIP](https://cwiki.apache.org/x)"
+    assert hatch_build().for_an_index(text, address, "1.2.3") == text
