@@ -28,7 +28,7 @@ PAGES: Final = (
     "docs/glossary.md",
     "docs/jobs.md",
     "docs/kips.md",
-    "docs/performance.md",
+    "docs/measured.md",
     "docs/pipeline.md",
     "docs/spark.md",
     "docs/streams.md",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.suites.expected import Expected, compare, expected, guide_table, reasons
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "schema-suites.md").read_text("utf-8").splitlines()
+GUIDE = (Path(__file__).parents[2] / "docs" / "measured.md").read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules"])
