@@ -196,7 +196,7 @@ class _Terminal:
             "topic would be refused",
             "policy would fail",
             "broker",
-            "refusals not logged singly",
+            "refusals not logged separately",
             "record batches",
             "metrics",
             "loading policies",

@@ -101,7 +101,7 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     print(f"ready {address}", flush=True)
     systemd.ready(f"serving {address}")
     await ended.wait()
-    log.info("ending")
+    log.info("shutting down")
     systemd.stopping()
     await gateway.stop()
 

@@ -266,7 +266,7 @@ class CompactedTopic:
         )
         if has.are_fewer_than(replicas):
             log.warning(
-                "a topic that keeps state may lose it with a broker",
+                "a topic with state can lose it when a broker fails",
                 topic=self.topic,
                 replicas=has.count,
                 min_insync_replicas=has.min_insync,
@@ -338,7 +338,7 @@ class CompactedTopic:
                 if isinstance(failure, KafkaException):
                     warn(failure.args[0].str())
                 else:
-                    log.exception("a topic cannot be followed", topic=self.topic)
+                    log.exception("a topic cannot be read", topic=self.topic)
                 self._stopped.wait(_RETRY_FOLLOWING_AFTER_S)
                 self._go_back()
 

@@ -131,7 +131,7 @@ class CompactedTopicWriter:
             return False
         with self._replacing:
             if producer is self._producer:
-                log.warning("a producer is made anew", topic=self.topic, reason=error.str())
+                log.warning("a producer is created again", topic=self.topic, reason=error.str())
                 replacement = self._new_producer()
                 self._retired.append(producer)
                 self._producer = replacement

@@ -230,7 +230,7 @@ class AuditTopic:
         # Another one that fails while the one before gives its records back is not looked at: the
         # next record of it that fails comes here again.
         if is_fatal and not self._retired:
-            log.warning("a producer is made anew", topic=self.name, reason=error.str())
+            log.warning("a producer is created again", topic=self.name, reason=error.str())
             replacement = self._new_producer()
             self._retired += self._producers()
             self._producer, self._alone = replacement, None
