@@ -21,6 +21,7 @@ PAGES: Final = (
     "docs/choosing.md",
     "docs/columns.md",
     "docs/commands.md",
+    "docs/configuration.md",
     "docs/console.md",
     "docs/design.md",
     "docs/failures.md",

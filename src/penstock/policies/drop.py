@@ -55,7 +55,7 @@ class DropRecords(TopicInterceptor):
     fields: ClassVar[Mapping[str, Any]] = {}
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("headers", "LIST", None, "Headers: `name`, or `name=value`."),
-        ConfigKey("fields", "LIST", None, "Fields: `path=value`, a JSON value or a text."),
+        ConfigKey("fields", "LIST", None, "Fields: `path=value`. The value is JSON or a text."),
         *TopicInterceptor.config_keys,
     )
     readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {

@@ -45,7 +45,7 @@ class HeaderRequired(ByColumns):
         ),
         ConfigKey(
             f"{_PREFIX}<name>{_PATTERN}",
-            documentation="A regular expression that is found in the header's last value.",
+            documentation="A regular expression that must be found in the header's last value.",
         ),
     )
 

@@ -42,12 +42,12 @@ class RedactJsonFields(TopicInterceptor):
     pass_what_is_not_json: ClassVar[bool] = False
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("fields", "LIST", None, "Paths like `customer.email` or `cards[*].number`."),
-        ConfigKey("replacement", "STRING", "***", "What replaces them: a JSON value, or a text."),
+        ConfigKey("replacement", "STRING", "***", "The replacement: a JSON value, or a text."),
         ConfigKey(
             "pass.what.is.not.json",
             "BOOLEAN",
             "false",
-            "Whether values that are not JSON pass; they are refused otherwise.",
+            "Whether values that are not JSON are accepted. Otherwise they are refused.",
         ),
         *TopicInterceptor.config_keys,
     )
@@ -124,7 +124,7 @@ class HashJsonFields(RedactJsonFields):
             "key.from",
             "STRING",
             None,
-            "Where the key is: `env:NAME` or `file:PATH`, 16 bytes or more.",
+            "The key, 16 bytes or more: `env:NAME` or `file:PATH`.",
         ),
         *(one for one in RedactJsonFields.config_keys if one.name != "replacement"),
     )

@@ -32,7 +32,7 @@ class KeyRequired(ByColumns):
         ConfigKey(
             EMPTY_KEYS,
             default="refuse",
-            documentation="`refuse` or `accept` keys that are there and have no byte.",
+            documentation="`refuse` or `accept` empty keys.",
             valid_values=("refuse", "accept"),
         ),
     )

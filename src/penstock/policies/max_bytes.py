@@ -45,12 +45,14 @@ class MaxBytes(ByColumns):
     """Refuses records with a part of too many bytes."""
 
     config_keys = (
-        ConfigKey(KEY, "LONG", documentation="The most bytes of a key."),
-        ConfigKey(VALUE, "LONG", documentation="The most bytes of a value."),
+        ConfigKey(KEY, "LONG", documentation="The maximum size of a key."),
+        ConfigKey(VALUE, "LONG", documentation="The maximum size of a value."),
         ConfigKey(
-            HEADERS, "LONG", documentation="The most bytes of all headers, names and values."
+            HEADERS, "LONG", documentation="The maximum size of all headers, names and values."
         ),
-        ConfigKey(RECORD, "LONG", documentation="The most bytes of key, value and headers."),
+        ConfigKey(
+            RECORD, "LONG", documentation="The maximum size of key, value and headers together."
+        ),
     )
 
     def configure(self, configs: Mapping[str, str]) -> None:

@@ -70,8 +70,8 @@ class RedactTagged(TopicInterceptor):
     values: ClassVar[bool] = True
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("tags", "LIST", None, "Fields with any of these tags are replaced."),
-        ConfigKey("replacement", "STRING", "***", "What strings become."),
-        ConfigKey("keys", "BOOLEAN", "false", "Whether keys are redacted, too."),
+        ConfigKey("replacement", "STRING", "***", "The text that replaces strings."),
+        ConfigKey("keys", "BOOLEAN", "false", "Whether keys are redacted."),
         ConfigKey("values", "BOOLEAN", "true", "Whether values are redacted."),
         *REGISTRY_CONFIG_KEYS,
         *TopicInterceptor.config_keys,

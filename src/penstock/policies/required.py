@@ -51,7 +51,7 @@ class Required(ByColumns):
         ConfigKey(
             NULL_FIELDS,
             default="refuse",
-            documentation="`refuse` or `accept` fields that are there and are null.",
+            documentation="`refuse` or `accept` fields with the value null.",
             valid_values=("refuse", "accept"),
         ),
         ConfigKey(

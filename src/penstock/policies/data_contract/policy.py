@@ -73,8 +73,8 @@ class DataContract(Policy):
         ConfigKey(CONTRACT, documentation="The contract's file: ODCS 3.x in YAML.", required=True),
         ConfigKey(
             OBJECT,
-            documentation="Which object of the contract's schema the records are; otherwise the "
-            "one whose physicalName or name is the topic, or the only one.",
+            documentation="The object of the contract's schema that describes the records. "
+            "Default: the object whose physicalName or name is the topic, or the only object.",
         ),
         ConfigKey(
             NULL_VALUES,
