@@ -41,6 +41,7 @@ PAGES: Final = (
     "docs/modes.md",
     "docs/named-policies.md",
     "docs/policies.md",
+    "docs/security.md",
     "docs/topics.md",
     "docs/troubleshooting.md",
     "docs/upgrade.md",
