@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="a configuration; its upstream.bootstrap.servers is replaced by the local Kafka",
+        help="a configuration file; the local Kafka replaces its upstream.bootstrap.servers",
     )
 
 

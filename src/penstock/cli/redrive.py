@@ -1,8 +1,8 @@
-"""Judge dead letters again, and write those that are accepted now.
+"""Judge dead letters again, and write the accepted records.
 
-A group of the cluster remembers how far a dead letter topic has been worked through for each
-target, so nothing returns twice. What fails again goes back to the dead letters, for a
-better repair; what failed --max-replays times is parked (in D.parked).
+A consumer group of the cluster keeps the position in the dead letter topic for each target, so no
+record returns twice. Records that are refused again go back to the dead letters. After
+--max-replays attempts, they go to D.parked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--max-replays", type=int, default=5, metavar="N",
-        help="park a record after so many attempts (default 5)",
+        help="park a record after this number of attempts (default 5)",
     )  # fmt: skip
     add_transactions_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
