@@ -289,7 +289,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
 
     series = add_run(Path(options.history), report)
     for path in series.unreadable:
-        print(f"warning: --history: {path} is not a run of an audit; left alone", file=sys.stderr)
+        print(f"warning: --history: {path} is not a summary of an audit; ignored", file=sys.stderr)
     return series.runs
 
 

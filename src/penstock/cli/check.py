@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNREPEATABLE: Final = (
-    "twice the same records had other results: an interceptor that depends on time or chance has "
+    "the same records had different results when they were judged twice: an interceptor that "
+    "depends on time or chance has "
     "producers refused when they retry (59 UNKNOWN_PRODUCER_ID)"
 )
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

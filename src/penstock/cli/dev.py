@@ -271,7 +271,7 @@ def _greet(
     else:
         print(f"policies {file}  (reloaded when it or a .py file beside it is saved)")
         if topics:
-            print("\nSend a record from another terminal; this one is empty:\n")
+            print("\nSend an empty record from another terminal:\n")
             print(f"  {_produce(address, topics[0], ['{}'])}\n")
     print("Ctrl-C ends both.\n", flush=True)
 

@@ -95,8 +95,9 @@ def write_topics(
     )
     if before:
         print(
-            f"job {job}: an earlier run has done {before:,} offsets of the range; they are neither "
-            "judged nor written again, also where policies have changed since (--again does)"
+            f"job {job}: an earlier run has done {before:,} offsets of the range; they are "
+            "neither judged nor written again, even if policies have changed since (--again "
+            "writes them)"
         )
     _check_removed(counts, strict=options.strict)
     return counts

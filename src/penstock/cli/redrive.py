@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         dead_letters, target = options.dead_letters, options.target
         parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)
         if target == parked:
-            raise ConfigurationError(f"--to {target}: what fails too often is parked there")
+            raise ConfigurationError(
+                f"--to {target}: records that fail too often are written there"
+            )
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         if options.repair:
             plan = plan.with_interceptor(options.repair)

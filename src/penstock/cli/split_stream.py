@@ -142,9 +142,9 @@ def _check_checkpoint(folder: str | None) -> None:
     """Refuse to begin anew where a stream of Spark's connector has come further."""
     if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
         raise ConfigurationError(
-            f"--checkpoint {folder} is of a stream by Spark's connector: go on with "
-            "--reader connector, or leave --checkpoint out; from topics to topics the place is "
-            "kept in the cluster, and begins at --from"
+            f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
+            "--reader connector, or leave --checkpoint out; from topics to topics positions are "
+            "kept in the cluster, and the stream begins at --from"
         )
 
 

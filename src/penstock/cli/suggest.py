@@ -191,7 +191,7 @@ def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
             print(f"written {folder / name}")
     except FileExistsError as error:
         raise ConfigurationError(
-            f"--output {folder}: {error.filename} is there already; no file is replaced"
+            f"--output {folder}: {error.filename} exists already; no file is replaced"
         ) from None
     except OSError as error:
         raise ConfigurationError(f"--output {folder}: {error.strerror}") from None

@@ -85,8 +85,8 @@ def _address(configuration: Configuration) -> Address:
         )
     if not address.port:
         raise ConfigurationError(
-            f"{configuration.path}: {_KEY}={address} takes any free port, which only the "
-            "gateway's log tells; name one"
+            f"{configuration.path}: {_KEY}={address} takes a free port, which only the gateway's "
+            "log shows; set a port"
         )
     return Address(_WILDCARDS.get(address.host, address.host), address.port)
 

@@ -234,7 +234,9 @@ class CompactedTopic:
             return
         configs = {**self._configs, "min.insync.replicas": str(replicas.min_insync)}
         if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), left):
-            raise CompactedTopicError(f"{self._where}: was created and does not appear")
+            raise CompactedTopicError(
+                f"{self._where}: was created, but does not appear in the metadata"
+            )
 
     def _check(self, admin: AdminClient, found: Any, replicas: Replicas, timeout_s: float) -> None:
         if len(found.partitions) != 1:
@@ -380,7 +382,7 @@ class CompactedTopic:
     def _denied(self, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"{self._where}: {why}; the principal of upstream.* needs Describe, Read and Write on "
-            f"it, and Create where it is not there; or {self._otherwise}"
+            f"it, and Create if it does not exist; or {self._otherwise}"
         )
 
 

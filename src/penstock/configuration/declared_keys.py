@@ -200,7 +200,7 @@ def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[
         if one.type not in KEY_TYPES:
             raise ValueError(f"{where} has the type {one.type}, not one of {', '.join(KEY_TYPES)}")
         if one.switches_on and one.type != "BOOLEAN":
-            raise ValueError(f"{where} switches the policy on, and is no BOOLEAN")
+            raise ValueError(f"{where} enables the policy, and is not a BOOLEAN")
         row = key_of(one, VALIDATION)
         for value in (*one.valid_values, *(() if one.default is None else (one.default,))):
             try:

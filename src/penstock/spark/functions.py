@@ -214,7 +214,7 @@ def redrive(
         ClusterError: The cluster does not answer.
     """
     if source == to:
-        raise ConfigurationError("redrive: name another topic to return to than the dead letters'")
+        raise ConfigurationError("redrive: the target must not be the dead letter topic")
     if max_replays < 1:
         raise ConfigurationError("redrive: max_replays must be 1 or more")
     from penstock.spark import topic_jobs  # noqa: PLC0415
@@ -240,7 +240,7 @@ def _session(given: SparkSession | None) -> SparkSession:
 
     found = SparkSession.getActiveSession() or _connect_session() or _default_session()
     if found is None:
-        raise ConfigurationError("there is no Spark session: make one, or give it as spark=")
+        raise ConfigurationError("there is no Spark session: create one, or pass it as spark=")
     return found
 
 
