@@ -50,7 +50,7 @@ class ProduceRequestInterceptor:
         Args:
             topic: The topic's name.
             partition: The partition's number.
-            batch: The records that no interceptor before this one dropped, as columns.
+            batch: The records that no interceptor before this interceptor dropped, as columns.
 
         Raises:
             RetriableException: The look-up got no answer: the client retries.
@@ -84,7 +84,7 @@ class ProduceRequestInterceptor:
         Args:
             topic: The topic's name.
             partition: The partition's number.
-            batch: The records that no interceptor before this one dropped, as columns.
+            batch: The records that no interceptor before this interceptor dropped, as columns.
 
         Returns:
             Pairs of a position, from 0, and what ``process_record`` would return or raise for it:
