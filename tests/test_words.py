@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
     "CONTRIBUTING.md",
     "README.md",
+    "docs/audit-record.schema.json",
     "docs/audit-report.md",
     "docs/clusters.md",
     "docs/audit.md",
@@ -44,6 +45,7 @@ PAGES: Final = (
     "docs/modes.md",
     "docs/named-policies.md",
     "docs/policies.md",
+    "docs/report.schema.json",
     "docs/security.md",
     "docs/topics.md",
     "docs/troubleshooting.md",
