@@ -63,7 +63,7 @@ value is an error at the start, which names the key and never repeats the value.
   `upstream.ssl.truststore.certificates`). Java's stores (JKS, PKCS12) are an error.
 - Kafka's Java client (4.0 and newer, not that of Spark 4.2) contacts only the endpoints in its
   system property `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
-- A key of librdkafka that Java does not have is passed to librdkafka. Any other key is an error.
+- A key of librdkafka that Java does not have is passed to librdkafka. An unknown key is an error.
 
 | keys | effect |
 |---|---|
@@ -85,8 +85,8 @@ _DECLARED: Final = """\
 They apply if `record.validation.policy.class.name` names the policy. Your own classes can declare
 [keys](policies.md#declare-keys) as well.
 
-| policy | key | type | default | meaning |
-|---|---|---|---|---|
+| policy | key | default | meaning |
+|---|---|---|---|
 """
 _READY_MADE: Final = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
 
@@ -116,8 +116,8 @@ _NAMED: Final = """\
 policies](named-policies.md)). `penstock policies` lists them, with installed policies. The keys
 `schema.registry.*` and `json.schema.*` are described above.
 
-| policy | key | type | default | meaning |
-|---|---|---|---|---|
+| policy | key | default | meaning |
+|---|---|---|---|
 """
 _LISTED_ABOVE: Final = ("schema.registry.", "json.schema.")
 
@@ -147,39 +147,44 @@ def reference() -> str:
 def _client_keys() -> str:
     """Return a row of keys for each effect."""
     rows = ""
-    for effect in Effect:
+    for effect in sorted(Effect, key=lambda one: one is Effect.JAVA):
         names = [f"`{key.name}`" for key in CLIENT_KEYS.values() if key.effect is effect]
-        rows += f"| {', '.join(names)} | {effect} |\n"
+        named = "any other key of Kafka's clients" if effect is Effect.JAVA else ", ".join(names)
+        rows += f"| {named} | {effect} |\n"
     return rows
 
 
 def named_keys(policy: str) -> str:
     """Return the lines for the keys that a ready-made policy declares for `configure()`."""
-    rows = ""
+    rows: list[str] = []
     found = class_of_own(policy)
     if found is None or policy == _READY_MADE[1]:
-        return rows
+        return ""
     for one in found.config_keys:
         if one.name.startswith(_LISTED_ABOVE):
             continue
         default = "none" if one.default is None else f"`{one.default}`"
         default = "required" if one.required else default
         text = one.documentation + _allowed(one.valid_values, one.documentation)
-        shown = f"`{one.name}` | {one.type} | {default} | {text}"
-        rows += f"| `{policy.rpartition('.')[2]}` | {shown} |\n"
-    return rows
+        rows.append(f"`{one.name}` | {default} | {text}")
+    return _of_policy(policy, rows)
 
 
 def declared_keys(policy: str) -> str:
     """Return the lines for the topic level keys that a built-in policy declares."""
-    rows = ""
+    rows: list[str] = []
     for one in declared_by_own(policy):
         default = "none" if one.default is None else f"`{one.default}`"
         meaning = one.documentation.removeprefix(f"{policy.rpartition('.')[2]}: ")
         text = meaning[:1].upper() + meaning[1:] + _allowed(one.valid_values, meaning)
-        shown = f"`{one.name}` | {one.type} | {default} | {text}"
-        rows += f"| `{policy.rpartition('.')[2]}` | {shown} |\n"
-    return rows
+        rows.append(f"`{one.name}` | {default} | {text}")
+    return _of_policy(policy, rows)
+
+
+def _of_policy(policy: str, rows: Sequence[str]) -> str:
+    """Return rows of a table with the name of the policy in front of the first."""
+    names = [f"`{policy.rpartition('.')[2]}`"] + [""] * len(rows)
+    return "".join(f"| {name} | {row} |\n" for name, row in zip(names, rows, strict=False))
 
 
 def _allowed(values: Sequence[str], text: str) -> str:
