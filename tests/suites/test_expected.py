@@ -9,19 +9,18 @@ from tests.suites.expected import Expected, compare, expected, guide_table, reas
 GUIDE = (Path(__file__).parents[2] / "docs" / "measured.md").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules"])
-def test_the_guide_shows_each_with_its_reason(suite):
-    rows = expected(suite)
+def test_the_guide_shows_each_difference_of_rules_with_its_reason():
+    rows = expected("confluent-rules")
     assert rows
     for row in rows:
         cases = ", ".join(f"`{case}`" for case in row.cases)
         assert f"| {cases} | {row.reason} |" in GUIDE
 
 
-@pytest.mark.parametrize(("suite", "title"), [("avro", "Avro"), ("protobuf", "Protobuf")])
-def test_the_guide_shows_each_difference_of_a_format(suite, title):
-    rows = {f"| {title} | `{case}` | {reason} |" for case, reason in reasons(suite).items()}
-    assert rows == {line for line in GUIDE if line.startswith(f"| {title} | `")}
+@pytest.mark.parametrize("suite", ["cel-spec", "avro", "protobuf"])
+def test_the_guide_leads_to_the_reasons_of_the_other_differences(suite):
+    assert all(reasons(suite).values())
+    assert "(../tests/suites/expected.toml)" in "\n".join(GUIDE)
 
 
 def test_the_guide_shows_the_differences_of_implementations():
