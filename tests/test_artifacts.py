@@ -41,7 +41,7 @@ def test_what_has_another_sum_is_not_used_and_does_not_stay(fetched, monkeypatch
 
 def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
     monkeypatch.setattr(artifacts, "_sums", dict)
-    with pytest.raises(ArtifactError, match="there is no sum of it"):
+    with pytest.raises(ArtifactError, match="has no checksum for it"):
         artifacts.class_path("org.example:one:1.0")
 
 
@@ -107,7 +107,7 @@ def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
         artifacts.archive("org.example:one:1.0:tar.gz:all")
     assert not file.exists()
     sums.clear()
-    with pytest.raises(ArtifactError, match="there is no sum of it"):
+    with pytest.raises(ArtifactError, match="has no checksum for it"):
         artifacts.archive("org.example:one:1.0:tar.gz:all")
     assert not file.exists()
     assert len(fetched) == 2

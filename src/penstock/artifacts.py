@@ -171,7 +171,7 @@ def _check(jar: Path, folder: Path) -> None:
         return
     jar.unlink()
     if expected is None:
-        raise ArtifactError(f"{name}: there is no sum of it in {_SUMS.name}, so it is not used")
+        raise ArtifactError(f"{name} is rejected: {_SUMS.name} has no checksum for it")
     raise ArtifactError(
         f"{name}: the registry gave a file with the SHA-256 sum {found}, not {expected} "
         f"({_SUMS.name}); it is not used"

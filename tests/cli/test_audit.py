@@ -100,7 +100,7 @@ def test_runs_are_kept_and_drawn(tmp_path, capsys):
     [series] = (tmp_path / "runs").iterdir()
     (series / "broken.json").write_text("{")
     conclude(options, GOOD, None)
-    assert f"{series / 'broken.json'} is not a run of an audit; left alone" in (
+    assert f"{series / 'broken.json'} is not a summary of an audit; ignored" in (
         capsys.readouterr().err
     )
 

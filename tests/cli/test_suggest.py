@@ -41,7 +41,7 @@ def test_a_file_of_records(file, lines, tmp_path, capsys):
     assert written in shown
     assert file.read_text() == before
     assert run(file, "--topic", "t", "--input", lines, "--output", out) == 2
-    assert "is there already; no file is replaced" in capsys.readouterr().err
+    assert "exists already; no file is replaced" in capsys.readouterr().err
 
 
 def test_no_more_than_the_limit(file, lines, capsys):

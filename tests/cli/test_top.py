@@ -1,4 +1,5 @@
-"""`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, keys."""
+"""`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, "
+"keys."""
 
 import contextlib
 import http.server
@@ -143,7 +144,7 @@ def test_what_is_no_gateway_is_3(top, gateway, body):
     gateway.body = body
     done = top()
     assert done.returncode == 3
-    assert "is no gateway of this version" in done.stderr
+    assert "is not a gateway of this version" in done.stderr
 
 
 def test_a_wildcard_address_is_this_machine(top, gateway):

@@ -1,4 +1,5 @@
-"""Topic level keys that the class of KIP-940 declares: in the file, in plans, on topics, on Spark."""
+"""Topic level keys that the class of KIP-940 declares: in the file, in plans, on topics, on "
+"Spark."""
 
 import itertools
 import pickle
@@ -126,7 +127,7 @@ def test_the_file_is_checked_as_for_penstocks_own_keys(tmp_path, line, text):
         ([("a", "INT", "x")], "'a' must be a whole number"),
         ([("a", "STRING", "z", "", ("x", "y"))], "'a' must be one of x, y; it may be 'z'"),
         ([("a", "INT", None, "", ("x",))], "'a' must be a whole number"),
-        ([("a", "STRING", None, "", (), True)], "'a' switches the policy on, and is no BOOLEAN"),
+        ([("a", "STRING", None, "", (), True)], "'a' enables the policy, and is not a BOOLEAN"),
     ],
 )
 def test_declarations_that_are_not_usable_are_errors_at_start(tmp_path, declared, text):

@@ -280,7 +280,9 @@ def test_the_log_says_what_was_wrong_with_an_answer():
 
     verdict = chain(validation=Forgetful, setting="x").judge(3, TOPIC_ID, columns(b"v"))
     assert verdict.message == "The policy Forgetful failed: AnswerError"
-    assert verdict.detail.startswith("validate_batch() returned NoneType; it returns an iterable")
+    assert verdict.detail.startswith(
+        "validate_batch() returned NoneType; it must return an iterable"
+    )
 
 
 def test_a_position_twice_has_its_first_message():

@@ -135,10 +135,10 @@ def test_what_may_not_be_set_on_a_topic_is_left_out():
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("errors.deadletterqueue.topic.name", "${topic}", "something beside it"),
-        ("errors.deadletterqueue.topic.name", "a b", "something beside it"),
+        ("errors.deadletterqueue.topic.name", "${topic}", "with other characters"),
+        ("errors.deadletterqueue.topic.name", "a b", "with other characters"),
         ("errors.deadletterqueue.topic.name", "__dead", "not beginning with __"),
-        ("errors.deadletterqueue.topic.name", "${tpic}.dead", "something beside it"),
+        ("errors.deadletterqueue.topic.name", "${tpic}.dead", "with other characters"),
         ("errors.deadletterqueue.topic.replication.factor", "0", "a whole number from 1 to 32767"),
         ("errors.deadletterqueue.context.headers.enable", "yes", "one of true, false"),
         ("penstock.quarantine.max.ratio", "1.5", "a number from 0.0 to 1.0"),

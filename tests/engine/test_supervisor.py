@@ -374,7 +374,7 @@ class Misbehaves(RecordsPolicy):
         ("class Misbehaves: pass", "has no method validate_record()"),
         (
             "class Misbehaves:\n def __init__(self, x): pass\n def validate_record(self): pass",
-            "cannot be made without arguments",
+            "cannot be instantiated without arguments",
         ),
         ("Misbehaves = 1", "something else than a class"),
     ],

@@ -380,7 +380,7 @@ def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
     assert "Write is not allowed; the principal of upstream.* needs Describe and Write" in output
     code, output = started(secured, tmp_path, {**properties, "audit.topic": "not-there"})
     assert code == 2
-    assert "needs Describe and Write on it, and Create where it is not there" in output
+    assert "needs Describe and Write on it, and Create if it does not exist" in output
 
 
 def test_a_right_that_is_taken_away_for_a_while_costs_no_refusal(secured, secured_admin, tmp_path):

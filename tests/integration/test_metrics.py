@@ -374,8 +374,8 @@ def test_not_ready_before_it_is_ready(tmp_path):
         ("check", "0.0.0.0:9100", "is no loopback address, and needs metrics.listener.token"),
         ("gateway", "0.0.0.0:0", "is no loopback address, and needs metrics.listener.token"),
         ("check", "nonsense", "metrics.listener must be host:port, or :port for 127.0.0.1"),
-        ("check", ":9192", "metrics.listener: port 9192 is one of those that listeners"),
-        ("check", ":9195", "metrics.listener: port 9195 is one of those that listeners"),
+        ("check", ":9192", "metrics.listener: port 9192 is used by listeners"),
+        ("check", ":9195", "metrics.listener: port 9195 is used by listeners"),
     ],
 )
 def test_an_address_that_cannot_be_is_told_at_the_start(tmp_path, command, address, told):

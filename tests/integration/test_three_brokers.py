@@ -132,7 +132,7 @@ def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, ope
         30
     )
     [line] = opened(name)
-    assert line["event"] == "a topic that keeps state may lose it with a broker"
+    assert line["event"] == "a topic with state can lose it when a broker fails"
     assert (line["replicas"], line["wanted_replicas"]) == (1, 3)
     assert (line["min_insync_replicas"], line["wanted_min_insync_replicas"]) == (2, 2)
 

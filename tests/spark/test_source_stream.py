@@ -93,7 +93,7 @@ def test_a_shorter_log_is_asked_for_again_and_then_an_error(monkeypatch):
 def test_a_topic_that_is_gone():
     log = Log(ONE, ends={A0: 5, A1: 5})
     start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
-    with pytest.raises(SourceError, match="topic b is gone"):
+    with pytest.raises(SourceError, match="topic b does not exist any more"):
         reader(log).latestOffset(start, ReadAllAvailable())
     found = reader(log, fails_on_loss=False).latestOffset(start, ReadAllAvailable())
     assert from_json(found) == {A0: 5, A1: 5, B0: 3}

@@ -41,7 +41,7 @@ def test_what_retention_took_and_what_no_task_tells_of_is_named():
     ]
     assert coverage.text() == (
         "46 offsets of 2 partitions were removed before they were read (retention, or the topic "
-        "was made anew): orders 0:0-40, orders 0:50-55, returns 0:5-6"
+        "was created again): orders 0:0-40, orders 0:50-55, returns 0:5-6"
     )
 
 

@@ -161,7 +161,7 @@ def test_again_judges_and_writes_everything_once_more(split, produce, topic, kaf
     assert run(source)[0] == (90, 10)
     counts, done = run(source)
     assert counts == (0, 0)
-    assert "neither judged nor written again, also where policies have changed" in done.out
+    assert "neither judged nor written again, even if policies have changed" in done.out
     assert "--again" in done.out
     assert run(source, "--again")[0] == (90, 10)
     counts, done = run(source)

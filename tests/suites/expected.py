@@ -67,7 +67,7 @@ def unexplained(suite: str, by: str, failed: Iterable[str]) -> tuple[list[str], 
 
 
 def guide_table(suite: str) -> str:
-    """Return the differences of a suite as docs/schema-suites.md has them."""
+    """Return the differences of a suite as docs/measured.md has them."""
     rows = [
         f"| {', '.join(f'`{case}`' for case in row.cases)} | {row.by} | {row.reason} |"
         for row in expected(suite)

@@ -6,11 +6,11 @@ import pytest
 
 from tests.suites.expected import Expected, compare, expected, guide_table, reasons
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "schema-suites.md").read_text("utf-8").splitlines()
+GUIDE = (Path(__file__).parents[2] / "docs" / "measured.md").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules", "buf-validate"])
-def test_the_guide_shows_each_with_its_reason(suite):
+@pytest.mark.parametrize("suite", ["confluent-rules", "buf-validate"])
+def test_the_guide_shows_each_difference_of_rules_with_its_reason(suite):
     rows = expected(suite)
     assert rows
     for row in rows:
@@ -18,10 +18,10 @@ def test_the_guide_shows_each_with_its_reason(suite):
         assert f"| {cases} | {row.reason} |" in GUIDE
 
 
-@pytest.mark.parametrize(("suite", "title"), [("avro", "Avro"), ("protobuf", "Protobuf")])
-def test_the_guide_shows_each_difference_of_a_format(suite, title):
-    rows = {f"| {title} | `{case}` | {reason} |" for case, reason in reasons(suite).items()}
-    assert rows == {line for line in GUIDE if line.startswith(f"| {title} | `")}
+@pytest.mark.parametrize("suite", ["cel-spec", "avro", "protobuf"])
+def test_the_guide_leads_to_the_reasons_of_the_other_differences(suite):
+    assert all(reasons(suite).values())
+    assert "(../tests/suites/expected.toml)" in "\n".join(GUIDE)
 
 
 def test_the_guide_shows_the_differences_of_implementations():

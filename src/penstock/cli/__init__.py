@@ -25,12 +25,12 @@ COMMANDS: Final = {
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
     "policies": "List the policies that you can name, with their keys.",
     "top": "Show a running gateway's figures, live, in a terminal.",
-    "explain": "Judge single records, and say what each policy decided and what it saw.",
+    "explain": "Judge single records, and show what each policy received and decided.",
     "suggest": "Propose a JSON Schema and rules from a sample of stored records.",
-    "audit": "Judge what is stored, and report what the policies would refuse.",
+    "audit": "Judge stored records, and report which of them the policies would refuse.",
     "split": "Move records that the policies refuse aside, as dead letters.",
     "redact": "Rewrite stored records by the file's interceptors (KIP-905).",
-    "redrive": "Judge dead letters again, and write those that are accepted now.",
+    "redrive": "Judge dead letters again, and write the accepted records.",
 }
 """The commands, and the lines that `penstock --help` has for them."""
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")

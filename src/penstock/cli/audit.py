@@ -1,8 +1,8 @@
-"""Judge what is stored, and report what the policies would refuse.
+"""Judge stored records, and report which of them the policies would refuse.
 
-Nothing is changed. With --topics: judge the topics that exist, by the policies of topics and
-configs. With --trail: sum up what gateways refused, as their audit trail says (audit.topic,
-audit.file). Both do without Spark.
+Changes nothing. With --topics: judge the existing topics by the policies for topics and configs.
+With --trail: summarize the refusals of gateways in their audit trail (audit.topic, audit.file).
+Both need no Spark.
 """
 
 from __future__ import annotations
@@ -64,47 +64,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topics",
         action="store_true",
-        help="judge the cluster's topics instead of records; exit 1 when one would be refused",
+        help="judge the cluster's topics instead of records; exit 1 if a topic would be refused",
     )
     parser.add_argument(
         "--trail",
         action="store_true",
-        help="read the audit trail that FILE names, or another one by --topic or --input (a file, "
-        "a folder, a glob), and say who was refused what, why and when",
+        help="summarize the refusals in the audit trail of FILE, or of --topic or --input (a "
+        "file, a folder, a glob)",
     )
     parser.add_argument(
         "--report",
         metavar="DIR",
-        help="write report.html, report.json and junit.xml there; with --trail, trail.json",
+        help="write report.html, report.json and junit.xml to this folder; with --trail, "
+        "trail.json",
     )
     parser.add_argument(
         "--fail-over",
         type=ratio,
         metavar="RATIO",
-        help="exit 1 when a larger share of the records than this is refused: 0.05 or 5%%",
+        help="exit 1 if a larger share of the records is refused: 0.05 or 5%%",
     )
     parser.add_argument(
         "--baseline",
         metavar="REPORT",
-        help="the report.json of an earlier audit: exit 1 when a larger share of the records of "
-        "a topic is refused than then, in all, by a policy or for a reason",
+        help="the report.json of an earlier audit: exit 1 if a larger share of a topic's "
+        "records is refused than in that audit, in total, by a policy or for a reason",
     )
     parser.add_argument(
         "--tolerance",
         type=ratio,
         metavar="RATIO",
-        help="with --baseline: by how much a share may rise, such as 0.1%% (default 0)",
+        help="with --baseline: the accepted rise of a share, such as 0.1%% (default 0)",
     )
     parser.add_argument(
         "--history",
         metavar="DIR",
-        help="keep a summary of each audit there, and draw those of the same topics and plan as a "
-        "trend in the report",
+        help="keep a summary of each audit in this folder, and show the trend of the same "
+        "topics and plan in the report",
     )
     parser.add_argument(
         "--compare",
         metavar="OTHER_FILE",
-        help="judge by a second file too, and report the differences",
+        help="also judge by this configuration file, and report the differences",
     )
     parser.add_argument(
         "--show-payloads", action="store_true", help="show keys and values of samples"
@@ -293,7 +294,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
 
     series = add_run(Path(options.history), report)
     for path in series.unreadable:
-        print(f"warning: --history: {path} is not a run of an audit; left alone", file=sys.stderr)
+        print(f"warning: --history: {path} is not a summary of an audit; ignored", file=sys.stderr)
     return series.runs
 
 

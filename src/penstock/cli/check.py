@@ -1,8 +1,8 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Nothing is contacted, unless --connect or --since says so. The classes are shown by name, in the
-order in which they judge. With --since: what they would do to the records of observed topics, if
-these were sent again now; nothing is written.
+Contacts nothing without --connect and --since. Classes are shown by name, in the order in which
+they judge. With --since, it judges the records of observed topics as if they were sent again now,
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNREPEATABLE: Final = (
-    "twice the same records had other results: an interceptor that depends on time or chance has "
+    "the same records had different results when they were judged twice: an interceptor that "
+    "depends on time or chance has "
     "producers refused when they retry (59 UNKNOWN_PRODUCER_ID)"
 )
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -43,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--connect",
         action="store_true",
-        help="ask the cluster for its topics, and what policies look up (a schema registry), and "
-        "say what each topic's records would be judged by",
+        help="query the cluster and the schema registry, and print the policies of each topic",
     )
     parser.add_argument(
         "--since",
         metavar="WHEN",
-        help="judge the records that observed topics (penstock.mode) have got since then, and say "
-        "which would be refused: 30m, 1h, 7d, or an ISO time such as 2026-01-31T12:00:00 (UTC)",
+        help="judge the records that observed topics (penstock.mode) received since then, and "
+        "print which of them would be refused: 30m, 1h, 7d, or an ISO time such as "
+        "2026-01-31T12:00:00 (UTC)",
     )
     parser.add_argument(
         "--topic",
@@ -61,15 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-records",
         type=positive_number,
         metavar="N",
-        help="with --since: how many records are read at most; of more, pieces from all of that "
-        f"time (default {RECORDS_MAX:,})",
+        help="with --since: the maximum of records to read; if there are more, samples from the "
+        f"whole time (default {RECORDS_MAX:,})",
     )
     parser.add_argument(
         "--fail-over",
         type=ratio,
         metavar="RATIO",
-        help="with --since: exit 1 when a larger share of a topic's records than this would be "
-        "refused: 0.05 or 5%%",
+        help="with --since: exit 1 if a larger share of a topic's records would be refused: "
+        "0.05 or 5%%",
     )
     parser.add_argument(
         "--bootstrap-server",

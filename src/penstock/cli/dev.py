@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="a configuration; its upstream.bootstrap.servers is replaced by the local Kafka",
+        help="a configuration file; the local Kafka replaces its upstream.bootstrap.servers",
     )
 
 
@@ -196,7 +196,7 @@ class _Terminal:
             "topic would be refused",
             "policy would fail",
             "broker",
-            "refusals not logged singly",
+            "refusals not logged separately",
             "record batches",
             "metrics",
             "loading policies",
@@ -271,7 +271,7 @@ def _greet(
     else:
         print(f"policies {file}  (reloaded when it or a .py file beside it is saved)")
         if topics:
-            print("\nSend a record from another terminal; this one is empty:\n")
+            print("\nSend an empty record from another terminal:\n")
             print(f"  {_produce(address, topics[0], ['{}'])}\n")
     print("Ctrl-C ends both.\n", flush=True)
 

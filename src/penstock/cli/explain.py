@@ -1,4 +1,4 @@
-"""Judge single records, and say what each policy decided and what it saw.
+"""Judge single records, and show what each policy received and decided.
 
 Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
 any other JSON value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of
@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", required=True, metavar="T", help="the records' topic")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--value", metavar="V", help="a record with this value, as text")
-    source.add_argument("--input", metavar="RECORDS.jsonl", help="records, one a line")
+    source.add_argument(
+        "--input", metavar="RECORDS.jsonl", help="a file with a record in each line"
+    )
     source.add_argument("--offset", metavar="P:N", help="the record at an offset of the cluster")
     parser.add_argument("--key", metavar="K", help="with --value: the record's key")
     parser.add_argument(

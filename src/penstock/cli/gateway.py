@@ -1,10 +1,9 @@
 """Serve clients in front of the cluster.
 
-Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
-error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
-again and put its policies in force, all of them or none; reopen audit.file if it was renamed.
-Under systemd (Type=notify) it says when it is ready, reloads and stops, and answers the
-watchdog.
+Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard error.
+SIGTERM and SIGINT: stop accepting, finish the requests in flight, exit 0. SIGHUP: read FILE again
+and use its policies, all of them or none; reopen audit.file if it was renamed. Under systemd
+(Type=notify) it reports when it is ready, reloads and stops, and serves the watchdog.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     print(f"ready {address}", flush=True)
     systemd.ready(f"serving {address}")
     await ended.wait()
-    log.info("ending")
+    log.info("shutting down")
     systemd.stopping()
     await gateway.stop()
 

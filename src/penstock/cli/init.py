@@ -1,7 +1,7 @@
 """Write a configuration, a policy and its unit test to start from.
 
-A pyproject.toml makes a package of them. `penstock check` and pytest pass at once. No file is
-overwritten, and there is no question to answer.
+Also writes a pyproject.toml, for a package. `penstock check` and pytest pass at once. It
+overwrites no file and is not interactive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         nargs="?",
         default=".",
-        help="where to write; made if it does not exist (default: the current folder)",
+        help="the folder, created if it does not exist (default: the current folder)",
     )
 
 

@@ -40,32 +40,32 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
     parser.add_argument(
-        "--master", help="Spark's master (default local[*]; that of spark-submit where it is used)"
+        "--master", help="Spark's master (default local[*]; with spark-submit, its master)"
     )
     parser.add_argument(
         "--remote",
         metavar="sc://HOST:PORT",
-        help="a server of Spark Connect, in place of a master; for topics",
+        help="a server of Spark Connect, instead of a master; only for topics",
     )
     parser.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one of Spark's own settings; may be given again",
+        help="a setting of Spark; repeatable",
     )
     parser.add_argument(
         "--local",
         action="store_true",
-        help="in this process, without Spark: for topics of some million records",
+        help="run in this process, without Spark: for topics of some million records",
     )
     parser.add_argument(
         "--records-policy-batch",
         type=positive_number,
         default=1,
         metavar="N",
-        help="how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at "
-        "a time (default 1)",
+        help="the number of consecutive records of a partition that a RecordsPolicy (KIP-686) "
+        "gets at a time (default 1)",
     )
 
 
@@ -81,7 +81,7 @@ def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit 3 when records were removed before they were read (retention)",
+        help="exit 3 if records were removed before they were read (retention)",
     )
 
 
@@ -95,7 +95,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
     parser.add_argument(
         "--input",
         metavar="PATH",
-        help="Parquet or JSON lines files with Kafka's columns, in place of the topic; or "
+        help="Parquet or JSON lines files with Kafka's columns, instead of a topic; or "
         "table:NAME, a table of Spark's catalog",
     )
     parser.add_argument(
@@ -103,8 +103,8 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
         action="append",
         default=[],
         metavar="NAME=EXPRESSION",
-        help="with a table: what one of Kafka's columns is, in Spark's SQL, such as value=payload; "
-        "may be given again",
+        help="with a table: an expression in Spark's SQL for a column of Kafka, such as "
+        "value=payload; repeatable",
     )
     where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)

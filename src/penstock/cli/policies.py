@@ -1,7 +1,7 @@
 """List the policies that you can name, with their keys.
 
 It lists built-in policies, installed policies (entry points of the group `penstock.policies`), and
-with FILE those that FILE names. Classes of users are imported in processes of their own. Nothing is
+with FILE those that FILE names. Users' classes are imported in separate processes. Nothing is
 contacted.
 """
 
@@ -59,7 +59,10 @@ class Listed(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a configuration, whose policies are listed as well"
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a configuration file, whose policies are listed as well",
     )
     parser.add_argument("--json", action="store_true", help="print them as JSON")
 

@@ -25,14 +25,15 @@ def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--job",
         metavar="ID",
-        help="with topics: what the job's place is kept under; the default is made of the topics "
-        "and --from, so that the same command goes on where it was interrupted",
+        help="with topics: the name under which the job's positions are kept; the default is "
+        "made of the topics and --from, so that the same command continues where it was "
+        "interrupted",
     )
     parser.add_argument(
         "--again",
         action="store_true",
-        help="with topics: begin at --from again, and write what earlier runs of the job have "
-        "written once more, such as after policies have changed",
+        help="with topics: begin at --from again, for example after policies have changed; "
+        "records of earlier runs of the job are written again",
     )
     add_transactions_argument(parser)
 
@@ -43,8 +44,8 @@ def add_transactions_argument(parser: argparse.ArgumentParser) -> None:
         "--transactions",
         choices=("yes", "no"),
         default="yes",
-        help="with topics: no for a cluster without transactions, where records can be written "
-        "twice after a failure (default yes)",
+        help="with topics: no for a cluster without transactions; records can be written twice "
+        "then after a failure (default yes)",
     )
 
 
@@ -94,8 +95,9 @@ def write_topics(
     )
     if before:
         print(
-            f"job {job}: an earlier run has done {before:,} offsets of the range; they are neither "
-            "judged nor written again, also where policies have changed since (--again does)"
+            f"job {job}: an earlier run has done {before:,} offsets of the range; they are "
+            "neither judged nor written again, even if policies have changed since (--again "
+            "writes them)"
         )
     _check_removed(counts, strict=options.strict)
     return counts

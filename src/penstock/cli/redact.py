@@ -1,6 +1,6 @@
 """Rewrite stored records by the file's interceptors (KIP-905).
 
-They go into another topic or folder. Records on which an interceptor fails are left out and
+Writes them to another topic or folder. Records on which an interceptor fails are left out and
 counted, and the exit code is 1.
 """
 

@@ -1,9 +1,9 @@
-"""Judge dead letters again, and write those that are accepted now.
+"""Judge dead letters again, and write the accepted records.
 
-A group of the cluster remembers how far a dead letter topic has been worked through for each
-target, so nothing returns twice. What fails again goes back to the dead letters, for a
-better repair; what failed --max-replays times is parked (in D.parked). So does what policies accept
-and the target's broker refuses, which is printed with the reason; the exit code is then 1.
+A consumer group of the cluster keeps the position in the dead letter topic for each target, so no
+record returns twice. Records that are refused again go back to the dead letters. After
+--max-replays attempts, they go to D.parked. So do records that policies accept and the target's
+broker refuses: the reason is printed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--max-replays", type=int, default=5, metavar="N",
-        help="park a record after so many attempts (default 5)",
+        help="park a record after this number of attempts (default 5)",
     )  # fmt: skip
     add_transactions_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
@@ -60,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
         dead_letters, target = options.dead_letters, options.target
         parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)
         if target == parked:
-            raise ConfigurationError(f"--to {target}: what fails too often is parked there")
+            raise ConfigurationError(
+                f"--to {target}: records that fail too often are written there"
+            )
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         if options.repair:
             plan = plan.with_interceptor(options.repair)

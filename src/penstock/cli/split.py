@@ -1,10 +1,10 @@
 """Move records that the policies refuse aside, as dead letters.
 
-The reason is in their headers. From topics to topics each record is written once: the same command
-goes on where it ended or was interrupted; so does --streaming, which goes on until it is ended
-(SIGTERM, Ctrl-C). Folders appear when they are complete, and must not hold
-anything before. Where the source or one target is a folder, and with --reader connector, topics are
-written at least once: what an interrupted run had written, the next one writes again.
+Their headers have the reason. From topics to topics, each record is written once: the same command
+continues where it ended or was interrupted. --streaming does so, too, and runs until SIGTERM or
+Ctrl-C. Folders appear when they are complete, and must be empty before. If the source or a target
+is a folder, or with --reader connector, topics are written at least once: after an interruption,
+the next run writes the same records again.
 """
 
 from __future__ import annotations

@@ -49,24 +49,26 @@ def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--streaming",
         action="store_true",
-        help="keep going; needs --topic. From topics to topics the place is kept in the cluster, "
-        "as without --streaming",
+        help="run until it is stopped; needs --topic. From topics to topics, positions are kept in "
+        "the cluster, as without --streaming",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="with --streaming to folders, or by the connector: where the stream's place is kept; "
-        "not needed from topics to topics",
+        help="with --streaming to folders, or with the connector: the folder for positions; not "
+        "needed from topics to topics",
     )
     parser.add_argument(
-        "--available-now", action="store_true", help="with --streaming: stop at what is there now"
+        "--available-now",
+        action="store_true",
+        help="with --streaming: stop at the current end of the topics",
     )
     only_topics = "with --streaming from topics to topics: "
     parser.add_argument(
         "--batch-records",
         type=positive_number,
         metavar="N",
-        help=f"{only_topics}the most records of a micro-batch (default {BATCH_RECORDS:,})",
+        help=f"{only_topics}the maximum of records in a micro-batch (default {BATCH_RECORDS:,})",
     )
     parser.add_argument(
         "--every",
@@ -145,9 +147,9 @@ def _check_checkpoint(folder: str | None) -> None:
     """Refuse to begin anew where a stream of Spark's connector has come further."""
     if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
         raise ConfigurationError(
-            f"--checkpoint {folder} is of a stream by Spark's connector: go on with "
-            "--reader connector, or leave --checkpoint out; from topics to topics the place is "
-            "kept in the cluster, and begins at --from"
+            f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
+            "--reader connector, or leave --checkpoint out; from topics to topics positions are "
+            "kept in the cluster, and the stream begins at --from"
         )
 
 

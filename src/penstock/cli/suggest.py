@@ -1,10 +1,10 @@
 """Propose a JSON Schema and rules from a sample of stored records.
 
-Nothing is switched on. It proposes a JSON Schema (types, required properties, formats), conditions
-(ranges and texts that were seen), keys and headers, each with the share of the sample that it would
+Enables nothing. It proposes a JSON Schema (types, required properties, formats), conditions
+(ranges and texts of the sample), keys and headers, each with the share of the sample that it would
 refuse. The output ends with keys for the configuration file, with the topic observed
 (penstock.mode). --output writes them to a folder, with the schema. Review them: they contain texts
-and numbers of records. It needs no Spark: the records are read in this process.
+and numbers of records. It needs no Spark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VERSION: Final = 9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
-    parser.add_argument("--topic", required=True, metavar="T", help="the topic, one")
+    parser.add_argument("--topic", required=True, metavar="T", help="the topic")
     parser.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input",
         metavar="RECORDS.jsonl",
-        help="records, one a line, as for explain, in place of the topic's",
+        help="a file with a record in each line, as for explain, instead of the topic",
     )
     where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         default=RECORDS_MAX,
         metavar="N",
-        help="how many records are read at most; of more, pieces from all of that time "
+        help="the maximum of records to read; if there are more, samples from the whole time "
         f"(default {RECORDS_MAX:,})",
     )
     parser.add_argument(
@@ -73,12 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=ratio,
         default=TOLERANCE,
         metavar="RATIO",
-        help="the share of records that may be taken for mistakes: 0.01 or 1%% (the default)",
+        help="the share of records that may be mistakes: 0.01 or 1%% (the default)",
     )
     parser.add_argument(
         "--output",
         metavar="DIR",
-        help=f"write {PROPERTIES} and the JSON Schema there; no file is replaced",
+        help=f"write {PROPERTIES} and the JSON Schema to this folder; no file is replaced",
     )
 
 
@@ -191,7 +191,7 @@ def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
             print(f"written {folder / name}")
     except FileExistsError as error:
         raise ConfigurationError(
-            f"--output {folder}: {error.filename} is there already; no file is replaced"
+            f"--output {folder}: {error.filename} exists already; no file is replaced"
         ) from None
     except OSError as error:
         raise ConfigurationError(f"--output {folder}: {error.strerror}") from None

@@ -1,8 +1,8 @@
 """Show a running gateway's figures, live, in a terminal.
 
 Rates, latencies, refusals, workers and brokers, as the console shows them. They are read from
-`metrics.listener` of FILE, on this machine, with `metrics.listener.token` if FILE has one. Off a
-terminal, and with --once, they are printed once. q or Ctrl-C ends it.
+`metrics.listener` of FILE, on this machine, with `metrics.listener.token` if FILE has one. Without
+a terminal, and with --once, they are printed once. q or Ctrl-C ends the command.
 """
 
 from __future__ import annotations
@@ -39,9 +39,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the configuration of the running gateway")
-    parser.add_argument("--once", action="store_true", help="print the figures once, and end")
+    parser.add_argument("--once", action="store_true", help="print the figures once, and exit")
     parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="how often to read them (2)"
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="how often to read them (default 2)",
     )
 
 
@@ -81,8 +85,8 @@ def _address(configuration: Configuration) -> Address:
         )
     if not address.port:
         raise ConfigurationError(
-            f"{configuration.path}: {_KEY}={address} takes any free port, which only the "
-            "gateway's log tells; name one"
+            f"{configuration.path}: {_KEY}={address} takes a free port, which only the gateway's "
+            "log shows; set a port"
         )
     return Address(_WILDCARDS.get(address.host, address.host), address.port)
 

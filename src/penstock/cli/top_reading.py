@@ -60,8 +60,8 @@ class StateReader:
             connection.close()
         if status == _UNAUTHORIZED:
             raise ConfigurationError(
-                f"the gateway at {self._address} has another metrics.listener.token than the file; "
-                "a gateway takes a new one at a restart"
+                f"the gateway at {self._address} does not accept the file's "
+                "metrics.listener.token; a gateway uses a changed token after a restart"
             )
         return self._decode(status, body)
 
@@ -76,7 +76,7 @@ class StateReader:
             or state["api"] != API_VERSION
         ):
             raise CommandError(
-                f"what answers at metrics.listener ({self._address}, HTTP {status}) is no gateway "
-                "of this version"
+                f"the server at metrics.listener ({self._address}, HTTP {status}) is not a "
+                "gateway of this version"
             )
         return state

@@ -108,8 +108,8 @@ class Places:
             return Position(int(found["offset"]), str(found["metadata"]), str(found["run"]))
         except (ValueError, KeyError, TypeError):
             raise LostPlaceError(
-                f"the place of {task.transactional_id} cannot be read: another version of Penstock "
-                "has written it, or something else"
+                f"the position of {task.transactional_id} cannot be read: another version of "
+                "Penstock or another program has written it"
             ) from None
 
     def has_topic(self, topic: str) -> bool:

@@ -147,7 +147,7 @@ class TransactionalWriter(Writer):
         if self._claim is not None and position and not self._claim.allows(position):
             raise FencedError(
                 f"{task.transactional_id}: another run of the job works on {task.topic}, partition "
-                f"{task.partition}; it has come to offset {position.offset}"
+                f"{task.partition}; it is at offset {position.offset}"
             )
         return position
 

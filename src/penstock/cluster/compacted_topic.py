@@ -240,7 +240,9 @@ class CompactedTopic:
             return
         configs = {**self._configs, "min.insync.replicas": str(replicas.min_insync)}
         if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), left):
-            raise CompactedTopicError(f"{self._where}: was created and does not appear")
+            raise CompactedTopicError(
+                f"{self._where}: was created, but does not appear in the metadata"
+            )
 
     def _check(self, admin: AdminClient, found: Any, replicas: Replicas, timeout_s: float) -> None:
         if len(found.partitions) != 1:
@@ -264,7 +266,7 @@ class CompactedTopic:
         has = Replicas(len(found.partitions[0].replicas), int(configs["min.insync.replicas"] or 1))
         if has.are_fewer_than(replicas):
             log.warning(
-                "a topic that keeps state may lose it with a broker",
+                "a topic with state can lose it when a broker fails",
                 topic=self.topic,
                 replicas=has.count,
                 min_insync_replicas=has.min_insync,
@@ -349,7 +351,7 @@ class CompactedTopic:
                 if isinstance(failure, KafkaException):
                     warn(failure.args[0].str())
                 else:
-                    log.exception("a topic cannot be followed", topic=self.topic)
+                    log.exception("a topic cannot be read", topic=self.topic)
                 self._stopped.wait(_RETRY_FOLLOWING_AFTER_S)
                 self._go_back()
 
@@ -391,7 +393,7 @@ class CompactedTopic:
     def _denied(self, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"{self._where}: {why}; the principal of upstream.* needs Describe, Read and Write on "
-            f"it, and Create where it is not there; or {self._otherwise}"
+            f"it, and Create if it does not exist; or {self._otherwise}"
         )
 
 

@@ -198,7 +198,7 @@ class LogFollower:
             try:
                 self._on_record(record)
             except Exception:  # the position advances all the same
-                log.exception("a record cannot be taken", topic=self.topic)
+                log.exception("a record cannot be applied", topic=self.topic)
         self.position = max(self.position, record.position)
         if self._waiting:
             self._wake()
@@ -216,7 +216,7 @@ class LogFollower:
         now = time.monotonic()
         if now - self._warned > _WARN_EVERY_S:
             self._warned = now
-            log.warning("a topic cannot be followed", topic=self.topic, reason=why)
+            log.warning("a topic cannot be read", topic=self.topic, reason=why)
 
     # Writing
 

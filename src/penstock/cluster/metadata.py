@@ -136,7 +136,7 @@ class ClusterMetadata:
         try:
             return int(values[key])
         except (KeyError, ValueError):
-            raise MetadataUnavailableError(f"the brokers do not tell {key}") from None
+            raise MetadataUnavailableError(f"the brokers do not return {key}") from None
 
     async def creates_topics(self) -> bool:
         """Return whether brokers create topics automatically; True if it is not known."""

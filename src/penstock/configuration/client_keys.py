@@ -21,11 +21,11 @@ class Effect(StrEnum):
     """What a key does. The text stands in the reference."""
 
     CONNECTION = "every connection"
-    TLS = "every connection but those for metadata, offsets and state"
+    TLS = "every connection, except those for metadata, offsets and state"
     LOGIN = "the login"
-    RAW = "where Penstock reads and writes whole batches"
-    METADATA = "where Penstock reads metadata and offsets, and keeps state"
-    JAVA = "none, but that Spark's own connector gets it"
+    RAW = "connections that read and write whole batches"
+    METADATA = "connections for metadata, offsets and state"
+    JAVA = "none, except in Spark's own connector"
     REPLACED = "none: Penstock sets it itself, or has no use for it"
     REFUSED = "an error: it names a Java class, and Penstock's clients are Python and C"
 

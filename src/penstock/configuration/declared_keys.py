@@ -181,7 +181,7 @@ def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[
         if row.name in rows:
             raise ValueError(f"{where} is declared twice")
         if row.switches_on and row.type != "BOOLEAN":
-            raise ValueError(f"{where} switches the policy on, and is no BOOLEAN")
+            raise ValueError(f"{where} enables the policy, and is not a BOOLEAN")
         rows[row.name] = key_of(row, VALIDATION)
         check_values(row, where, rows[row.name].type.read)
     return rows

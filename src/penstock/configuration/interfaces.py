@@ -86,7 +86,7 @@ def _of_validate(cls: Any) -> str:
         what = "can be called as that of either" if fitting else "takes neither the arguments of"
         raise TypeError(
             f"has a validate() that {what} RecordsPolicy (topic, partition, records) or "
-            "RecordValidationPolicy (topic, record): derive from the one that is meant"
+            "RecordValidationPolicy (topic, record): derive from the intended class"
         )
     return fitting[0]
 

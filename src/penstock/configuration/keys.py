@@ -215,9 +215,8 @@ class Keys(BaseModel):
         POLICIES,
         default=(),
         meaning=(
-            "Folders that are searched first for the class of KIP-940 and what it imports, "
-            f"separated by `{os.pathsep}`; relative ones start at the file's folder. Nothing "
-            "else in the process sees the modules found there."
+            "Folders that are searched first for the class of KIP-940 and its imports, "
+            f"separated by `{os.pathsep}`. Other classes do not see the modules in them."
         ),
     )
     policy_names: PolicyNames = key(
@@ -225,11 +224,11 @@ class Keys(BaseModel):
         name="policies",
         default=(),
         meaning=(
-            "Names of policies, separated by commas. Of each, `policies.<name>.type` is a class "
-            "with the methods of KIP-940, 729, 686 or 905, or a short name of an installed one "
-            "(entry point group `penstock.policies`), and `policies.<name>.<key>` is handed to "
-            "its `configure()` without the prefix. Topics have them by `penstock.policies`. "
-            "[Named policies](built-in.md#named-policies)"
+            "Names of policies, separated by commas. `policies.<name>.type` is a class with the "
+            "methods of KIP-940, 729, 686 or 905, or the short name of an installed policy "
+            "(entry point group `penstock.policies`). `configure()` receives "
+            "`policies.<name>.<key>` without the prefix. Topics name their policies in "
+            "`penstock.policies`. [Named policies](built-in.md#named-policies)"
         ),
     )
     policy_workers: WorkerCount = key(
@@ -253,18 +252,17 @@ class Keys(BaseModel):
         POLICIES,
         default=10_000,
         meaning=(
-            "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor (KIP-905), "
-            "for one batch. The other deadlines do not run meanwhile. At the deadline the "
-            "worker is killed, and the batch is answered with 7 REQUEST_TIMED_OUT, which "
-            "clients retry. It also applies to `load_topic()` of a policy of KIP-940, for one "
-            "topic, which refuses no batch."
+            "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor, for one "
+            "batch. The other deadlines do not run meanwhile. At the deadline the worker is "
+            "killed, and the batch is answered with 7 REQUEST_TIMED_OUT, which clients retry. "
+            "It is also the deadline for `load_topic()`, for one topic, which refuses no batch."
         ),
     )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(
         POLICIES,
         default=2 * 2**30,
         meaning=(
-            "Address space that one worker can use. Beyond it, the policy gets a MemoryError "
+            "Address space that a worker can use. Beyond it, the policy gets a MemoryError "
             "and its batch is refused. 0: no limit."
         ),
     )
@@ -408,8 +406,8 @@ class Keys(BaseModel):
         POLICIES,
         default=-1,
         meaning=(
-            "The error code for a batch on which an interceptor failed. KIP-905 defines an "
-            "error code of its own, but Kafka has since given its number to another error."
+            "The error code for a batch on which an interceptor failed. Kafka has given the "
+            "number of KIP-905's own code to another error."
         ),
     )
     produce_request_interceptors_idempotence: IdempotenceMode = key(
@@ -449,10 +447,8 @@ class Keys(BaseModel):
         reloaded=False,
         default="__penstock_producer_state",
         meaning=(
-            "With `cluster`: the compacted topic that keeps this state. If it does not exist, "
-            "the principal of `upstream.*` creates it, and needs Describe, Read, Write and "
-            "Create on it. All gateways of a cluster use the same topic. A batch that loses "
-            "records is written there before it goes to the broker."
+            "With `cluster`: the compacted topic that keeps this state. All gateways of a "
+            "cluster use the same topic."
         ),
     )
     topic_settings_topic: OptionalText = key(
@@ -460,11 +456,10 @@ class Keys(BaseModel):
         reloaded=False,
         default="__penstock_topic_settings",
         meaning=(
-            "The compacted topic that keeps topic level keys set through admin tools. If it "
-            "does not exist, the principal of `upstream.*` creates it, and needs Describe, "
-            "Read, Write and Create on it. All gateways of a cluster use the same topic. It is "
-            "used if this file names a class that a topic level key can enable, or names the "
-            "topic. Empty: topics have no keys of their own, and the cluster refuses the keys."
+            "The compacted topic that keeps topic level keys set through admin tools. All "
+            "gateways of a cluster use the same topic. It is used if this file names a class "
+            "that a topic level key can enable, or names the topic. Empty: topics have no keys "
+            "of their own, and the cluster refuses the keys."
         ),
     )
     topic_settings_keys_allowed: KeyPatterns = key(
@@ -482,10 +477,9 @@ class Keys(BaseModel):
         TOPICS,
         default="__penstock_places",
         meaning=(
-            "The compacted topic that keeps how far `split`, `redact` and `redrive` have come in "
-            "each partition that they read, for longer than committed offsets last "
-            "(`offsets.retention.minutes`); it is created if it is not there, by the principal of "
-            "`upstream.*`, which needs Describe, Read, Write and Create on it."
+            "The compacted topic that keeps the positions of `split`, `redact` and `redrive` in "
+            "each partition, for longer than committed offsets last "
+            "(`offsets.retention.minutes`)."
         ),
     )
     records_policy_class_names_allowed: ClassPatterns = key(
@@ -504,8 +498,8 @@ class Keys(BaseModel):
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
             "`/livez`, `/readyz`, and the [console](console.md) at `/`. Without it, nothing is "
-            "counted. Who can connect, and has the token if there is one, can read the names of "
-            "topics, policies and clients. Port 0 takes a free port, which the log shows."
+            "counted. Everybody who can connect and has the token can read the names of topics, "
+            "policies and clients. Port 0 takes a free port, which the log shows."
         ),
     )
     metrics_listener_token: Text | None = key(
@@ -523,10 +517,8 @@ class Keys(BaseModel):
         reloaded=False,
         default="",
         meaning=(
-            "The topic with a record for each refusal, without payload. If it does not exist, "
-            "the principal of `upstream.*` creates it, and needs Describe, Write and Create on "
-            "it. Clients cannot write to it through the gateway. [The audit "
-            "trail](console.md#audit-trail)"
+            "The topic with a record for each refusal, without payload. Clients cannot write to "
+            "it through the gateway. [The audit trail](console.md#audit-trail)"
         ),
     )
     audit_file: OptionalText = key(
@@ -534,8 +526,7 @@ class Keys(BaseModel):
         reloaded=False,
         default="",
         meaning=(
-            "The file with a line of JSON for each refusal, without payload, relative to this "
-            "file's folder. It is opened again after it was renamed. Not together with "
-            "`audit.topic`."
+            "The file with a line of JSON for each refusal, without payload, instead of "
+            "`audit.topic`. It is opened again after it was renamed."
         ),
     )

@@ -119,7 +119,9 @@ def _class_name(keys: Keys, name: str) -> str:
     key = f"{PREFIX}{name}.{TYPE}"
     given = keys.properties.get(key, "").strip()
     if not given:
-        raise keys.error(key, f"is missing: what {name} is, which {NAMES} names: {what_type_is()}")
+        raise keys.error(
+            key, f"is missing: the type of {name}, which {NAMES} names: {what_type_is()}"
+        )
     try:
         return class_of_type(given)
     except ValueError as error:

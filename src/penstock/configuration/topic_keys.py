@@ -188,10 +188,10 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
                 "[Bad records](modes.md)"
             ),
             documentation=(
-                "enforce: a batch that policies object to is refused. quarantine: its bad records "
-                "go to the dead letter topic, and the others are stored. mark: it is stored, and "
-                "headers of its bad records say why. observe: objections are only counted and "
-                "logged, and the records are stored as they were sent."
+                "enforce: a batch with a bad record is refused. quarantine: its bad records go to "
+                "the dead letter topic, and the others are stored. mark: it is stored, and headers "
+                "of its bad records have the policy and the reason. observe: policies run and are "
+                "counted, but nothing is enforced."
             ),
         ),
         TopicKey(
@@ -202,7 +202,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
                 "this order, after those of the proposals' own keys. Interceptors run before "
                 "all of them. [Named policies](built-in.md#named-policies)"
             ),
-            documentation="The named policies that judge the topic's records, in their order.",
+            documentation="The named policies that judge the topic's records, in order.",
         ),
         TopicKey(
             name=DEAD_LETTER_TOPIC,
@@ -211,13 +211,10 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
                 "The topic for bad records with `penstock.mode=quarantine`. `${topic}` is the "
-                "name of the record's topic. If the topic does not exist, the principal of "
-                "`upstream.*` creates it, and needs Describe, Write and Create on it. Default "
-                "`${topic}.dead`."
+                "name of the record's topic. Default `${topic}.dead`."
             ),
             documentation=(
-                "The topic to which bad records go in quarantine; ${topic} stands for the name of "
-                "this topic."
+                "The topic for bad records in quarantine. ${topic} is the name of this topic."
             ),
         ),
         TopicKey(

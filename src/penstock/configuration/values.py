@@ -115,7 +115,7 @@ def topic_template(value: str) -> str:
     if is_own or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
         raise ValueError(
             "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, not beginning with __, which "
-            f"may have {TOPIC_VARIABLE} in it and something beside it"
+            "can contain {TOPIC_VARIABLE} with other characters"
         )
     return name
 
@@ -159,7 +159,7 @@ def servers(value: str) -> tuple[Address, ...]:
 def listener(value: str) -> Listener:
     """Read `PROTOCOL://host:port`. SASL is the cluster's business, so only TLS matters here."""
     if "," in value:
-        raise ValueError("one listener; run a second gateway for a second one")
+        raise ValueError("one listener; run another gateway for another listener")
     protocol, separator, rest = value.strip().partition("://")
     if not separator or protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
         raise ValueError("PLAINTEXT://host:port or SSL://host:port (or SASL_PLAINTEXT, SASL_SSL)")

@@ -32,8 +32,8 @@ def read_objections(given: Any, count: int) -> dict[int, str | None]:
     for position, message in _pairs(given, count, "validate_batch", "a message"):
         if message is not None and not isinstance(message, str):
             raise AnswerError(
-                f"validate_batch() gave {type(message).__name__} as the message for position "
-                f"{position}; it gives a str or None"
+                f"validate_batch() returned {type(message).__name__} as the message for position "
+                f"{position}; it must be a str or None"
             )
         found.setdefault(position, message if message is None else str(message))
     return found
@@ -55,7 +55,7 @@ def read_results(given: Any, count: int) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for position, result in _pairs(given, count, "process_batch", "a result"):
         if position in found:
-            raise AnswerError(f"process_batch() gave two results for position {position}")
+            raise AnswerError(f"process_batch() returned two results for position {position}")
         found[position] = result
     return found
 
@@ -63,13 +63,14 @@ def read_results(given: Any, count: int) -> dict[int, Any]:
 def _pairs(given: Any, count: int, method: str, second: str) -> Iterator[tuple[int, Any]]:
     if not hasattr(given, "__iter__"):
         raise AnswerError(
-            f"{method}() returned {type(given).__name__}; it returns an iterable, and an empty one "
-            "where it has nothing to say"
+            f"{method}() returned {type(given).__name__}; it must return an iterable, which can "
+            "be empty"
         )
     for entry in given:
         if isinstance(entry, (str, bytes)) or not hasattr(entry, "__len__") or len(entry) != 2:
             raise AnswerError(
-                f"{method}() gave {type(entry).__name__}; it gives pairs of a position and {second}"
+                f"{method}() returned {type(entry).__name__}; it must return pairs of a position "
+                f"and {second}"
             )
         position, other = entry
         yield _position(position, count, method), other
@@ -78,8 +79,10 @@ def _pairs(given: Any, count: int, method: str, second: str) -> Iterator[tuple[i
 def _position(given: Any, count: int, method: str) -> int:
     """Return a position as int: NumPy's integers are welcome, truth values are not."""
     if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise AnswerError(f"{method}() gave {type(given).__name__} as a position; it gives int")
+        raise AnswerError(
+            f"{method}() returned {type(given).__name__} as a position; it must be an int"
+        )
     position = index(given)
     if not 0 <= position < count:
-        raise AnswerError(f"{method}() gave position {position} in a batch of {count} records")
+        raise AnswerError(f"{method}() returned position {position} in a batch of {count} records")
     return position

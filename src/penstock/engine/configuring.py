@@ -79,7 +79,7 @@ def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None
         raise ConfigurationError(f"{of.where}: {error}") from None
     keys = ", ".join(f"policies.{of.name}.{key}" for key in of.own)
     raise ConfigurationError(
-        f"{of.where}: {keys} cannot be handed to it: it has no configure(configs)"
+        f"{of.where}: {keys} cannot be passed to it: it has no configure(configs)"
     )
 
 

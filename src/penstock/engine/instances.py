@@ -427,8 +427,8 @@ class PolicyInstances:
             raise ConfigurationError(f"{of.where} has no method {names}{hint}")
         if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
-                f"{of.where}: {method}() is not run when it is called, and would let "
-                "everything pass: it must not be async, and must not yield"
+                f"{of.where}: {method}() is not run by a call, and would accept everything: it "
+                "must not be async, and must not yield"
             )
         return cls
 
@@ -456,7 +456,7 @@ class PolicyInstances:
             instance = cls()
         except (Exception, SystemExit) as error:
             raise ConfigurationError(
-                f"{of.where}: cannot be made without arguments: {describe(error)}"
+                f"{of.where}: cannot be instantiated without arguments: {describe(error)}"
             ) from None
         use_folder = getattr(instance, "use_folder", None)
         if callable(use_folder):

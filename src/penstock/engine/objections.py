@@ -491,5 +491,5 @@ def _text_of(objection: object) -> str | None:
         return objection.message
     raise TypeError(
         f"validate_record() returned {type(objection).__name__}; "
-        "it returns None, an InvalidRecordException or a RetriableException"
+        "it must return None, an InvalidRecordException or a RetriableException"
     )

@@ -90,7 +90,7 @@ def _server_names(configuration: Configuration, host: str) -> ServerNames | None
     for key in ("broker.ports", "broker.ids.first"):
         if key in configuration.properties:
             raise ConfigurationError(
-                f"{file}: {key} has no meaning with broker.addresses=sni: all brokers share a port"
+                f"{file}: {key} has no effect with broker.addresses=sni: all brokers share a port"
             )
     if _is_ip_address(host) or not _HOST_NAME.fullmatch(host) or len(host) > _HOST_MAX:
         raise ConfigurationError(
@@ -157,8 +157,8 @@ def _check_metrics_listener(configuration: Configuration) -> None:
     ports = {clients.port, *(configuration.broker_ports or ())}
     if address.port and address.port in ports and (len(hosts) == 1 or hosts & _WILDCARDS):
         raise ConfigurationError(
-            f"{configuration.path}: metrics.listener: port {address.port} is one of those that "
-            "listeners and broker.ports have for clients"
+            f"{configuration.path}: metrics.listener: port {address.port} is used by listeners "
+            "or broker.ports"
         )
     with bind(Address(address.host, 0), "metrics.listener", configuration.path) as bound:
         is_loopback = ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback

@@ -117,7 +117,7 @@ class ConnectionLimits:
     def identified(self, ip: str) -> bool:
         """Count a connection from an address; return whether it is within the limit."""
         if self._of_ip[ip] >= self._per_ip:
-            log.warning("a connection too many from one address", ip=ip, max=self._per_ip)
+            log.warning("too many connections from one address", ip=ip, max=self._per_ip)
             return False
         self._of_ip[ip] += 1
         return True

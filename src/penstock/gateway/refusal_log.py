@@ -107,7 +107,7 @@ class RefusalLog:
         for (topic, code, policy, became), count in self._lines.items():
             if count > _LINES_A_SECOND:
                 log.info(
-                    "refusals not logged singly",
+                    "refusals not logged separately",
                     topic=topic,
                     code=code,
                     policy=policy,

@@ -244,9 +244,9 @@ class Gateway:
                     await self._open_producers(self.configuration, loses_records=True)
                     await before.close()
         except (ConfigurationError, brokers.UnreachableError) as error:
-            log.error("no records can be put in quarantine", reason=str(error))
+            log.error("quarantine is not possible", reason=str(error))
         except Exception:
-            log.exception("no records can be put in quarantine")
+            log.exception("quarantine is not possible")
         finally:
             self._opening_decisions = False
 
@@ -477,9 +477,9 @@ class Gateway:
             try:
                 await settings.sweep(self.cluster.ids)
             except (CompactedTopicError, KafkaException) as error:
-                log.warning("settings of topics could not be looked over", reason=str(error))
+                log.warning("settings of topics could not be checked", reason=str(error))
             except Exception:
-                log.exception("settings of topics could not be looked over")
+                log.exception("settings of topics could not be checked")
 
     def _topic_configs_changed(self, topic: str) -> None:
         """Close policy instances that the topic's configs no longer name."""

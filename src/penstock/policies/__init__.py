@@ -1,12 +1,13 @@
-"""Ready-made policies, few of them, written against `penstock.policy` alone.
+"""Built-in policies. They use only `penstock.policy`.
 
 Policies over records (KIP-940): `JsonSchema`, `SchemaPolicy`, `Rules`, `DataContract`, `Required`,
 `MaxBytes`, `HeaderRequired`, `KeyRequired`. Interceptors of records (KIP-905): `RedactJsonFields`,
 `HashJsonFields`, `RedactTagged`, `DropRecords`. Rules for topics (KIP-108) and their configs
 (KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys `topic.rules.*` of the file.
 
-KIP-905 hands an interceptor no settings, so theirs are class attributes: derive a class in a
-module beside the configuration file, and name that class there.
+As named policies, interceptors read their settings from `policies.<name>.<key>`. By class, they
+have class attributes: derive a class in a module beside the configuration file, and name it in the
+file.
 
     from penstock.policies import HashJsonFields
 

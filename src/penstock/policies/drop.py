@@ -1,4 +1,4 @@
-"""KIP-905: records dropped by a header, or by what a field of a JSON value holds."""
+"""KIP-905: drops records by a header, or by a field of a JSON value."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 class DropRecords(TopicInterceptor):
-    """Drops the records for which a condition holds; the producer gets no error.
+    """Drops records that fulfil a condition. The producer gets no error.
 
-    A value that is not JSON has no fields, and no field's condition is true of it.
+    A value that is not JSON has no fields, and fulfils no condition on a field.
 
     Attributes:
-        topics: Found anywhere in the names of the topics (`re.search`).
+        topics: A pattern that is found in the names of the topics (`re.search`).
         headers: Values by header key, as text or bytes; None for any value.
         fields: Values by path, like `customer.test`: a JSON value, or a set of them.
     """
@@ -55,7 +55,7 @@ class DropRecords(TopicInterceptor):
     fields: ClassVar[Mapping[str, Any]] = {}
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("headers", "LIST", None, "Headers: `name`, or `name=value`."),
-        ConfigKey("fields", "LIST", None, "Fields: `path=value`, a JSON value or a text."),
+        ConfigKey("fields", "LIST", None, "Fields: `path=value`. The value is JSON or a text."),
         *TopicInterceptor.config_keys,
     )
     readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
@@ -93,7 +93,7 @@ class DropRecords(TopicInterceptor):
         partition: int,  # noqa: ARG002
         headers: Sequence[Header],
     ) -> ProduceRequestInterceptorResult:
-        """Drop the record, or give it back as it is.
+        """Drop the record, or return it unchanged.
 
         Raises:
             ProduceRequestInterceptorSkipRecordException: To drop it.

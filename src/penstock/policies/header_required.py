@@ -1,4 +1,4 @@
-"""KIP-940: every record has some headers.
+"""KIP-940: requires headers.
 
     policies=traced
     policies.traced.type=penstock.policies.HeaderRequired
@@ -8,12 +8,12 @@
 
 | key                      |                                                              |
 |--------------------------|--------------------------------------------------------------|
-| `headers`                | the names, with commas between them                          |
+| `headers`                | the names, separated by commas                               |
 | `headers.<name>.pattern` | a regular expression that is found in the header's value     |
 
-Where a record has a header several times, the last one counts. Patterns are those of `JsonSchema`:
-ECMA 262's, in linear time; `^` and `$` make one that is about the whole value. A pattern needs the
-packages of `penstock[json-schema]`.
+If a record has a header several times, the last value counts. Patterns are those of `JsonSchema`:
+ECMA 262's, in linear time. With `^` and `$`, a pattern is about the whole value. A pattern needs
+the packages of `penstock[json-schema]`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PATTERN: Final = ".pattern"
 
 
 class HeaderRequired(ByColumns):
-    """Refuses records without some headers, or with another value than they may have."""
+    """Refuses records without required headers, or whose values do not match."""
 
     config_keys = (
         ConfigKey(
@@ -45,7 +45,7 @@ class HeaderRequired(ByColumns):
         ),
         ConfigKey(
             f"{_PREFIX}<name>{_PATTERN}",
-            documentation="A regular expression that is found in the header's last value.",
+            documentation="A regular expression that must be found in the header's last value.",
         ),
     )
 
@@ -53,7 +53,7 @@ class HeaderRequired(ByColumns):
         """Read the settings.
 
         Raises:
-            ValueError: There is no name, a pattern is none or is about a header that is not
+            ValueError: There is no name, a pattern is invalid or is about a header that is not
                 listed, or a package is missing.
         """
         self._names = names(configs, HEADERS, "trace-id,tenant")
@@ -73,11 +73,11 @@ class HeaderRequired(ByColumns):
                 raise ValueError(f"{key} {error}") from None
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that neither keys nor values are looked at."""
+        """Return that only headers are needed."""
         return RecordIntrospectionHints(True, 0, 0)
 
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
-        """Give the positions of records with an objection to their headers."""
+        """Yield the positions of records to refuse, with the reasons."""
         for position, headers in enumerate(batch.headers):
             text = self._objection(headers)
             if text is not None:

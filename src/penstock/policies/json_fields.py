@@ -1,4 +1,4 @@
-"""KIP-905: fields of JSON values replaced, or by a keyed hash of what stood there."""
+"""KIP-905: replaces fields of JSON values, also by a keyed hash."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _KEY_LEAST_BYTES: Final = 16
 
 
 class RedactJsonFields(TopicInterceptor):
-    """Replaces fields of JSON values, however deeply nested.
+    """Replaces fields of JSON values, at any depth.
 
-    A value without any of the fields stays the bytes it was; tombstones pass. Where a field
-    is replaced, the document is serialized again: without spaces, numbers with a fraction as
+    A value without any of the fields stays byte for byte the same; tombstones are accepted. If a
+    field is replaced, the document is serialized again: without spaces, numbers with a fraction as
     doubles.
 
     Attributes:
-        topics: Found anywhere in the names of the topics (`re.search`).
+        topics: A pattern that is found in the names of the topics (`re.search`).
         fields: Paths like `customer.email` or `cards[*].number`.
         replacement: The new value: any JSON value.
-        pass_what_is_not_json: Whether values that are not JSON pass unchanged. They are
-            refused otherwise, since their contents are unknown.
+        pass_what_is_not_json: Whether values that are not JSON are accepted unchanged. Otherwise
+            they are refused, because their contents are unknown.
     """
 
     drops_records: ClassVar[bool] = False
@@ -42,12 +42,12 @@ class RedactJsonFields(TopicInterceptor):
     pass_what_is_not_json: ClassVar[bool] = False
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("fields", "LIST", None, "Paths like `customer.email` or `cards[*].number`."),
-        ConfigKey("replacement", "STRING", "***", "What replaces them: a JSON value, or a text."),
+        ConfigKey("replacement", "STRING", "***", "The replacement: a JSON value, or a text."),
         ConfigKey(
             "pass.what.is.not.json",
             "BOOLEAN",
             "false",
-            "Whether values that are not JSON pass; they are refused otherwise.",
+            "Whether values that are not JSON are accepted. Otherwise they are refused.",
         ),
         *TopicInterceptor.config_keys,
     )
@@ -108,14 +108,14 @@ class RedactJsonFields(TopicInterceptor):
 
 
 class HashJsonFields(RedactJsonFields):
-    """Replaces fields of JSON values by a keyed hash: equal before, equal afterwards.
+    """Replaces fields of JSON values by a keyed hash. Equal values have equal hashes.
 
     The hash is HMAC-SHA-256 in hexadecimal, of a string's UTF-8 bytes, or of the JSON text
     (keys sorted, no spaces) of anything else. `null` stays.
 
     Attributes:
-        key_from: Where the key is: `env:NAME` or `file:PATH`; at least 16 bytes. A line's
-            end behind it does not count.
+        key_from: The key: `env:NAME` or `file:PATH`, at least 16 bytes. A line break at the end is
+            ignored.
     """
 
     key_from: ClassVar[str]
@@ -124,7 +124,7 @@ class HashJsonFields(RedactJsonFields):
             "key.from",
             "STRING",
             None,
-            "Where the key is: `env:NAME` or `file:PATH`, 16 bytes or more.",
+            "The key, 16 bytes or more: `env:NAME` or `file:PATH`.",
         ),
         *(one for one in RedactJsonFields.config_keys if one.name != "replacement"),
     )

@@ -1,12 +1,12 @@
-"""KIP-940: every record has a key.
+"""KIP-940: requires a key.
 
     policies=keyed
     policies.keyed.type=penstock.policies.KeyRequired
     topics.orders.penstock.policies=keyed
 
-| key          | default  |                                                   |
-|--------------|----------|---------------------------------------------------|
-| `empty.keys` | `refuse` | or `accept`: keys that are there and have no byte |
+| key          | default  |                         |
+|--------------|----------|-------------------------|
+| `empty.keys` | `refuse` | or `accept`: empty keys |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KeyRequired(ByColumns):
         ConfigKey(
             EMPTY_KEYS,
             default="refuse",
-            documentation="`refuse` or `accept` keys that are there and have no byte.",
+            documentation="`refuse` or `accept` empty keys.",
             valid_values=("refuse", "accept"),
         ),
     )
@@ -46,11 +46,11 @@ class KeyRequired(ByColumns):
         self._accepts_empty = accepts(configs, EMPTY_KEYS, "refuse")
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that the first byte of a key is looked at, to see whether there is one."""
+        """Return that the first byte of a key is needed."""
         return RecordIntrospectionHints(False, 1, 0)
 
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
-        """Give the positions of records without a key."""
+        """Yield the positions of records to refuse, with the reasons."""
         for position, key in enumerate(batch.keys):
             if key is None:
                 yield position, "the record has no key"

@@ -1,4 +1,4 @@
-"""KIP-940: no part of a record is larger than it may be.
+"""KIP-940: limits the sizes of records and their parts.
 
     policies=sizes
     policies.sizes.type=penstock.policies.MaxBytes
@@ -7,12 +7,12 @@
 
 | key                 |                                                          |
 |---------------------|----------------------------------------------------------|
-| `key.max.bytes`     | the most bytes of a key                                  |
-| `value.max.bytes`   | the most bytes of a value                                |
-| `headers.max.bytes` | the most bytes of all headers, names and values together |
-| `record.max.bytes`  | the most bytes of all of these together                  |
+| `key.max.bytes`     | the maximum size of a key                                |
+| `value.max.bytes`   | the maximum size of a value                              |
+| `headers.max.bytes` | the maximum size of all headers, names and values        |
+| `record.max.bytes`  | the maximum size of key, value and headers together      |
 
-At least one of them. Kafka's `max.message.bytes` is about a whole batch, as it is compressed.
+Set at least one. Kafka's `max.message.bytes` limits a whole, compressed batch.
 """
 
 from __future__ import annotations
@@ -42,36 +42,38 @@ _PARTS: Final = {
 
 
 class MaxBytes(ByColumns):
-    """Refuses records with a part of too many bytes."""
+    """Refuses records with a part that is too large."""
 
     config_keys = (
-        ConfigKey(KEY, "LONG", documentation="The most bytes of a key."),
-        ConfigKey(VALUE, "LONG", documentation="The most bytes of a value."),
+        ConfigKey(KEY, "LONG", documentation="The maximum size of a key."),
+        ConfigKey(VALUE, "LONG", documentation="The maximum size of a value."),
         ConfigKey(
-            HEADERS, "LONG", documentation="The most bytes of all headers, names and values."
+            HEADERS, "LONG", documentation="The maximum size of all headers, names and values."
         ),
-        ConfigKey(RECORD, "LONG", documentation="The most bytes of key, value and headers."),
+        ConfigKey(
+            RECORD, "LONG", documentation="The maximum size of key, value and headers together."
+        ),
     )
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the settings.
 
         Raises:
-            ValueError: A limit is no number of bytes, or there is none.
+            ValueError: A limit is not a number of bytes, or no limit is set.
         """
         self._limits = {key: most for key in _PARTS if (most := limit(configs, key)) is not None}
         if not self._limits:
             raise ValueError(f"one of {', '.join(_PARTS)} must be set, like {VALUE}=100000")
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that each part is looked at up to the byte that is too many."""
+        """Return that each part is needed up to one byte above its limit."""
         if RECORD in self._limits:
             return RecordIntrospectionHints(True, ALL, ALL)
         key, value = (self._limits[one] + 1 if one in self._limits else 0 for one in (KEY, VALUE))
         return RecordIntrospectionHints(HEADERS in self._limits, key, value)
 
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
-        """Give the positions of records with a part of too many bytes."""
+        """Yield the positions of records to refuse, with the reasons."""
         too_large: dict[int, str] = {}
         for key, most in self._limits.items():
             for position, size in enumerate(_sizes(batch, key)):

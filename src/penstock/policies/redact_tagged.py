@@ -1,4 +1,4 @@
-"""KIP-905: fields replaced by what the schema says about them: its tags."""
+"""KIP-905: replaces fields by the tags in their schemas."""
 
 from __future__ import annotations
 
@@ -37,28 +37,27 @@ _SCHEMAS_KEPT: Final = 1000
 
 
 class RedactTagged(TopicInterceptor):
-    """Replaces the fields that a schema in the registry gives one of some tags.
+    """Replaces the fields that have certain tags in their schema in the registry.
 
-    Tags stand in the schema (`confluent:tags` of Avro fields and JSON properties,
-    `(confluent.field_meta).tags` of Protobuf fields) or beside it (`metadata.tags`). Strings
-    become the replacement. Other types become null where the schema lets them, and otherwise
-    the zero of their type. A payload without any of the fields stays the bytes it was, unless
-    these show more than the value has, such as a field that comes twice; one that is changed is
-    written again after the same schema id. Tombstones pass.
+    Tags are in the schema (`confluent:tags` of Avro fields and JSON properties,
+    `(confluent.field_meta).tags` of Protobuf fields) or in its metadata (`metadata.tags`). The
+    replacement replaces strings. Other types become null if the schema allows null, and otherwise
+    the zero of their type. A payload without any of the fields stays byte for byte the same, unless
+    its bytes have more than its value, such as a repeated field. A changed payload is written again
+    after the same schema id. Tombstones are accepted.
 
-    What cannot be redacted does not pass: a value without a schema id, of an unknown or unusable
-    schema, or that does not fit its schema is a failure of the interceptor. While the registry
-    does not answer for a schema that is not known yet, the partition is answered with a
-    retriable error. It is asked before a batch is processed, outside of the interceptors'
-    deadline.
+    A value that cannot be redacted is a failure of the interceptor: without a schema id, with an
+    unknown or unusable schema, or if it does not fit its schema. If the registry does not answer
+    for an unknown schema, the partition gets a retriable error. Look-ups happen before a batch is
+    processed, outside of the interceptors' deadline.
 
     Attributes:
-        topics: Found anywhere in the names of the topics (`re.search`).
-        tags: Fields of any of these are replaced.
+        topics: A pattern that is found in the names of the topics (`re.search`).
+        tags: Fields with any of these tags are replaced.
         registry: Settings of the registry: `schema.registry.url` and its other keys.
-        replacement: What strings become.
-        keys: Whether keys are redacted like values. A key decides on the partition: equal ones
-            may be in several.
+        replacement: The text that replaces strings.
+        keys: Whether keys are redacted. A key decides on the partition, so equal keys can then be
+            in several partitions.
         values: Whether values are redacted.
     """
 
@@ -70,8 +69,8 @@ class RedactTagged(TopicInterceptor):
     values: ClassVar[bool] = True
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("tags", "LIST", None, "Fields with any of these tags are replaced."),
-        ConfigKey("replacement", "STRING", "***", "What strings become."),
-        ConfigKey("keys", "BOOLEAN", "false", "Whether keys are redacted, too."),
+        ConfigKey("replacement", "STRING", "***", "The text that replaces strings."),
+        ConfigKey("keys", "BOOLEAN", "false", "Whether keys are redacted."),
         ConfigKey("values", "BOOLEAN", "true", "Whether values are redacted."),
         *REGISTRY_CONFIG_KEYS,
         *TopicInterceptor.config_keys,
@@ -85,7 +84,7 @@ class RedactTagged(TopicInterceptor):
     }
 
     def take(self, configs: Mapping[str, str]) -> None:
-        """Take settings from keys; those of the registry where the class has none.
+        """Read settings from keys; those of the registry only if the class has none.
 
         Raises:
             ValueError: One is invalid.

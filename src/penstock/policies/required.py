@@ -1,4 +1,4 @@
-"""KIP-940: JSON values have some fields.
+"""KIP-940: requires fields of JSON values.
 
     policies=whole
     policies.whole.type=penstock.policies.Required
@@ -7,9 +7,9 @@
 
 | key           | default  |                                                             |
 |---------------|----------|-------------------------------------------------------------|
-| `fields`      |          | paths, with commas between them: names after dots, and      |
+| `fields`      |          | paths, separated by commas: names after dots, and           |
 |               |          | `[*]` for each item of an array                             |
-| `null.fields` | `refuse` | or `accept`: a field that is there and is null              |
+| `null.fields` | `refuse` | or `accept`: fields with the value null                     |
 | `null.values` | `accept` | or `refuse`: records without a value (tombstones)           |
 
 Needs the packages of `penstock[json-schema]`.
@@ -39,7 +39,7 @@ _NOT_NULL: Final = {"type": ["string", "number", "boolean", "object", "array"]}
 
 
 class Required(ByColumns):
-    """Refuses records whose value is not JSON, or has not all fields."""
+    """Refuses records whose value is not JSON, or does not have all fields."""
 
     config_keys = (
         ConfigKey(
@@ -51,7 +51,7 @@ class Required(ByColumns):
         ConfigKey(
             NULL_FIELDS,
             default="refuse",
-            documentation="`refuse` or `accept` fields that are there and are null.",
+            documentation="`refuse` or `accept` fields with the value null.",
             valid_values=("refuse", "accept"),
         ),
         ConfigKey(
@@ -66,7 +66,7 @@ class Required(ByColumns):
         """Read the settings.
 
         Raises:
-            ValueError: A key has a value that it cannot have, or a package is missing.
+            ValueError: A key has an invalid value, or a package is missing.
         """
         self._paths = _paths(names(configs, FIELDS, "id,customer.email"))
         self._null_fields = accepts(configs, NULL_FIELDS, "refuse")
@@ -81,11 +81,11 @@ class Required(ByColumns):
         self._check = compile_made(schema)
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that values alone are looked at."""
+        """Return that only values are needed."""
         return RecordIntrospectionHints(False, 0, ALL)
 
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
-        """Give the positions of records of which a field is missing."""
+        """Yield the positions of records to refuse, with the reasons."""
         values = tuple(batch.values)
         found = {
             position: self._why(values[position], reason)
@@ -105,7 +105,7 @@ class Required(ByColumns):
         return self._check.is_bounded
 
     def all_fit(self, text: str, batch: RecordColumns) -> bool:
-        """Return whether every record has all fields; False where that takes long to find out."""
+        """Return whether every record has all fields; also False if the check would take long."""
         del text
         values = tuple(batch.values)
         return (self._null_values or None not in values) and self._check.all_fit(values)

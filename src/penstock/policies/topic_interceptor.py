@@ -23,8 +23,8 @@ class TopicInterceptor(ProduceRequestInterceptor):
         ConfigKey(
             "topics",
             documentation=(
-                "Found anywhere in the names of the topics; without it, that a topic names the "
-                "policy is enough."
+                "A regular expression that is found in the topic's name. Default: every topic "
+                "that names the policy."
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""KIP-108 and KIP-133: which topics may be created, and how their configs may be changed.
+"""KIP-108 and KIP-133: rules for the creation of topics and for changes of their configs.
 
     create.topic.policy.class.name=penstock.policies.TopicRules
     alter.config.policy.class.name=penstock.policies.ConfigRules
@@ -18,13 +18,13 @@
 | `replication.factor.max`   | the largest number of replicas of each partition               |
 | `configs.allowed`          | names and globs; no other config may be given                  |
 | `configs.required`         | `name`: must be given; `name=value`: with this value           |
-| `retention.ms.min`         | the least `retention.ms`, where one is given                   |
-| `retention.ms.max`         | the largest one; -1, which is unlimited, is above it           |
-| `internal.topics`          | `judge`: names that start with `__` too; `skip`, the default   |
+| `retention.ms.min`         | the least `retention.ms`, if it is given                       |
+| `retention.ms.max`         | the largest `retention.ms`; -1 (unlimited) is above it         |
+| `internal.topics`          | `judge`: also names that start with `__`; default `skip`       |
 
-At least one rule must be there. Lists are separated by commas, so a required value cannot have
-one. In a `.properties` file a backslash is written twice. Kafka creates its own topics, like
-`__consumer_offsets`, through the same policy: therefore `skip`.
+Set at least one rule. Lists are separated by commas, so a required value cannot contain a comma. In
+a `.properties` file a backslash is written twice. Kafka creates its internal topics, like
+`__consumer_offsets`, through the same policy, so the default is `skip`.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ if TYPE_CHECKING:
 
 
 class TopicRules(CreateTopicPolicy):
-    """Refuses topics that break one of the `topic.rules.*`, and names every broken rule."""
+    """Refuses topics that break a rule of `topic.rules.*`, and names every broken rule."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the rules.
 
         Args:
-            configs: The configuration file; keys that do not start with `topic.rules.` are
-                passed over.
+            configs: The configuration file; only keys that start with `topic.rules.` are read.
 
         Raises:
             ValueError: A key is unknown, a value is invalid, rules contradict
@@ -64,10 +63,10 @@ class TopicRules(CreateTopicPolicy):
         self._settings = TopicRuleSettings.read(configs, RULES)
 
     def validate(self, request: CreateTopicPolicy.RequestMetadata) -> None:
-        """Return where the topic keeps all rules.
+        """Return if the topic fulfils all rules.
 
         Raises:
-            PolicyViolationException: It breaks some, which the message names.
+            PolicyViolationException: It breaks rules, which the message names.
         """
         if self._settings.judges(request.topic):
             _refuse(request.topic, self._objections(request))
@@ -85,30 +84,29 @@ class TopicRules(CreateTopicPolicy):
 
 
 class ConfigRules(AlterConfigPolicy):
-    """Refuses changes of topics' configs that break one of the rules over configs.
+    """Refuses changes of topics' configs that break a rule over configs.
 
-    Deleting a config is a change: it must be allowed, and a required one stays. What is not
-    changed is not judged, nor are other resources than topics.
+    Deleting a config is a change: it must be allowed, and a required config cannot be deleted.
+    Configs that do not change, and resources other than topics, are not judged.
     """
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the rules.
 
         Args:
-            configs: The configuration file; keys that do not start with `topic.rules.` are
-                passed over.
+            configs: The configuration file; only keys that start with `topic.rules.` are read.
 
         Raises:
             ValueError: A key is unknown, a value is invalid, rules contradict
-                each other, or there is none over configs.
+                each other, or there is no rule over configs.
         """
         self._settings = TopicRuleSettings.read(configs, CONFIG_RULES)
 
     def validate(self, request: AlterConfigPolicy.RequestMetadata) -> None:
-        """Return where the change keeps all rules.
+        """Return if the change fulfils all rules.
 
         Raises:
-            PolicyViolationException: It breaks some, which the message names.
+            PolicyViolationException: It breaks rules, which the message names.
         """
         resource = request.resource
         if resource.type == "TOPIC" and self._settings.judges(resource.name):

@@ -1,11 +1,11 @@
-"""The public interfaces: write a policy against these names.
+"""The public interfaces of policies.
 
 A policy is a class. Derive from the interface and override its methods (or write a class
 with the same methods), put the module beside the configuration file, and name the class
-there. ``docs/policies.md`` shows each interface at work; ``penstock.policy.testing`` judges
+in the file. ``docs/policies.md`` shows each interface at work. ``penstock.policy.testing`` judges
 records in a unit test, without a cluster.
 
-| proposal | interface                   | judges                | says no by                     |
+| proposal | interface                   | judges                | refuses by                     |
 |----------|-----------------------------|-----------------------|--------------------------------|
 | KIP-108  | `CreateTopicPolicy`         | topics to be created  | `PolicyViolationException`     |
 | KIP-133  | `AlterConfigPolicy`         | configs to be altered | `PolicyViolationException`     |
@@ -14,15 +14,14 @@ records in a unit test, without a cluster.
 | KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
 | KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
 
-Each of them says "not now" by a `RetriableException`: the client tries again.
+Each can raise a `RetriableException` if it cannot decide now: the client retries.
 
-The last three may judge a batch at a time, as columns (`BatchProxy`): `validate_batch` and
+The last three can judge a batch at a time, as columns (`BatchProxy`): `validate_batch` and
 `process_batch`.
 
-The four over records learn who sent them by a parameter ``context`` (`ClientContext`); those over
-topics have classes ``...WithContext`` for it. What any of them counts (`count_event`) is one of
-the gateway's metrics. What one worker's policy has learned it may share with the others
-(`share_value`).
+A method over records with a parameter ``context`` gets the client that sent them
+(`ClientContext`). For topics there are classes ``...WithContext``. `count_event` counts events in
+the gateway's metrics. `share_value` shares a value with the policies in other workers.
 """
 
 from penstock.policy.batches import RecordsPolicy, RecordsPolicyWithContext

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class RecordsPolicy:
-    """Judges the records of one partition together, all or nothing (KIP-686).
+    """Accepts or refuses the records of a partition together (KIP-686).
 
-    Each worker process has one instance a topic. ``configure`` is called once before the
-    first ``validate``, ``close`` once at the end; calls never overlap. Switched on by the
-    topic level keys ``records.policy.class.name`` and ``records.policy.enabled=true``::
+    Each worker process has an instance for each topic. ``configure`` is called once before the
+    first ``validate``, ``close`` once at the end. Calls never overlap. The topic level keys
+    ``records.policy.class.name`` and ``records.policy.enabled=true`` enable it::
 
         class KeyRequired(RecordsPolicy):
             def validate(self, topic, partition, records):
@@ -28,12 +28,15 @@ class RecordsPolicy:
         """Receive the whole configuration file, as text by key."""
 
     def validate(self, topic: str, partition: int, records: Iterable[Record]) -> None:
-        """Return to let the batch pass; raise ``PolicyViolationException`` to refuse it.
+        """Return to accept the batch.
 
         Args:
             topic: The topic's name.
             partition: The partition's number.
-            records: In the producer's order; may be iterated more than once.
+            records: In the producer's order; can be iterated more than once.
+
+        Raises:
+            PolicyViolationException: To refuse the batch.
         """
         raise NotImplementedError
 
@@ -60,5 +63,5 @@ class RecordsPolicyWithContext(_RecordsPolicy):
     def validate(
         self, topic: str, partition: int, records: Iterable[Record], context: ClientContext
     ) -> None:
-        """Return to let the batch pass; raise ``PolicyViolationException`` to refuse it."""
+        """Return to accept the batch; raise ``PolicyViolationException`` to refuse it."""
         raise NotImplementedError

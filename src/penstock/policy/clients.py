@@ -1,4 +1,4 @@
-"""Who sent records, for policies that ask for it."""
+"""The client that sent records."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import NamedTuple
 class ClientContext(NamedTuple):
     """The client that sent a batch, as far as it is known.
 
-    A method of a policy of KIP-686, 729, 905 or 940 that has a parameter ``context`` is given
-    one; nothing is passed to other methods. Everything is None where nobody is known: on Spark,
-    in ``penstock explain``, in ``penstock check --since``.
+    A method of a policy of KIP-686, 729, 905 or 940 gets it if it has a parameter ``context``. On
+    Spark, in ``penstock explain`` and in ``penstock check --since``, everything is None.
 
     Attributes:
-        principal: Who the client authenticated as, like ``User:alice``; None where that is not
-            known to the gateway (docs/topics.md says when).
-        client_id: What the client calls itself, or None. Any client may say anything.
-        address: The client's IP address; behind a load balancer that of the load balancer, unless
-            ``listener.proxy.protocol`` is set. None where it is not known.
+        principal: The principal of the client, like ``User:alice``; None if the gateway does not
+            know it (see docs/topics.md).
+        client_id: The client id, or None. Clients choose it freely.
+        address: The client's IP address; behind a load balancer the load balancer's, unless
+            ``listener.proxy.protocol`` is set. None if it is not known.
     """
 
     principal: str | None = None

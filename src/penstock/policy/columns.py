@@ -1,4 +1,4 @@
-"""The records of a batch as columns: what policies see that judge a batch at a time."""
+"""The records of a batch as columns, for policies that judge a batch at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class BatchProxy(Protocol):
-    """Some records of one partition, in order, as columns of equal length.
+    """Records of a partition, in order, as columns of equal length. Read-only.
 
-    Made by Penstock. Nothing of it can be altered. A column is made when it is first asked for,
-    so what a policy does not look at costs nothing. How many records come together is nobody's
-    promise: a producer's batch, what is left of it, a slice of stored records, one record.
+    A column is created on first access, so unused columns cost nothing. The number of records is
+    not guaranteed: it can be a producer's batch, the rest of a batch, a slice of stored records, or
+    a single record.
 
-    A policy of KIP-940 gets no more of keys, values and headers than its hints ask for, as in a
+    A policy of KIP-940 gets only the keys, values and headers within its hints, as in a
     `RecordProxy`.
     """
 
@@ -29,7 +29,7 @@ class BatchProxy(Protocol):
 
     @property
     def keys(self) -> Sequence[bytes | None]:
-        """The keys; None where there is none."""
+        """The keys; None for a missing key."""
         ...
 
     @property
@@ -39,41 +39,41 @@ class BatchProxy(Protocol):
 
     @property
     def headers(self) -> Sequence[Sequence[Header]]:
-        """The headers of each record, in the producer's order; empty where there are none."""
+        """The headers of each record, in the producer's order."""
         ...
 
     @property
     def timestamps(self) -> Sequence[int]:
-        """Milliseconds since the epoch; -1 for none."""
+        """Milliseconds since the epoch; -1 if missing."""
         ...
 
     def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key; see `values_after`."""
+        """Return the rest of each key after a prefix; see `values_after`."""
         ...
 
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value: payloads behind one schema id, say.
+        """Return the rest of each value after a prefix, such as payloads behind a schema id.
 
-        Where records are read natively this takes less than `values` and a loop over them; it is
-        made anew each time.
+        With the native extension, this is faster than a loop over `values`. The result is not
+        cached.
 
         Args:
-            prefix: What the values have to begin with; may be empty.
+            prefix: The beginning of the values; can be empty.
 
         Returns:
-            One for each record, in order; None where a value does not begin with the prefix, or
-            is null.
+            The rests in the order of the records; None if a value does not begin with the prefix,
+            or is null.
         """
         ...
 
     def has_header(self, name: str) -> bool:
-        """Return whether a record has a header of this name, with a value or without.
+        """Return whether any record has a header of this name, with or without a value.
 
         Args:
             name: The header's key.
 
         Returns:
-            False where hints ask for no headers.
+            False if the hints leave headers out.
         """
         ...
 
@@ -86,8 +86,8 @@ class BatchProxy(Protocol):
     def values_arrow(self) -> pa.BinaryArray | pa.LargeBinaryArray:
         """The values as Arrow's buffers, read-only: validity, offsets, data.
 
-        A `pyarrow.BinaryArray`; a `pyarrow.LargeBinaryArray` where the values are too long for
-        one together, or where they came so. It may be a slice: its `offset` need not be 0.
+        A `pyarrow.BinaryArray`, or a `pyarrow.LargeBinaryArray` if the values are too long for it
+        together or come from such an array. It can be a slice with an `offset` other than 0.
 
         Raises:
             Exception: pyarrow is not installed; the batch fails, and the log says so.

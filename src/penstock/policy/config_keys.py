@@ -8,25 +8,25 @@ from typing import NamedTuple
 class ConfigKey(NamedTuple):
     """A key that a policy's ``configure()`` reads, as ``ConfigDef.ConfigKey`` of Kafka.
 
-    A class that has ``config_keys``, a sequence of these, has what stands in the file as
-    ``policies.<name>.<key>`` checked at start: a value of another type, a key that is missing, a
-    key that is misspelt. ``penstock policies`` lists them::
+    If a class has ``config_keys``, a sequence of these, ``policies.<name>.<key>`` is checked at the
+    start: the type of the value, missing keys and misspelt keys. ``penstock policies`` lists the
+    keys::
 
         class MaxItems(RecordValidationPolicy):
             config_keys = (
-                ConfigKey("items.max", "INT", documentation="The most items.", required=True),
+                ConfigKey("items.max", "INT", documentation="The maximum.", required=True),
             )
 
     Attributes:
-        name: As it is written. A part in angle brackets stands for what a user chooses:
-            ``rules.<name>`` is for ``rules.positive`` and for ``rules.currency``.
+        name: The key. A part in angle brackets stands for a text that users choose:
+            ``rules.<name>`` means ``rules.positive`` and ``rules.currency``.
         type: ``BOOLEAN``, ``CLASS``, ``DOUBLE``, ``INT``, ``LIST``, ``LONG``, ``PASSWORD`` or
-            ``STRING``, as ``org.apache.kafka.common.config.ConfigDef.Type``. It says what is
-            checked: ``configure()`` gets text.
-        default: The value without the key, as text; None for none. It is shown, and not filled in.
+            ``STRING``, as ``org.apache.kafka.common.config.ConfigDef.Type``. It decides
+            what is checked. ``configure()`` receives text.
+        default: The value without the key, as text, or None. It is only shown.
         documentation: A sentence for users.
-        valid_values: The values that it may have; empty for every value of the type.
-        required: Whether a policy cannot do without.
+        valid_values: The allowed values; empty for every value of the type.
+        required: Whether the key must be set.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Counts what policies do, for the metrics of the gateway."""
+"""Counts events of policies, for the metrics of the gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Final
 
 EVENTS_MAX: Final = 100
-"""More kinds of events of one process are counted together, as ``(other)``."""
+"""The maximum of kinds of events in a process. Later kinds count as ``(other)``."""
 OTHER: Final = "(other)"
 _TEXT_MAX: Final = 100
 _lock = Lock()
@@ -15,25 +15,23 @@ _counted: dict[tuple[str, str], int] = {}
 
 
 def count_event(event: str, result: str = "", amount: int = 1) -> None:
-    """Count something that a policy does, such as a look-up.
+    """Count an event of a policy, such as a look-up.
 
-    In a gateway it is seen at ``metrics.listener`` as
-    ``penstock_policy_events_total{event="...",result="..."}``, summed over all workers; elsewhere
-    (on Spark, in ``penstock check``) nobody looks at it. It may be called from any thread, and
-    takes less than a microsecond. What a worker has counted reaches the gateway with its next
-    verdict.
+    The gateway's metrics have ``penstock_policy_events_total{event="...",result="..."}``, summed
+    over all workers. A worker sends its counts with its next verdict. On Spark and in ``penstock
+    check``, counts have no effect. Any thread can call this. It takes less than a microsecond.
 
     Args:
-        event: What happens, in words of which there are few: never a part of a record. Longer
-            texts than 100 characters are cut.
-        result: How it ended, likewise.
-        amount: How often.
+        event: The kind of event, from a small set of texts, never a part of a record. It is cut at
+            100 characters.
+        result: How the event ended, from a small set of texts.
+        amount: The number of events.
 
     Raises:
         ValueError: `amount` is negative.
     """
     if amount < 0:
-        raise ValueError(f"amount={amount}: events are not taken back")
+        raise ValueError(f"amount={amount}: it must be 0 or more")
     kind = event[:_TEXT_MAX], result[:_TEXT_MAX]
     with _lock:
         if kind not in _kinds:
@@ -45,7 +43,7 @@ def count_event(event: str, result: str = "", amount: int = 1) -> None:
 
 
 def take_events() -> list[tuple[str, str, int]]:
-    """Return what was counted since the last call: event, result, how often. For the engine."""
+    """Return the counts since the last call: event, result, amount. For the engine."""
     if not _counted:
         return []
     with _lock:

@@ -1,4 +1,4 @@
-"""Records mapped, dropped or observed before they are judged: KIP-905."""
+"""Interceptors, which change, drop or observe records before they are judged: KIP-905."""
 
 from __future__ import annotations
 
@@ -14,49 +14,47 @@ if TYPE_CHECKING:
 
 
 class ProduceRequestInterceptorResult(NamedTuple):
-    """The key and value to go on with (KIP-905). Headers and timestamp stay as they are."""
+    """The new key and value of a record (KIP-905). Headers and timestamp do not change."""
 
     key: bytes | None
     value: bytes | None
 
 
 class ProduceRequestInterceptor:
-    """Maps, drops or observes records on their way in (KIP-905).
+    """Changes, drops or observes records (KIP-905).
 
-    Instances live in the worker processes; ``configure`` is called once, without arguments.
-    A class may process columns instead of records, or besides: see ``process_batch``.
+    Each worker process has an instance. ``configure`` is called once, without arguments. A class
+    can also process columns, in addition to records or instead: see ``process_batch``.
 
     Attributes:
-        drops_records: Whether it may drop records. A class that never does may say False: the
-            gateway then needs no state that all gateways share. It fails if it drops one all the
-            same.
+        drops_records: Whether it may drop records. With False, gateways need no shared state, and
+            a dropped record is a failure.
     """
 
     drops_records: ClassVar[bool] = True
 
     def configure(self) -> None:
-        """Prepare; the proposal gives no arguments."""
+        """Prepare the instance."""
 
     def interceptor_topic_pattern(self) -> re.Pattern[str] | str:
-        """The topics this interceptor is for: found anywhere in the name (``re.search``)."""
+        """Return a pattern that is found in the names of its topics (``re.search``)."""
         raise NotImplementedError
 
     def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:
-        """Prepare to process some records: a place for look-ups, such as in a registry.
+        """Prepare to process records, for example by look-ups in a registry.
 
-        Optional. Called once, right before ``process_record`` or ``process_batch`` is called with
-        the same records. The deadline of interceptors
-        (``produce.request.interceptors.timeout.ms``) does not run meanwhile, but one of its own
-        (``policy.preparation.timeout.ms``). On Spark it is called at the same place, without one.
+        Optional. It is called once, right before ``process_record`` or ``process_batch`` is called
+        with the same records. Its deadline is ``policy.preparation.timeout.ms``, during which
+        ``produce.request.interceptors.timeout.ms`` does not run. On Spark it has no deadline.
 
         Args:
             topic: The topic's name.
             partition: The partition's number.
-            batch: The records that no interceptor before this one dropped, as columns.
+            batch: The records that no interceptor before this interceptor dropped, as columns.
 
         Raises:
-            RetriableException: What is looked up does not answer: the client tries again.
-            Exception: Anything else is a failure: nothing of the batch passes.
+            RetriableException: The look-up got no answer: the client retries.
+            Exception: Any other exception is a failure: nothing of the batch is stored.
         """
 
     def process_record(
@@ -67,7 +65,7 @@ class ProduceRequestInterceptor:
         partition: int,
         headers: Sequence[Header],
     ) -> ProduceRequestInterceptorResult:
-        """Return the key and value to go on with.
+        """Return the new key and value.
 
         Raises:
             ProduceRequestInterceptorSkipRecordException: To drop the record.
@@ -77,29 +75,27 @@ class ProduceRequestInterceptor:
     def process_batch(
         self, topic: str, partition: int, batch: BatchProxy
     ) -> Iterable[tuple[int, ProduceRequestInterceptorResult | Exception]]:
-        """Return what becomes of the records that do not stay as they are.
+        """Return the results for the records that change or are dropped.
 
-        Optional: where a class has it, it is called in place of ``process_record``, which need
-        not be there then; a subclass that overrides ``process_record`` alone is asked record
-        by record. It does to each record what ``process_record`` would do, whatever other
-        records come with it.
+        Optional. If a class has it, it is called instead of ``process_record``, which is then not
+        needed. If a subclass overrides only ``process_record``, that is called. The result for a
+        record must be that of ``process_record``, and not depend on the other records.
 
         Args:
             topic: The topic's name.
             partition: The partition's number.
-            batch: The records that no interceptor before this one dropped, as columns.
+            batch: The records that no interceptor before this interceptor dropped, as columns.
 
         Returns:
-            Position, from 0, and what ``process_record`` would return or raise for it: a
-            result, a ``ProduceRequestInterceptorSkipRecordException`` to drop the record, any
-            other exception where it failed. In any order, each position once; records that
-            are not named stay as they are, so nothing is returned for a batch that does. May
-            be a generator. A position that is not in the batch or comes twice, and None in
-            place of an iterable are failures of the batch.
+            Pairs of a position, from 0, and what ``process_record`` would return or raise for it:
+            a result, a ``ProduceRequestInterceptorSkipRecordException`` to drop the record, or
+            another exception for a failure. In any order, each position once. Other records do not
+            change. It can be a generator. An unknown or repeated position, and None instead of an
+            iterable, are failures of the batch.
 
         Raises:
-            Exception: Anything that is raised is a failure: nothing of the batch is stored. A
-                skip exception, too: it does not say which record it is about.
+            Exception: Any exception is a failure, also a skip exception, because it names no
+                record. Nothing of the batch is stored.
         """
         raise NotImplementedError
 
@@ -126,7 +122,7 @@ class ProduceRequestInterceptorWithContext(_Interceptor):
     def prepare_batch(
         self, topic: str, partition: int, batch: BatchProxy, context: ClientContext
     ) -> None:
-        """Prepare to process some records."""
+        """Prepare to process records."""
 
     def process_record(
         self,
@@ -137,11 +133,11 @@ class ProduceRequestInterceptorWithContext(_Interceptor):
         headers: Sequence[Header],
         context: ClientContext,
     ) -> ProduceRequestInterceptorResult:
-        """Return the key and value to go on with."""
+        """Return the new key and value."""
         raise NotImplementedError
 
     def process_batch(
         self, topic: str, partition: int, batch: BatchProxy, context: ClientContext
     ) -> Iterable[tuple[int, ProduceRequestInterceptorResult | Exception]]:
-        """Return what becomes of the records that do not stay as they are."""
+        """Return the results for the records that change or are dropped."""
         raise NotImplementedError

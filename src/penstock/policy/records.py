@@ -1,7 +1,7 @@
 """The records that policies see: plain, immutable values.
 
-Bytes are ``bytes``; an absent key, value or header value is ``None``. The texts these
-types print leave the contents out, so that a record in a log line shows its size only.
+Bytes are ``bytes``; a missing key, value or header value is ``None``. ``repr()`` shows sizes and
+no contents, so a record in a log line reveals nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _size(data: bytes | None) -> str:
 
 
 class Header(NamedTuple):
-    """One header of a record. Keys may repeat; order is the producer's.
+    """A header of a record. Keys can repeat.
 
     Attributes:
         key: The name.
@@ -33,11 +33,11 @@ class Header(NamedTuple):
 
 
 HeaderProxy = Header
-"""KIP-940's name for a header; the same type."""
+"""KIP-940's name for `Header`."""
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and the number of one of its partitions.
+    """A topic's name and the number of a partition.
 
     Source: ``org.apache.kafka.common.TopicPartition``.
     """
@@ -47,7 +47,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition with its topic's id, which changes when a topic is deleted and made anew.
+    """A partition with its topic's id, which changes if a topic is deleted and created again.
 
     Source: ``org.apache.kafka.common.TopicIdPartition``.
     """
@@ -66,10 +66,10 @@ class Record(NamedTuple):
     """A record as ``RecordsPolicy`` sees it (KIP-686, ``org.apache.kafka.common.Record``).
 
     Attributes:
-        timestamp: Milliseconds since the epoch, as the producer sent it; -1 for none.
-        key: The bytes, or None. An empty key is ``b""``, which is not None.
-        value: The bytes, or None: a tombstone.
-        headers: In the producer's order; empty when there are none.
+        timestamp: Milliseconds since the epoch, as the producer sent it; -1 if missing.
+        key: The bytes, or None. An empty key is ``b""``.
+        value: The bytes, or None for a tombstone.
+        headers: In the producer's order.
     """
 
     timestamp: int
@@ -79,12 +79,12 @@ class Record(NamedTuple):
 
     @property
     def has_key(self) -> bool:
-        """Whether the record has a key; an empty key is one."""
+        """Whether the record has a key, which can be empty."""
         return self.key is not None
 
     @property
     def has_value(self) -> bool:
-        """Whether the record has a value; an empty value is one."""
+        """Whether the record has a value, which can be empty."""
         return self.value is not None
 
     def __repr__(self) -> str:
@@ -98,9 +98,8 @@ class RecordProxy(NamedTuple):
     """A record as ``RecordValidationPolicy`` sees it (KIP-940), within the policy's hints.
 
     Attributes:
-        headers: In the producer's order; empty when there are none, or when the hints
-            leave headers out.
-        key: The bytes, or None. At most ``access_key_bytes`` long; None where that is 0.
+        headers: In the producer's order; empty if the hints leave headers out.
+        key: At most ``access_key_bytes`` bytes, or None; None if that is 0.
         value: The same with ``access_value_bytes``.
     """
 

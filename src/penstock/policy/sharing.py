@@ -1,4 +1,4 @@
-"""What one worker's policy has learned, for those of the other workers."""
+"""Values that the policies of a gateway's workers share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SHARED_MAX: Final = 64 * 1024 * 1024
-"""Bytes of names and values that are kept together; what was used last is kept."""
+"""The maximum of bytes of all names and values. The least recently used are removed."""
 NAME_MAX: Final = 1000
-"""Bytes of a name."""
+"""The maximum of bytes of a name."""
 VALUE_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a value."""
+"""The maximum of bytes of a value."""
 _lock = Lock()
 
 
@@ -31,33 +31,31 @@ class SharedStore(LRUCache[str, bytes]):
 
     @staticmethod
     def getsizeof(value: bytes) -> float:
-        """Return what a value counts; its name is at most as much again."""
+        """Return the size of a value with its name."""
         return len(value) + NAME_MAX
 
 
 _values = SharedStore()
 _new = SharedStore()
-"""Nobody takes it outside a gateway's worker, so it is within the same bound."""
+"""Only a gateway's worker empties it, so it has the same bound."""
 
 
 def share_value(name: str, value: bytes) -> None:
-    """Tell the instances of policies in other workers what this one has learned.
+    """Share a value with the policies in other workers, such as the answer of a registry.
 
-    For what is costly to learn and good for all, such as the answer of a registry. In a gateway
-    each worker has it from its next batch on, as has each one that is started later or by a
-    reload; elsewhere (on Spark, in ``penstock check``) this process alone. Of the values of a name
-    the last one counts. They are forgotten when the gateway ends, and the least recently used when
-    all of them are larger than 64 MiB: a policy has to be able to do without. It may be called
-    from any thread.
+    In a gateway, each worker has it from its next batch on, also workers that start later and those
+    of a reload. On Spark and in ``penstock check``, only this process has it. The last value of a
+    name counts. Values are lost when the gateway ends, and the least recently used are removed
+    above 64 MiB in all, so a policy must work without them. Any thread can call this.
 
     Args:
-        name: What it is called, at most 1,000 bytes. All policies share these names, so begin with
-            something of the policy's own.
-        value: What was learned, at most 16 MiB. Whoever reads it has to check that it can be
-            read: another version of the policy may have written it, before a reload.
+        name: The name, at most 1,000 bytes. All policies share these names, so begin with the name
+            of the policy.
+        value: The value, at most 16 MiB. Check it when you read it: before a reload, another
+            version of the policy may have written it.
 
     Raises:
-        ValueError: One of them is larger.
+        ValueError: Name or value is larger.
     """
     if len(name.encode()) > NAME_MAX or len(value) > VALUE_MAX:
         raise ValueError(
@@ -70,17 +68,17 @@ def share_value(name: str, value: bytes) -> None:
 
 
 def shared_value(name: str) -> bytes | None:
-    """Return what an instance of a policy, in this or another worker, has shared by a name.
+    """Return a value that a policy in this or another worker has shared.
 
     Returns:
-        None where it is not known here, or not any more.
+        The value, or None if this worker does not have it, or not any more.
     """
     with _lock:
         return _values.get(name)
 
 
 def take_shared() -> Sequence[tuple[str, bytes]]:
-    """Return what was shared here since the last call: names and values. For the engine."""
+    """Return the names and values shared here since the last call. For the engine."""
     if not _new:
         return ()
     with _lock:
@@ -90,7 +88,7 @@ def take_shared() -> Sequence[tuple[str, bytes]]:
 
 
 def put_shared(values: Iterable[tuple[str, bytes]]) -> None:
-    """Keep what other workers have shared. For the engine."""
+    """Keep values of other workers. For the engine."""
     with _lock:
         for name, value in values:
             _values[name] = value

@@ -1,7 +1,7 @@
 """Policies over topics: KIP-108 (creation) and KIP-133 (configuration).
 
-The two classes `...WithContext` are for policies that need the client's principal and the
-cluster's topics, as KIP-170 and KIP-201 proposed.
+The classes `...WithContext` also get the client's principal and the cluster's topics, as KIP-170
+and KIP-201 proposed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class CreateTopicPolicy:
-    """Decides which topics may be created (KIP-108).
+    """Decides which topics can be created (KIP-108).
 
-    One instance a gateway; ``configure`` is called once before the first ``validate``,
-    ``close`` once at the end. Calls never overlap. Besides CreateTopics it is called for
-    topics that are created automatically, and about partitions that are added to a topic.
+    A gateway has one instance. ``configure`` is called once before the first ``validate``,
+    ``close`` once at the end. Calls never overlap. It is also called for topics that are created
+    automatically, and for partitions that are added to a topic.
     """
 
     class RequestMetadata(NamedTuple):
@@ -25,12 +25,12 @@ class CreateTopicPolicy:
 
         Attributes:
             topic: The name.
-            num_partitions: Never -1 (the cluster's default is filled in); None where the
-                request assigns replicas itself.
+            num_partitions: The cluster's default replaces -1. None if the request assigns
+                replicas.
             replication_factor: The same.
-            replicas_assignments: Partition to broker ids, or None where counts are given.
-            configs: The configs in the request only, without the cluster's defaults; those
-                that Penstock keeps for the topic among them. Read-only.
+            replicas_assignments: Broker ids by partition, or None if the request has counts.
+            configs: The configs of the request, without the cluster's defaults, with Penstock's
+                topic level keys. Read-only.
         """
 
         topic: str
@@ -51,7 +51,7 @@ class CreateTopicPolicy:
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to.
+    """The owner of a configuration.
 
     Attributes:
         type: ``TOPIC``, ``BROKER``, ... as ``org.apache.kafka.common.config.ConfigResource``.
@@ -63,14 +63,14 @@ class ConfigResource(NamedTuple):
 
 
 class AlterConfigPolicy:
-    """Decides which configurations may be changed (KIP-133). Lives as KIP-108's policy does."""
+    """Decides which configs can be altered (KIP-133). Its life cycle is that of KIP-108."""
 
     class RequestMetadata(NamedTuple):
         """The request of a client.
 
         Attributes:
-            resource: What is altered.
-            configs: The altered keys only; None as the value of a key that is deleted.
+            resource: The resource whose configs are altered.
+            configs: The altered keys; None as the value of a deleted key.
         """
 
         resource: ConfigResource
@@ -88,11 +88,11 @@ class AlterConfigPolicy:
 
 
 class TopicDescription(NamedTuple):
-    """A topic that is there.
+    """An existing topic.
 
     Attributes:
-        num_partitions: How many partitions it has.
-        replication_factor: How many replicas its first partition has.
+        num_partitions: The number of partitions.
+        replication_factor: The number of replicas of the first partition.
     """
 
     num_partitions: int
@@ -103,11 +103,11 @@ class RequestContext(NamedTuple):
     """The client, and the topics of the cluster.
 
     Attributes:
-        principal: Who the client authenticated as, like ``User:alice``; None where that is
-            not known to the gateway (docs/topics.md says when).
-        client_id: What the client calls itself, or None.
-        topics: The cluster's topics by name, as the gateway's own principal sees them, with
-            those that were allowed and may not exist yet. Read-only.
+        principal: The principal of the client, like ``User:alice``; None if the gateway does not
+            know it (see docs/topics.md).
+        client_id: The client id, or None.
+        topics: The topics by name that the gateway's own principal can describe, with topics that
+            were allowed and may not exist yet. Read-only.
     """
 
     principal: str | None
@@ -118,7 +118,7 @@ class RequestContext(NamedTuple):
 class CreateTopicPolicyWithContext:
     """A `CreateTopicPolicy` that also gets the client and the topics of the cluster.
 
-    Named by ``create.topic.policy.class.name`` as any other.
+    ``create.topic.policy.class.name`` names it.
     """
 
     RequestMetadata = CreateTopicPolicy.RequestMetadata
@@ -137,7 +137,7 @@ class CreateTopicPolicyWithContext:
 class AlterConfigPolicyWithContext:
     """An `AlterConfigPolicy` that also gets the client and the topics of the cluster.
 
-    Named by ``alter.config.policy.class.name`` as any other.
+    ``alter.config.policy.class.name`` names it.
     """
 
     RequestMetadata = AlterConfigPolicy.RequestMetadata

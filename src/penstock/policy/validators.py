@@ -1,4 +1,4 @@
-"""Policies over single records: KIP-729 (a chain for all topics), KIP-940 (one, by topic)."""
+"""Policies over single records: KIP-729 (for all topics) and KIP-940 (by topic)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 _NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 ALL: Final = 2**63 - 1
-"""Every byte, however long: Java's ``Long.MAX_VALUE``."""
+"""All bytes: Java's ``Long.MAX_VALUE``."""
 
 
 class BrokerRecordValidator:
-    """A link of the chain ``record.validator.classes`` (KIP-729): every record of every topic.
+    """Judges every record of every topic, as one of ``record.validator.classes`` (KIP-729).
 
-    One instance a worker process, made by calling the class without arguments; the
-    proposal gives it neither ``configure`` nor ``close``. Calls never overlap::
+    Each worker process has an instance, created without arguments. KIP-729 has neither
+    ``configure`` nor ``close``. Calls never overlap::
 
         class KeyRequired(BrokerRecordValidator):
             def validate_record(self, topic_partition, key, value, headers):
@@ -31,7 +31,7 @@ class BrokerRecordValidator:
                     return InvalidRecordException("a key is required")
                 return None
 
-    A class may judge columns instead, or besides: see ``validate_batch``.
+    A class can also judge columns, in addition to records or instead: see ``validate_batch``.
     """
 
     def validate_record(
@@ -41,11 +41,10 @@ class BrokerRecordValidator:
         value: bytes | None,
         headers: Sequence[Header],
     ) -> InvalidRecordException | None:
-        """Return None to let the record pass, or the exception that says why not.
+        """Return None to accept the record, or the exception with the reason to refuse it.
 
-        The first validator of the chain that objects decides; the records after it are
-        still looked at, so that the client learns of all of them at once. A raised
-        ``InvalidRecordException`` counts as a returned one.
+        The first validator that refuses a record decides about it. The other records are judged as
+        well, so the client gets all bad records at once. The exception can also be raised.
         """
         raise NotImplementedError
 
@@ -54,21 +53,20 @@ class BrokerRecordValidator:
     ) -> Iterable[tuple[int, str | None]]:
         """Return the positions in the batch that are refused, each with its message.
 
-        Optional: where a class has it, it is called in place of ``validate_record``, which
-        need not be there then. It says of each record what ``validate_record`` would say,
-        whatever other records come with it. ``RecordValidationPolicy.validate_batch`` says
-        what it may return.
+        Optional. If a class has it, it is called instead of ``validate_record``, which is then not
+        needed. Its result for a record must be that of ``validate_record``, and not depend on the
+        other records. ``RecordValidationPolicy.validate_batch`` describes the return value.
         """
         raise NotImplementedError
 
 
 class RecordIntrospectionHints(NamedTuple):
-    """How much of a record the policy will look at (KIP-940); the rest is not given to it.
+    """The parts of a record that the policy gets (KIP-940).
 
     Attributes:
-        access_headers: Whether headers are looked at.
-        access_key_bytes: How many bytes of the key, from its start: 0 for none of it,
-            ``ALL`` for the whole. A policy that reads a schema id needs 5.
+        access_headers: Whether it gets headers.
+        access_key_bytes: The number of bytes of the key, from its start: 0 for no key, ``ALL`` for
+            the whole key. A policy that reads a schema id needs 5.
         access_value_bytes: The same for the value.
     """
 
@@ -78,14 +76,14 @@ class RecordIntrospectionHints(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """Where a record is going (KIP-940).
+    """The topic of a record (KIP-940).
 
     Attributes:
         topic_id_partition: The partition, with the topic's name and id.
-        validation_policy: The value of the topic's ``record.validation.policy``; what it
-            means is the policy's own business. Empty where another key has switched the policy on.
+        validation_policy: The value of the topic's ``record.validation.policy``, whose meaning the
+            policy defines. Empty if another key has enabled the policy.
         configs: The topic level keys that the policy declares (``topic_configs``), as text, with
-            their defaults where the topic has none. Read-only.
+            their defaults. Read-only.
     """
 
     topic_id_partition: TopicIdPartition
@@ -97,12 +95,12 @@ class TopicMetadata(NamedTuple):
 
 
 class RecordValidationPolicy:
-    """Judges single records of the topics that ask for it (KIP-940).
+    """Judges single records of the topics that enable it (KIP-940).
 
-    One class for the gateway, ``record.validation.policy.class.name``; it runs for topics
-    that have a ``record.validation.policy``, and reads there what to do. Each worker
-    process has one instance: ``configure`` once, then ``get_hints`` once, then any number
-    of ``validate``, then ``close`` once. Calls never overlap::
+    ``record.validation.policy.class.name`` names the class. It judges topics that have a
+    ``record.validation.policy``, whose value it interprets. Each worker process has an instance:
+    ``configure`` is called once, then ``get_hints`` once, then ``validate`` any number of times,
+    then ``close`` once. Calls never overlap::
 
         class HeaderRequired(RecordValidationPolicy):
             def get_hints(self):
@@ -112,11 +110,11 @@ class RecordValidationPolicy:
                 if not any(header.key == topic.validation_policy for header in record.headers):
                     raise InvalidRecordException(f"header {topic.validation_policy} is missing")
 
-    A class may judge columns instead, or besides: see ``validate_batch``.
+    A class can also judge columns, in addition to records or instead: see ``validate_batch``.
 
     Attributes:
-        topic_configs: Keys of its own that topics may have; see `TopicConfig`. Of the class: it is
-            read before there is an instance.
+        topic_configs: Topic level keys of this policy; see `TopicConfig`. An attribute of the
+            class, because it is read before there is an instance.
     """
 
     topic_configs: ClassVar[Sequence[TopicConfig]] = ()
@@ -125,66 +123,64 @@ class RecordValidationPolicy:
         """Receive the whole configuration file, as text by key."""
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return how much of a record ``validate`` looks at; everything, unless overridden."""
+        """Return the parts of a record that ``validate`` gets: everything, unless overridden."""
         return RecordIntrospectionHints()
 
     def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Prepare to judge a topic: a place for what takes time, such as reading its schemas.
+        """Prepare to judge a topic, for example by reading its schemas.
 
-        Optional. Called when a worker first meets a topic with these configs, and when it starts,
-        for the topics that the file names without a wildcard. The limit is that of
-        ``prepare_batch``; at the start that of ``configure``.
+        Optional. It is called when a worker first judges a topic with these configs, and at the
+        start for topics that the file names without a wildcard. Its deadline is that of
+        ``prepare_batch``, at the start that of ``configure``.
 
         Args:
             topic: The topic's name.
             configs: As in ``TopicMetadata``.
 
         Raises:
-            ValueError: The topic cannot be judged by these configs; at the start that is an error
-                of the configuration, later nothing passes.
-            RetriableException: It cannot be prepared now, which is no error: the next batch is.
+            ValueError: The topic cannot be judged by these configs. At the start that is an error
+                of the configuration; later, every batch is refused.
+            RetriableException: The topic cannot be prepared now. It is called again with the next
+                batch.
         """
 
     def load_topic(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Look up what judging a topic will need, so that its first batch need not wait.
+        """Look up what judging a topic needs, so that its first batch does not wait.
 
-        Optional. Called in the gateway's workers, at any time while they have nothing to judge,
-        for topics that are known at the start; also for one for which ``prepare_topic`` has not
-        been called. A worker judges as well without it, so what it raises is a warning in the
-        log, and no more. It is not called by ``penstock check``, nor on Spark, where the records
-        are there already.
+        Optional. It is called in the gateway's idle workers, for topics that are known at the
+        start, also before ``prepare_topic``. An exception is only a warning in the log. ``penstock
+        check`` and Spark do not call it.
 
-        The limit is that of ``prepare_batch``. A worker that exceeds it is replaced, and no
-        topic is loaded any more.
+        Its deadline is that of ``prepare_batch``. A worker that exceeds it is replaced, and no more
+        topics are loaded.
 
         Args:
             topic: The topic's name.
             configs: As in ``TopicMetadata``.
 
         Raises:
-            RetriableException: What is looked up does not answer: no other topic is loaded.
-            Exception: This topic is not loaded; others are.
+            RetriableException: The look-up got no answer: no more topics are loaded.
+            Exception: This topic is not loaded; other topics are.
         """
 
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
-        """Prepare to judge some records: a place for look-ups, such as in a registry.
+        """Prepare to judge records, for example by look-ups in a registry.
 
-        Optional. Called once, right before ``validate`` or ``validate_batch`` is called with the
-        same records, however they are judged. The deadline of judging
-        (``policy.timeout.ms``) does not run meanwhile, but one of its own
-        (``policy.preparation.timeout.ms``). On Spark it is called at the same place, without one.
+        Optional. It is called once, right before ``validate`` or ``validate_batch`` is called with
+        the same records. Its deadline is ``policy.preparation.timeout.ms``, during which
+        ``policy.timeout.ms`` does not run. On Spark it has no deadline.
 
         Args:
-            topic: Where the records are going.
-            batch: The records to which no policy before this one objects, as columns.
+            topic: The topic of the records.
+            batch: The records that no policy before this policy refused, as columns.
 
         Raises:
-            RetriableException: What is looked up does not answer: the client tries again.
-            Exception: Anything else is a failure: nothing of the batch passes.
+            RetriableException: The look-up got no answer: the client retries.
+            Exception: Any other exception is a failure: nothing of the batch is stored.
         """
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
-        """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
+        """Return to accept the record; raise ``InvalidRecordException`` to refuse it."""
         raise NotImplementedError
 
     def validate_batch(
@@ -192,25 +188,24 @@ class RecordValidationPolicy:
     ) -> Iterable[tuple[int, str | None]]:
         """Return the positions in the batch that are refused, each with its message.
 
-        Optional: where a class has it, it is called in place of ``validate``, which need not
-        be there then. A class that derives from one that has both and overrides ``validate``
-        alone is judged by its ``validate``. It says of each record what ``validate`` would
-        say, whatever other records come with it: which records come together differs between
-        the gateway and Spark, and from batch to batch. ``penstock.policy.testing`` compares.
+        Optional. If a class has it, it is called instead of ``validate``, which is then not needed.
+        If a subclass overrides only ``validate``, that is called. The result for a record must be
+        that of ``validate``, and not depend on the other records: batches differ between the
+        gateway and Spark. ``penstock.policy.testing`` compares both methods.
 
         Args:
-            topic: Where the records are going.
-            batch: The records to which no policy before this one objects, as columns.
+            topic: The topic of the records.
+            batch: The records that no policy before this policy refused, as columns.
 
         Returns:
-            Position, from 0, and message (or None) of each record that is refused, in any
-            order; nothing for a batch that passes. May be a generator. Of several messages
-            for one position the first counts. A position that is not in the batch, a message
-            that is no text, and None in place of an iterable are failures.
+            Pairs of the position, from 0, and the message (or None) of each refused record, in any
+            order. It can be empty, or a generator. The first message for a position counts. An
+            unknown position, a message that is not text, and None instead of an iterable are
+            failures.
 
         Raises:
-            Exception: Anything that is raised is a failure: nothing of the batch passes. An
-                ``InvalidRecordException``, too: it does not say which record it is about.
+            Exception: Any exception is a failure, also an ``InvalidRecordException``, because it
+                names no record. Nothing of the batch is stored.
         """
         raise NotImplementedError
 
@@ -254,7 +249,7 @@ class BrokerRecordValidatorWithContext(_Validator):
         headers: Sequence[Header],
         context: ClientContext,
     ) -> InvalidRecordException | None:
-        """Return None to let the record pass, or the exception that says why not."""
+        """Return None to accept the record, or the exception with the reason to refuse it."""
         raise NotImplementedError
 
     def validate_batch(
@@ -270,10 +265,10 @@ class RecordValidationPolicyWithContext(_ValidationPolicy):
     def prepare_batch(
         self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
     ) -> None:
-        """Prepare to judge some records."""
+        """Prepare to judge records."""
 
     def validate(self, topic: TopicMetadata, record: RecordProxy, context: ClientContext) -> None:
-        """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
+        """Return to accept the record; raise ``InvalidRecordException`` to refuse it."""
         raise NotImplementedError
 
     def validate_batch(

@@ -1,4 +1,4 @@
-"""The pipeline: the gateway's policies over records that are stored or still flowing.
+"""The pipeline: the gateway's policies over stored records and streams.
 
 ::
 
@@ -20,7 +20,7 @@ or, over any frame with the columns of Spark's Kafka source::
 
     accepted, rejected = split(frame, plan)
 
-Needs `penstock[spark]`, also where Spark's executors run.
+Needs `penstock[spark]`, also on Spark's executors.
 """
 
 from __future__ import annotations

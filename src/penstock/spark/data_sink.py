@@ -138,7 +138,9 @@ def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: boo
         ClusterError: The cluster does not answer.
     """
     if overwrite:
-        raise ConfigurationError('format("penstock"): a topic is not replaced: mode("append")')
+        raise ConfigurationError(
+            'format("penstock"): a topic cannot be overwritten: use mode("append")'
+        )
     _check(schema)
     found = SinkOptions.read(options)
     return BatchSink(_task(found), found.job)

@@ -39,12 +39,11 @@ _HEADERS: Final = "headers"
 class PenstockDataSource(DataSource):
     """Topics of Kafka, with the columns of Spark's Kafka source and the column `verdict`.
 
-    `verdict` is there if the option `plan` names a configuration file; it is as `judge` makes
-    it. The other options are those of Spark's Kafka source, with its words and defaults:
-    `subscribe` or `subscribePattern`, `startingOffsets`, `endingOffsets`, `startingTimestamp`,
-    `endingTimestamp`, `failOnDataLoss`, `minPartitions`, `maxOffsetsPerTrigger`, `kafka.*` (they
-    win over the file's `upstream.*`), and `includeHeaders` (true unless given). With
-    `schema(...)` only the columns are made that it names.
+    The frame has `verdict`, as from `judge`, if the option `plan` names a configuration file. The
+    other options are those of Spark's Kafka source, with its values and defaults: `subscribe` or
+    `subscribePattern`, `startingOffsets`, `endingOffsets`, `startingTimestamp`, `endingTimestamp`,
+    `failOnDataLoss`, `minPartitions`, `maxOffsetsPerTrigger`, `kafka.*` (which take precedence over
+    the file's `upstream.*`), and `includeHeaders` (default true). `schema(...)` selects columns.
     """
 
     @classmethod
@@ -68,7 +67,7 @@ class PenstockDataSource(DataSource):
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what plans and does a read; the cluster is asked for its topics.
+        """Return the reader, after the topics were read from the cluster.
 
         Raises:
             ConfigurationError: An option, the file or a topic is not usable.
@@ -82,7 +81,7 @@ class PenstockDataSource(DataSource):
             return BatchReader(source, topics, _reading(source, topics, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """Return what plans and does the reads of a stream.
+        """Return the reader of a stream.
 
         Raises:
             ConfigurationError: An option, the file or a topic is not usable.
@@ -95,7 +94,7 @@ class PenstockDataSource(DataSource):
             return StreamReader(source, _reading(source, source.topics(), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """Return what writes a frame; see `penstock.spark.data_sink`."""
+        """Return the writer of a frame; see `penstock.spark.data_sink`."""
         _send_no_profile()
         from penstock.spark.data_sink import batch_sink  # noqa: PLC0415 - readers do without
 
@@ -156,7 +155,7 @@ class BatchReader(DataSourceReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("penstock")` known to a session, classic or of Spark Connect.
+    """Register `format("penstock")` with a session, classic or of Spark Connect.
 
     Args:
         spark: The session.

@@ -66,7 +66,7 @@ _FAILURES: Final = (
     (
         re.compile(r"OffsetOutOfRange|Some data may have been lost|missing offset", re.IGNORECASE),
         (
-            "records of the range are no longer there (retention, or the topic was made anew); "
+            "records of the range are no longer there (retention, or the topic was created again); "
             "run again with a later --from"
         ),
     ),

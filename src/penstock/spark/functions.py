@@ -1,4 +1,4 @@
-"""`audit`, `split`, `redact` and `redrive` as functions: for notebooks, and jobs of your own."""
+"""`audit`, `split`, `redact` and `redrive` as functions, for notebooks and your own jobs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,25 @@ def audit(
     other: RecordPlan | None = None,
     topic: str | None = None,
 ) -> Report:
-    """Judge records, and report what the policies would refuse; nothing is changed.
+    """Judge records, and report which of them the policies would refuse. Changes nothing.
 
     Args:
         source: A frame with Kafka's columns; or the topics to read: names and globs.
-        plan: From `load_plan`. With topics, the file names the cluster, and what is set on the
-            topics themselves is read there.
-        spark: The session; the active one unless it is given.
-        start: With topics: where to begin: `earliest`, `latest`, an ISO time or
-            `PARTITION:OFFSET,...`.
-        end: With topics: where to end, likewise.
-        other: A plan to compare it with.
-        topic: With a frame: the one topic of all records, where it is known; see `judge`.
+        plan: From `load_plan`. With topics, the file names the cluster, and topic level keys of the
+            topics are read from it.
+        spark: The session. Default: the active session.
+        start: With topics: the start: `earliest`, `latest`, an ISO time or `PARTITION:OFFSET,...`.
+        end: With topics: the end, in the same form.
+        other: A plan to compare with.
+        topic: With a frame: the topic of all records, if it is known; see `judge`.
 
     Returns:
         The report, as the command writes it to `report.json`: `judged`, `accepted`, `refused`,
         `dropped`, `failed`, `reasons` and more.
 
     Raises:
-        ConfigurationError: A topic or an offset is not there, a column is missing, or the frame is
-            a streaming one.
+        ConfigurationError: A topic or an offset does not exist, a column is missing, or the frame
+            is a stream.
         ClusterError: The cluster does not answer.
     """
     from penstock.spark import topic_jobs  # noqa: PLC0415
@@ -100,32 +99,32 @@ def split(
     again: bool = False,
     spark: SparkSession | None = None,
 ) -> tuple[DataFrame, DataFrame] | JobResult:
-    """Split records into accepted ones and dead letters.
+    """Split records into accepted records and dead letters.
 
     With a frame: judge its records now, once, and return two frames; see
-    `penstock.spark.split.split`. With topics: write each record to one of two topics, once, as the
-    command does; called again, it goes on where it ended.
+    `penstock.spark.split.split`. With topics: write each record once, to one of two topics, as the
+    command does. If it is called again, it continues where it ended.
 
     Args:
         source: A frame with Kafka's columns; or the topics to read: names and globs.
         plan: From `load_plan`.
-        topic: With a frame: the one topic of all records, where it is known.
-        observation: With a frame: counts them.
+        topic: With a frame: the topic of all records, if it is known.
+        observation: With a frame: counts the records.
         accepted: With topics: the topic for accepted records.
         rejected: With topics: the topic for dead letters.
-        start: With topics: where to begin, as for `audit`.
-        end: With topics: where to end.
-        job: With topics: what the job's place is kept under; made of the topics unless it is given.
-        again: With topics: begin at `start` again, and write what earlier runs of the job have
-            written once more, such as after policies have changed.
-        spark: With topics: the session; the active one unless it is given.
+        start: With topics: the start, as for `audit`.
+        end: With topics: the end.
+        job: With topics: the name under which the job's positions are kept. Default: made of the
+            topics.
+        again: With topics: begin at `start` again, for example after policies have changed. Records
+            of earlier runs of the job are written again.
+        spark: With topics: the session. Default: the active session.
 
     Returns:
-        With a frame, two frames; with topics, what was counted.
+        With a frame, two frames; with topics, the counts.
 
     Raises:
-        ConfigurationError: A topic is not there, a column is missing, or the frame is a streaming
-            one.
+        ConfigurationError: A topic does not exist, a column is missing, or the frame is a stream.
         ClusterError: The cluster does not answer.
     """
     names = _names(source)
@@ -158,22 +157,21 @@ def redact(
     again: bool = False,
     spark: SparkSession | None = None,
 ) -> JobResult:
-    """Rewrite the records of topics by the plan's interceptors (KIP-905) into another topic.
+    """Rewrite the records of topics by the plan's interceptors (KIP-905), to another topic.
 
-    What an interceptor fails on is left out, and counted.
+    Records on which an interceptor fails are left out and counted.
 
     Args:
         source: The topics to read: names and globs.
-        plan: From `load_plan`; with an interceptor.
-        to: The topic that is written to.
-        start: Where to begin, as for `audit`.
-        job: What the job's place is kept under; made of the topics unless it is given.
-        again: Begin at `start` again, and write what earlier runs of the job have written once
-            more.
-        spark: The session; the active one unless it is given.
+        plan: From `load_plan`, with an interceptor.
+        to: The target topic.
+        start: The start, as for `audit`.
+        job: The name under which the job's positions are kept. Default: made of the topics.
+        again: Begin at `start` again. Records of earlier runs of the job are written again.
+        spark: The session. Default: the active session.
 
     Raises:
-        ConfigurationError: A topic is not there, or the plan has no interceptor.
+        ConfigurationError: A topic does not exist, or the plan has no interceptor.
         ClusterError: The cluster does not answer.
     """
     from penstock.spark import topic_jobs  # noqa: PLC0415
@@ -197,26 +195,26 @@ def redrive(
     max_replays: int = 5,
     spark: SparkSession | None = None,
 ) -> JobResult:
-    """Judge dead letters again, and return to a topic what passes now; nothing returns twice.
+    """Judge dead letters again, and write the accepted records to a topic, each once.
 
-    What fails again is appended to the dead letters, and parked after so many attempts. So is what
-    policies accept and the broker of `to` refuses: the result counts it as `refused`, and its
-    reasons have the policy `broker`.
+    Records that are refused again are appended to the dead letters, and after `max_replays`
+    attempts to `SOURCE.parked`. So are records that policies accept and the broker of `to` refuses:
+    the result counts them as `refused`, and their reasons have the policy `broker`.
 
     Args:
         source: The topic of dead letters.
         plan: From `load_plan`.
-        to: The topic that is written to, whose policies judge.
+        to: The target topic, whose policies judge.
         repair: The class of an interceptor (KIP-905) that repairs records before they are judged.
-        max_replays: After how many attempts a record is parked, in `SOURCE.parked`.
-        spark: The session; the active one unless it is given.
+        max_replays: The maximum of attempts for a record.
+        spark: The session. Default: the active session.
 
     Raises:
-        ConfigurationError: A topic is not there, or the interceptor cannot be loaded.
+        ConfigurationError: A topic does not exist, or the interceptor cannot be loaded.
         ClusterError: The cluster does not answer.
     """
     if source == to:
-        raise ConfigurationError("redrive: name another topic to return to than the dead letters'")
+        raise ConfigurationError("redrive: the target must not be the dead letter topic")
     if max_replays < 1:
         raise ConfigurationError("redrive: max_replays must be 1 or more")
     from penstock.spark import topic_jobs  # noqa: PLC0415
@@ -242,7 +240,7 @@ def _session(given: SparkSession | None) -> SparkSession:
 
     found = SparkSession.getActiveSession() or _connect_session() or _default_session()
     if found is None:
-        raise ConfigurationError("there is no Spark session: make one, or give it as spark=")
+        raise ConfigurationError("there is no Spark session: create one, or pass it as spark=")
     return found
 
 

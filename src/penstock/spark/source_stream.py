@@ -173,8 +173,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 time.sleep(_PAUSE_S)
         one = shorter[0]
         raise SourceError(
-            f"{one.of}: the log ends at offset {one.end}, before {one.start}, which the stream "
-            "has come to"
+            f"{one.of}: the log ends at offset {one.end}, before {one.start}, the position of "
+            "the stream"
         )
 
     def _check_topics(self, start: Mapping[str, Any], topics: Sequence[Topic]) -> None:
@@ -183,8 +183,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if name not in known:
                 if self._reading.fails_on_loss:
                     raise SourceError(
-                        f"topic {name} is gone; with failOnDataLoss=false the stream goes on "
-                        "without it"
+                        f"topic {name} does not exist any more; with failOnDataLoss=false the "
+                        "stream continues without it"
                     )
             elif NO_ID not in {topic_id, known[name]} and topic_id != known[name]:
                 raise SourceError(

@@ -313,7 +313,9 @@ class Stream:
         self._topics_at = self._clock() + TOPICS_EVERY_S
         for name, topic in list(self._topics.items()):
             if name not in found:
-                self._observer.note(f"topic {name} is gone; the stream goes on without it")
+                self._observer.note(
+                    f"topic {name} does not exist any more; the stream continues without it"
+                )
             elif _is_another(topic.topic_id, found[name].topic_id):
                 self._observer.note(f"topic {name} was deleted and created again")
             else:

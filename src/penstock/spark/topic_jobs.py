@@ -165,7 +165,7 @@ def redrive_topic(
     there = _topics_of(plan)
     letters, target = there.cluster.topic(source), there.cluster.topic(to)
     if to == source + PARKED_SUFFIX:
-        raise ConfigurationError(f"redrive: {to} is where it parks what fails too often")
+        raise ConfigurationError(f"redrive: records that fail too often are written to {to}")
     plan = _plan_of(there, plan, (target,))
     if repair is not None:
         plan = plan.with_interceptor(repair)

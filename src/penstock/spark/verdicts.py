@@ -35,19 +35,19 @@ _VERDICT_TYPE: Final = (
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
     """Add the verdict on each record.
 
-    Every record is judged once in a job, by the chain that the gateway would run. Works on
-    batch and streaming frames, with classic sessions and Spark Connect.
+    Every record is judged once in a job, by the gateway's chain of policies. It works on batch and
+    streaming frames, with classic sessions and Spark Connect.
 
     Args:
-        df: Kafka's columns, as Spark's Kafka source gives them: `topic` (string) and
-            `partition` (int), and what the policies look at of `key`, `value` (binary),
-            `timestamp`, and `headers` (read with `includeHeaders`).
+        df: A frame with the columns of Spark's Kafka source: `topic` (string), `partition` (int),
+            and of `key`, `value` (binary), `timestamp` and `headers` (with `includeHeaders`) those
+            that the policies read.
         plan: From `load_plan`.
-        topic: The one topic of all records, where it is known: its column is not brought to
-            Python then, which is a tenth faster.
+        topic: The topic of all records, if it is known. Its column is not copied to Python then,
+            which is a tenth faster.
 
     Returns:
-        The frame with one more column, `verdict`: a struct of `outcome` (`accepted`,
+        The frame with the column `verdict`: a struct of `outcome` (`accepted`,
         `refused`, `dropped`, `failed`), `policy`, `code` (Kafka's error code, 0 when
         accepted) and `message`.
 
@@ -68,8 +68,8 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         topic: As for `judge`.
 
     Returns:
-        The frame with `key` and `value` as the interceptors (KIP-905) left them (null where
-        a record was dropped or failed) and `verdict` as from `judge`.
+        The frame with `key` and `value` of the interceptors (KIP-905), null for dropped and failed
+        records, and `verdict` as from `judge`.
 
     Raises:
         ConfigurationError: A column that the policies need is missing.
@@ -91,11 +91,11 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 def close_policies(spark: SparkSession, *, workers: int) -> None:
     """Close the policies in Spark's Python workers, before a session is stopped.
 
-    Spark ends its workers without notice. This runs one short task on each.
+    Spark ends its workers without notice. This runs a short task on each.
 
     Args:
         spark: The session.
-        workers: How many tasks run at the same time.
+        workers: The number of tasks that run at the same time.
     """
     tasks = spark.range(0, workers, 1, workers)
     tasks.mapInArrow(evaluation.close_in_worker, "id long").count()

@@ -37,15 +37,16 @@ class RecordPlan:
     """The policies of each topic, and the columns of a record that they need.
 
     Attributes:
-        policies: What the configuration file says about policies.
-        topic_ids: Ids that `RecordValidationPolicy` is told, by topic; others are zero.
-        records_policy_batch: How many consecutive records of a partition a `RecordsPolicy`
-            sees at most at a time.
-        columns: Kafka's columns that the policies look at, and for `key` and `value` the
-            maximum number of bytes.
+        policies: The file's configuration of policies.
+        topic_ids: Topic ids for `RecordValidationPolicy`, by topic; others are zero.
+        records_policy_batch: The maximum of consecutive records of a partition that a
+            `RecordsPolicy` gets at a time.
+        columns: Kafka's columns that the policies read, and for `key` and `value` the maximum
+            number of bytes.
         has_interceptors: Whether records can be changed or dropped.
-        topic_settings: The topic level keys that were set on topics themselves, by topic.
-        ask_again_s: How long a task asks policies again that cannot decide now, before it fails.
+        topic_settings: The topic level keys that were set on topics, by topic.
+        ask_again_s: The seconds for which a task retries policies that cannot decide, before it
+            fails.
     """
 
     policies: PolicyConfiguration
@@ -73,7 +74,7 @@ class RecordPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that a verdict can depend on, but for the policies' code."""
+        """A hash of everything that a verdict depends on, except the policies' code."""
         content = [
             str(self.path),
             sorted(self.policies.properties.items()),
@@ -115,7 +116,7 @@ class RecordPlan:
         return _plan(_read(self.path, kept, named=named), self.topic_ids, 1, settings)
 
     def with_interceptor(self, name: str) -> RecordPlan:
-        """Return the plan with one interceptor more, which runs first.
+        """Return the plan with another interceptor, which runs first.
 
         Raises:
             ConfigurationError: It cannot be loaded.
@@ -158,17 +159,17 @@ def load_plan(
     records_policy_batch: int = 1,
     topic_settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> RecordPlan:
-    """Read a configuration file and load its policies once, to see that they can be.
+    """Read a configuration file, and load its policies once as a check.
 
     Args:
-        file: The file that the gateway is started with.
-        topic_ids: The ids of topics, for policies that look at them (KIP-940).
-        records_policy_batch: How many consecutive records of one partition a
-            `RecordsPolicy` (KIP-686) sees at most at a time; its verdict holds for all of
-            them. Stored records have lost the borders of their producers' batches.
+        file: The gateway's configuration file.
+        topic_ids: The ids of topics, for policies that read them (KIP-940).
+        records_policy_batch: The maximum of consecutive records of a partition that a
+            `RecordsPolicy` (KIP-686) gets at a time. Its verdict holds for all of them. Stored
+            records do not show the batches of their producers.
         topic_settings: The topic level keys that were set on topics through Kafka's admin
-            tools, by topic; the commands read them from the cluster. They win over the file's
-            defaults.
+            tools, by topic; the commands read them from the cluster. They take precedence over the
+            file's defaults.
 
     Returns:
         The plan for `judge` and `apply`.

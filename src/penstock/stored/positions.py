@@ -106,8 +106,8 @@ def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
     mark = run.partition(_MARK)[2]
     if any(_MARK in one and one.partition(_MARK)[2] != mark for one in earlier):
         raise ConfigurationError(
-            f"--job {job}: another command, or one with other targets, has used this id, and what "
-            "it has done would be left out; name another"
+            f"--job {job}: another command, or this command with other targets, has used this "
+            "id, and its records would be left out; use another id"
         )
 
 

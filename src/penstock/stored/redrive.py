@@ -145,7 +145,7 @@ def _not_done(
         if position is not None and position.offset > end:
             raise TruncatedError(
                 f"{letters.name}-{number}: the log ends at offset {end}, before "
-                f"{position.offset}, which redrive has come to (an unclean election?); {remedy}"
+                f"{position.offset}, the position of redrive (an unclean election?); {remedy}"
             )
         start = first if position is None else max(position.offset, first)
         found.append(OffsetRange(letters.name, number, start, end))

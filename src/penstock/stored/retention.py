@@ -50,9 +50,9 @@ def log_was_cut(partition: Partition, end: int, position: int) -> TruncatedError
         position: The position of the job, larger than `end`.
     """
     return TruncatedError(
-        f"{partition}: the log ends at offset {end}, before {position}, which the job has come "
-        "to: an unclean election, or the topic was created again; set the position of its group "
-        "with kafka-consumer-groups, or begin anew with --job NEW_ID"
+        f"{partition}: the log ends at offset {end}, before {position}, the position of the job: "
+        "an unclean election, or the topic was created again; set the position of its group "
+        "with kafka-consumer-groups, or begin again with --job NEW_ID"
     )
 
 
@@ -96,7 +96,7 @@ class Coverage:
         more = len(lost) - _NAMED_MAX
         return (
             f"{offsets:,} offsets of {len({one.of for one in lost}):,} partitions were removed "
-            f"before they were read (retention, or the topic was made anew): {named}"
+            f"before they were read (retention, or the topic was created again): {named}"
             + (f" and {more:,} more ranges" if more > 0 else "")
         )
 

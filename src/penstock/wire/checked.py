@@ -78,7 +78,7 @@ def checked(
     try:
         end = walk(structure_of(kind), data, position, edits)
     except (IndexError, error):
-        raise WireError(f"a {kind.__name__} that is not what its schema says") from None
+        raise WireError(f"a {kind.__name__} that does not match its schema") from None
     return spliced(data, position, end, edits), end
 
 

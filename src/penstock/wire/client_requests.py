@@ -69,7 +69,7 @@ class ClientRequest:
             self.frame, self.body_at, kind, most_entries=ENTRIES_MAX
         )
         if end != len(self.frame) and self.api_key != _METADATA:
-            raise WireError("a request with something behind its end")
+            raise WireError("a request with bytes behind its end")
         return body
 
     def with_body(self, body: Any) -> Slices[bytes]:

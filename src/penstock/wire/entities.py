@@ -62,7 +62,7 @@ def read_in_slices(
     try:
         return (yield from _Reader(data, most_entries).entity(structure_of(kind), position))
     except (IndexError, error):
-        raise WireError(f"a {kind.__name__} that is not what its schema says") from None
+        raise WireError(f"a {kind.__name__} that does not match its schema") from None
     except WireError:
         raise
     except Exception as reason:

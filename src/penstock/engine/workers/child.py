@@ -208,7 +208,7 @@ class Child(asyncio.Protocol):
         descendants.ended(self._mark)
         left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
         if left:
-            log.warning("a policy had left processes running", worker=self.pid, processes=left)
+            log.warning("a policy left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
         waiting.cancel()

@@ -291,7 +291,7 @@ class _CreateTopics:
                     await settings.store.withdraw(creation)
             except CompactedTopicError as error:
                 settings.store.leave(creation)  # they are effective all the same
-                log.error("settings are still those of a creation", topic=name, reason=str(error))
+                log.error("settings are still stored for a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
         self._context.gateway.cluster.disallow(name)

@@ -43,7 +43,7 @@ async def find_coordinator(context: RequestContext) -> bytes | Buffers:
     except MetadataUnavailableError as error:
         if checks.cannot_be_judged(topic, error) is None:
             return await context.forward_unjoined()
-        log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
+        log.error("an internal topic cannot be judged", topic=topic, reason=str(error))
         return await _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:
         return await context.forward_unjoined()

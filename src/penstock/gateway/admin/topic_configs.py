@@ -443,7 +443,7 @@ class StoredTopicConfigs(TopicConfigs):
             await self.withdraw(creation)
         else:
             return
-        log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
+        log.info("a creation was not finished", topic=entry.topic, exists=topic_id is not None)
 
     async def _sweep_topics(
         self, topics: Mapping[UUID, TopicConfigRecord], found: Mapping[str, UUID | None]
@@ -461,4 +461,4 @@ class StoredTopicConfigs(TopicConfigs):
             del self._missed[one]
         if gone:
             await self.forget(gone)
-            log.info("settings of topics that are gone are deleted", count=len(gone))
+            log.info("settings of deleted topics are deleted", count=len(gone))

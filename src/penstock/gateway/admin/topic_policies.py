@@ -142,7 +142,7 @@ class TopicPolicies:
             return None
         # The reason may name files of this machine.
         log.warning(
-            "a topic asks for a class that cannot be used",
+            "a topic names a class that cannot be used",
             policy=records_policy,
             reason=verdict.detail or verdict.message,
         )
@@ -159,7 +159,7 @@ class TopicPolicies:
         if verdict.outcome is Outcome.REFUSED:
             return verdict.message
         log.warning(
-            "a topic asks for a validation that cannot be used",
+            "a topic has a record.validation.policy that cannot be used",
             policy=self._validation,
             reason=verdict.detail or verdict.message,
         )

@@ -52,8 +52,8 @@ class AuditFile:
             self._open()
         except OSError as error:
             raise ConfigurationError(
-                f"{file}: audit.file: {path}: {error.strerror or error}; it must be a file, in a "
-                "folder that is there and that the gateway may write in"
+                f"{file}: audit.file: {path}: {error.strerror or error}; it must be a file, in "
+                "an existing folder that the gateway can write to"
             ) from None
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:

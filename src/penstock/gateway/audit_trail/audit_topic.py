@@ -85,7 +85,9 @@ class AuditTopic:
             if found is not None:
                 self._check(admin, found, timeout_s)
             elif not create(admin, NewTopic(self.name, -1, -1), timeout_s):
-                raise AuditTopicError(f"{self._where}: was created and does not appear")
+                raise AuditTopicError(
+                    f"{self._where}: was created, but does not appear in the metadata"
+                )
         except KafkaException as error:
             raise self._error(error.args[0]) from None
         self._producer = self._new_producer()
@@ -112,7 +114,7 @@ class AuditTopic:
     def _denied(self, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"{self._where}: {why}; the principal of upstream.* needs Describe and Write on it, "
-            "and Create where it is not there; or write to audit.file"
+            "and Create if it does not exist; or write to audit.file"
         )
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:

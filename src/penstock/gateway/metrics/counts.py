@@ -113,31 +113,30 @@ class GatewayCounts:
         self._refused_requests: dict[tuple[str, ...], float] = {}
         self._whole = Histogram(
             "penstock_request_seconds",
-            "From the first bytes of a request to its answer, by API.",
+            "From the first bytes of a request to its response, by API.",
             "api",
         )
         self._cells = _CellsOfApis(self._whole)
         self._broker = Histogram(
             "penstock_broker_seconds",
-            "From the moment in which a request was sent to the broker to its answer, by API; of "
-            "requests that the gateway holds until it has decided. Others are passed on at once.",
+            "From sending a request to the broker to its response, by API; only requests that the "
+            "gateway holds until it has decided.",
             "api",
         )
         self._waiting = Histogram(
             "penstock_waiting_seconds",
-            "From the moment in which a batch, or a request about a topic, was to be judged until "
-            "a worker began, by the classes that judge it.",
+            "Time that a batch, or a request about a topic, waited for a worker, by the classes "
+            "that judge it.",
             "policy",
         )
         self._judging = Histogram(
             "penstock_judging_seconds",
-            "How long a batch, or a request about a topic, was judged, by the classes that judge "
-            "it.",
+            "Time to judge a batch, or a request about a topic, by the classes that judge it.",
             "policy",
         )
         self._records = Counter(
             "penstock_records_total",
-            "Records of judged batches, by what was decided; of a refused batch all are counted.",
+            "Records of judged batches, by outcome; all records of a refused batch count.",
             ("topic", "policy", "outcome"),
             kept=("outcome",),
         )
@@ -154,12 +153,12 @@ class GatewayCounts:
         )
         self._policy_events = Counter(
             "penstock_policy_events_total",
-            "What policies count themselves, such as look-ups in a schema registry.",
+            "Events that policies count, such as look-ups in a schema registry.",
             ("event", "result"),
             kept=(),
         )
         self._reloads = Counter(
-            "penstock_reload_total", "Reloads of the file (SIGHUP), by how they ended.", ("result",)
+            "penstock_reload_total", "Reloads of the file (SIGHUP), by result.", ("result",)
         )
         for cause in WorkerEnd:
             self._restarts.add((cause.value,), 0)
@@ -175,15 +174,14 @@ class GatewayCounts:
         yield from counted
         yield Gauge(
             "penstock_received_bytes_total",
-            "Bytes of requests from clients, and of answers from brokers; without those of TLS.",
+            "Bytes of requests from clients and of responses from brokers, without TLS.",
             ("side",),
             {("client",): self.client_bytes, ("broker",): self.broker_bytes},
             "counter",
         )
         yield Gauge(
             "penstock_series_over_bound_total",
-            "How many times something was counted under (other), because the metric has as many "
-            "series as it may have.",
+            "Events that were counted as (other), because the metric has its maximum of series.",
             ("metric",),
             {(one.name,): one.over_bound for one in counted},
             "counter",
@@ -219,8 +217,8 @@ class GatewayCounts:
             values[name, "0"] -= count
         return Gauge(
             "penstock_requests_total",
-            "Requests that were answered, or need no answer, by API, and by the first error code "
-            "that the gateway itself gave a partition of a Produce request; 0 without one.",
+            "Completed requests, by API, and by the first error code of the gateway's own for a "
+            "partition of a Produce request; 0 without one.",
             ("api", "code"),
             {**values, **refused},
             "counter",

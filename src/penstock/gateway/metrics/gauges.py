@@ -79,7 +79,7 @@ async def connections(gateway: Measured) -> Gauge:
         await asyncio.sleep(0)
     return Gauge(
         "penstock_connections",
-        "Connections of clients, by state; paused: not read, so that it holds no more memory.",
+        "Connections of clients, by state.",
         ("state",),
         found,
     )
@@ -98,51 +98,51 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     yield Gauge("penstock_ready", "1 if /readyz says ready.", (), {one: int(is_ready)})
     yield Gauge(
         "penstock_connections_limit",
-        "The most connections of clients (max.connections).",
+        "The maximum of connections (max.connections).",
         (),
         {one: gateway.connections_max},
     )
     yield Gauge(
         "penstock_held_bytes",
-        "Memory that is held for all clients, as far as queued.max.request.bytes counts it.",
+        "Memory that is held for all clients and counts in queued.max.request.bytes.",
         (),
         {one: gateway.budget.used_bytes},
     )
     yield Gauge(
         "penstock_held_bytes_limit",
-        "queued.max.request.bytes: above it, clients that hold much are not read.",
+        "queued.max.request.bytes. Above it, clients that hold much are not read.",
         (),
         {one: gateway.budget.max_bytes},
     )
     yield from _workers(gateway.all_schedules)
     yield Gauge(
         "penstock_broker_reachable",
-        "1 if the last attempt to connect to the broker worked, 0 if not.",
+        "1 if the last attempt to connect to the broker succeeded, otherwise 0.",
         ("node",),
         {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
     )
     yield Gauge(
         "penstock_producers",
-        "Producers whose sequence numbers are known, since interceptors may drop their records.",
+        "Producers whose sequence numbers are kept, because interceptors may drop their records.",
         (),
         {one: gateway.producers.count},
     )
     yield Gauge(
         "penstock_producers_kept_bytes",
-        "Memory of the state of producers that other gateways have written, or that are idle.",
+        "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
         {one: gateway.producers.kept_bytes},
     )
     yield Gauge(
         "penstock_producers_evicted_total",
-        "Producers whose state was forgotten for lack of memory.",
+        "Producers whose state was removed because of missing memory.",
         (),
         {one: gateway.producers.evicted},
         "counter",
     )
     yield Gauge(
         "penstock_sequence_translations_total",
-        "Batches that were sent with other sequence numbers than their producer's.",
+        "Batches that were sent with changed sequence numbers.",
         (),
         {one: gateway.producers.translated},
         "counter",
@@ -180,7 +180,7 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Gauge:
 def _audit_trail(trail: AuditTrail | None) -> Iterator[Gauge]:
     yield Gauge(
         "penstock_audit_records_total",
-        "Refusals that are written to the audit trail, or left out of it.",
+        "Refusals that were written to the audit trail or left out, by result.",
         ("result",),
         {
             ("written",): trail.written if trail is not None else 0,
@@ -190,7 +190,7 @@ def _audit_trail(trail: AuditTrail | None) -> Iterator[Gauge]:
     )
     yield Gauge(
         "penstock_audit_held_bytes",
-        "Refusals on their way to the audit trail.",
+        "Memory of refusals that wait to be written to the audit trail.",
         (),
         {(): trail.held_bytes if trail is not None else 0},
     )
@@ -202,15 +202,15 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
     yield Gauge("penstock_workers", "Processes that run policies, by state.", ("state",), states)
     yield Gauge(
         "penstock_workers_limit",
-        "The most processes that run policies.",
+        "The maximum of processes that run policies.",
         (),
         {(): sum(one.pool.limit for one in schedules)},
     )
     waiting = sum(one.waiting for one in schedules)
     yield Gauge(
         "penstock_batches",
-        "Batches, and requests about topics, that have no verdict yet: waiting for a worker, or "
-        "sent to one.",
+        "Batches, and requests about topics, without a verdict: waiting for a worker, or sent to "
+        "a worker.",
         ("state",),
         {("waiting",): waiting, ("sent",): sum(one.outstanding for one in schedules) - waiting},
     )
@@ -219,7 +219,7 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
 def _process() -> Iterator[Gauge]:
     yield Gauge(
         "penstock_build_info",
-        "1; the labels are the versions of Penstock and Python, and what reads record batches.",
+        "1. The labels have the versions of Penstock and Python, and the reader of record batches.",
         ("version", "python", "record_batches"),
         {_build(): 1},
     )
@@ -248,13 +248,13 @@ def _descriptors() -> Iterator[Gauge]:
     if found is not None:
         yield Gauge(
             "process_open_fds",
-            "File descriptors that the gateway's process has open; a client takes two.",
+            "Open file descriptors of the gateway's process. A client takes two.",
             (),
             {(): found},
         )
     yield Gauge(
         "process_max_fds",
-        "The most file descriptors that the gateway's process may have open.",
+        "The limit of file descriptors of the gateway's process.",
         (),
         {(): most_descriptors()},
     )
@@ -269,20 +269,20 @@ def of_workers(usage: Usage, lag_s: float) -> Iterator[Gauge]:
     """
     yield Gauge(
         "penstock_workers_cpu_seconds_total",
-        "CPU time of policy workers, also of those that have ended.",
+        "CPU time of all policy workers since the start.",
         (),
         {(): round(usage.cpu_s, 2)},
         "counter",
     )
     yield Gauge(
         "penstock_workers_resident_memory_bytes",
-        "Memory of the policy workers that are alive.",
+        "Memory of the policy workers.",
         (),
         {(): usage.resident_bytes},
     )
     yield Gauge(
         "penstock_event_loop_lag_seconds",
-        "The longest lag of the event loop in the last minute: all clients wait for it.",
+        "The longest lag of the event loop in the last minute. All clients wait for it.",
         (),
         {(): round(lag_s, 6)},
     )

@@ -7,13 +7,13 @@
 
 | key           | default    |                                                              |
 |---------------|------------|--------------------------------------------------------------|
-| `contract`    |            | the file; a relative one starts at the configuration's folder |
-| `object`      | the topic's | which object of its schema the records are                  |
+| `contract`    |            | the file, relative to the configuration's folder              |
+| `object`      | the topic's | the object of its schema that describes the records         |
 | `null.values` | `accept`   | or `refuse`: records without a value (tombstones)            |
 
-Without `object`, it is the object whose `physicalName` is the topic, or else whose name is, or else
-the only one. Values are JSON. Judged is what concerns a record; `not_judged` says what else the
-contract has. Needs the packages of `penstock[contracts]`.
+Without `object`, it is the object whose `physicalName` or name is the topic, or the only object.
+Values are JSON. Only the rules about single records are judged; `not_judged` returns the others.
+Needs the packages of `penstock[contracts]`.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class _Object(NamedTuple):
 
 
 class DataContract(Policy):
-    """Refuses records whose value is not JSON, or is not what the contract says."""
+    """Refuses records whose value is not JSON, or does not fulfil the contract."""
 
     config_keys = (
         ConfigKey(CONTRACT, documentation="The contract's file: ODCS 3.x in YAML.", required=True),
         ConfigKey(
             OBJECT,
-            documentation="Which object of the contract's schema the records are; otherwise the "
-            "one whose physicalName or name is the topic, or the only one.",
+            documentation="The object of the contract's schema that describes the records. "
+            "Default: the object whose physicalName or name is the topic, or the only object.",
         ),
         ConfigKey(
             NULL_VALUES,
@@ -92,7 +92,7 @@ class DataContract(Policy):
         self._contract: Contract | None = None
 
     def use_folder(self, folder: Path) -> None:
-        """Learn, before `configure`, the folder of the configuration file."""
+        """Set the folder of the configuration file. It is called before `configure`."""
         self._base = folder
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -131,20 +131,20 @@ class DataContract(Policy):
         self._warn(contract)
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that values alone are looked at."""
+        """Return that only values are needed."""
         return RecordIntrospectionHints(False, 0, ALL)
 
     def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
         """Find the topic's object.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The contract has no object for the topic.
         """
         del configs
         self._object_of(topic)
 
     def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
-        """Yield lines that say what a topic's records are judged by, and what is not judged.
+        """Yield lines with the rules that judge a topic's records, and those that do not.
 
         Raises:
             ValueError: The topic has no object in the contract.
@@ -155,10 +155,9 @@ class DataContract(Policy):
         yield from (f"  not judged: {one}" for one in of.not_judged)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
-        """Return what the contract says of a topic that is not judged record by record.
+        """Return the contract's rules about a topic that are not judged record by record.
 
-        That is: rules about the data set, which need all of its records, and rules in another
-        language.
+        They are rules about the whole data set, and rules in another language.
 
         Raises:
             ValueError: The topic has no object in the contract.
@@ -174,11 +173,11 @@ class DataContract(Policy):
         return self._object_of(topic).of_data_set
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
-        """Return where the value is what the contract says.
+        """Return if the value fulfils the contract.
 
         Raises:
-            InvalidRecordException: It is not; the text names the contract, the object and the
-                place, and nothing of the record.
+            InvalidRecordException: It does not. The text names the contract, the object and the
+                place, and has no record contents.
             UndecidableException: The topic has no object in the contract.
         """
         for _, text in self._refused(topic, (record.value,)):
@@ -189,13 +188,13 @@ class DataContract(Policy):
         return self._refused(topic, batch.values)
 
     def is_bounded(self, text: str) -> bool:
-        """Return whether one object is meant for all topics, and is judged natively."""
+        """Return whether one object describes all topics, and is judged natively."""
         del text
         name = self._name("")
         return name is not None and self._of_object(name).check.is_bounded
 
     def all_fit(self, text: str, batch: RecordColumns) -> bool:
-        """Return whether every record is accepted; False where that takes long to find out."""
+        """Return whether every record is accepted; also False if the check would take long."""
         del text
         name = self._name("")
         values = tuple(batch.values)

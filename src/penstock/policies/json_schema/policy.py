@@ -1,10 +1,10 @@
-"""KIP-940: keys and values judged by the JSON Schemas that the topic names.
+"""KIP-940: validates keys and values against the JSON Schemas that the topic names.
 
     record.validation.policy.class.name=penstock.policies.JsonSchema
     topics.orders.record.validation.policy=order.schema.json
     topics.events.record.validation.policy=key=id.schema.json,value=event.schema.json
 
-With a name it has the schema itself, whatever the topic's text is:
+As a named policy it has its own schema:
 
     policies=orderSchema
     policies.orderSchema.type=penstock.policies.JsonSchema
@@ -14,9 +14,9 @@ With a name it has the schema itself, whatever the topic's text is:
 | key after `json.schema.` | default  |                                                            |
 |--------------------------|----------|------------------------------------------------------------|
 | `folder`                 | `.`      | the schemas' folder, relative to the configuration file    |
-| `formats`                | `false`  | whether `format` is judged, or says nothing                |
-| `null.values`            | `accept` | or `refuse`: records without a value, where it is judged   |
-| `null.keys`              | `refuse` | or `accept`: records without a key, where it is judged     |
+| `formats`                | `false`  | whether `format` is validated, or ignored                  |
+| `null.values`            | `accept` | or `refuse`: records without a value, if it is validated   |
+| `null.keys`              | `refuse` | or `accept`: records without a key, if it is validated     |
 
 Needs the packages of `penstock[json-schema]`.
 """
@@ -48,7 +48,7 @@ _TEXTS_KEPT: Final = 1000
 
 
 class Columns(Protocol):
-    """The part of a batch that is judged: one entry for each record."""
+    """The columns of a batch that are validated."""
 
     @property
     def keys(self) -> Sequence[bytes | None]: ...
@@ -73,19 +73,18 @@ class JsonSchema(Policy):
         self._checks = lru_cache(_TEXTS_KEPT)(self._read)
 
     def use_folder(self, folder: Path) -> None:
-        """Learn, before `configure`, the folder of the configuration file."""
+        """Set the folder of the configuration file. It is called before `configure`."""
         self._base = folder
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the settings.
 
         Args:
-            configs: The configuration file; keys that do not start with `json.schema.` are
-                passed over.
+            configs: The configuration file; only keys that start with `json.schema.` are read.
 
         Raises:
-            ValueError: A key is unknown or has a wrong value, the folder is none, or a package
-                is missing.
+            ValueError: A key is unknown or has a wrong value, the folder does not exist, or a
+                package is missing.
         """
         self._settings = JsonSchemaSettings.read(configs)
         self._folder = self._base / self._settings.folder
@@ -105,22 +104,22 @@ class JsonSchema(Policy):
                 raise ValueError(f"{SCHEMA}={self._settings.schema}: {error}") from None
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that headers are not looked at."""
+        """Return that headers are not needed."""
         return RecordIntrospectionHints(False, ALL, ALL)
 
     def prepare_validation_policy(self, text: str) -> None:
         """Read the schemas that a topic's `record.validation.policy` names.
 
         Raises:
-            ValueError: One is missing or cannot be used; the text completes "<key>: ...".
+            ValueError: A schema is missing or cannot be used; the text completes "<key>: ...".
         """
         self._of(text)
 
     def is_bounded(self, text: str) -> bool:
-        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
+        """Return whether `all_fit` takes at most a few milliseconds for any batch.
 
-        It does where `native/` judges, no `format` is judged and no pattern has look-around. A
-        text that cannot be used is not bounded.
+        That is so with the native extension, without `format` and without patterns with
+        look-around. It is False for a text that cannot be used.
 
         Args:
             text: The topic's `record.validation.policy`.
@@ -132,7 +131,7 @@ class JsonSchema(Policy):
         return all(check is None or check.is_bounded for check in checks)
 
     def all_fit(self, text: str, batch: Columns) -> bool:
-        """Return whether every record is accepted; False as well where that takes long to find out.
+        """Return whether every record is accepted; also False if the check would take long.
 
         Args:
             text: The topic's `record.validation.policy`.
@@ -147,11 +146,11 @@ class JsonSchema(Policy):
         )
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
-        """Return where key and value fit.
+        """Return if key and value fit.
 
         Raises:
-            InvalidRecordException: One does not; the text says where and why, in the words of
-                the schema.
+            InvalidRecordException: A key or value does not fit. The text has the place and the
+                reason, in the words of the schema.
         """
         for _, text in self.validate_batch(topic, _Single(record)):
             raise InvalidRecordException(text)

@@ -1,4 +1,4 @@
-"""KIP-940: records judged by conditions in CEL, without code and without a schema.
+"""KIP-940: judges records by conditions in CEL, without code and without a schema.
 
     policies=amounts
     policies.amounts.type=penstock.policies.Rules
@@ -11,16 +11,16 @@
 
 | key                    | default  |                                                             |
 |------------------------|----------|-------------------------------------------------------------|
-| `rules.<name>`         |          | a condition in CEL; each of them has to be true             |
-| `rules.<name>.message` |          | what is said where it is not; otherwise the condition       |
+| `rules.<name>`         |          | a condition in CEL that must be true                        |
+| `rules.<name>.message` |          | the message for records that do not fulfil it               |
 | `rules.<name>.scope`   | `record` | or `batch`                                                  |
-| `format`               | `json`   | of values: or `avro`, `protobuf`, `string`, `bytes`         |
-| `key.format`           | `string` | of keys: any of these                                       |
-| `null.values`          | `accept` | or `refuse`: records without a value, where a rule reads it |
+| `format`               | `json`   | of values; or `avro`, `protobuf`, `string`, `bytes`         |
+| `key.format`           | `string` | of keys; any of these                                       |
+| `null.values`          | `accept` | or `refuse`: records without a value, if a rule reads values |
 | `schema.file`          |          | of `avro` and `protobuf`: as for `SchemaPolicy`             |
 | `schema.registry.*`    |          | of `avro` without a file: as for `SchemaPolicy`             |
 
-`penstock.policies.rules.variables` has what conditions may read. Needs the packages of
+`penstock.policies.rules.variables` has the variables of conditions. Needs the packages of
 `penstock[rules]`, and of `penstock[schemas]` for Avro and Protobuf.
 """
 
@@ -61,11 +61,11 @@ class Rules(Policy):
 
     @property
     def judges_whole_batches(self) -> bool:
-        """Whether what is said of a record depends on those that come with it."""
+        """Whether the verdict on a record depends on the other records of its batch."""
         return bool(self._of_batches)
 
     def use_folder(self, folder: Path) -> None:
-        """Learn, before `configure`, the folder of the configuration file."""
+        """Set the folder of the configuration file. It is called before `configure`."""
         self._folder = folder
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class Rules(Policy):
         self._compile(settings, configs)
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that what no rule reads is not looked at."""
+        """Return the parts that the rules read."""
         reads = self._reads
         key = ALL if "key" in reads or reads & _WHOLE_KEYS else int("null_keys" in reads)
         value = ALL if "value" in reads or "total_bytes" in reads else int("null_values" in reads)
@@ -108,8 +108,8 @@ class Rules(Policy):
     ) -> Iterable[tuple[int, str]]:
         """Return the position and the text of each record that a rule refuses.
 
-        A rule over the batch refuses all of its records. It is asked at the gateway alone, where
-        the client's address is always known: stored records come in other batches.
+        A rule over the batch refuses all of its records. Only the gateway judges by it, where the
+        client's address is always known, because stored records are in other batches.
         """
         shared = self._shared(topic, context)
         if self._of_batches and context.address is not None:
@@ -151,7 +151,7 @@ class Rules(Policy):
         )
 
     def all_fit(self, text: str, batch: RecordColumns) -> bool:
-        """Return whether every record is accepted; False where that takes long to find out."""
+        """Return whether every record is accepted; also False if the check would take long."""
         del text
         values = tuple(batch.values)
         return (

@@ -41,25 +41,25 @@ class Format(Enum):
 
 _FORMATS: Final = tuple(one.value for one in Format)
 CONFIG_KEYS: Final = (
-    ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that has to be true."),
+    ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that must be true."),
     ConfigKey(
         f"{PREFIX}<name>.message",
-        documentation="What is said where it is not; otherwise the condition.",
+        documentation="The message for records that do not fulfil it. Default: the condition.",
     ),
     ConfigKey(
         f"{PREFIX}<name>.scope",
         default="record",
-        documentation="Whether it is about a record or about the batch.",
+        documentation="Whether the condition is about a record or about the batch.",
         valid_values=tuple(one.value for one in Scope),
     ),
-    ConfigKey(FORMAT, default="json", documentation="How values are read.", valid_values=_FORMATS),
+    ConfigKey(FORMAT, default="json", documentation="The format of values.", valid_values=_FORMATS),
     ConfigKey(
-        KEY_FORMAT, default="string", documentation="How keys are read.", valid_values=_FORMATS
+        KEY_FORMAT, default="string", documentation="The format of keys.", valid_values=_FORMATS
     ),
     ConfigKey(
         NULL_VALUES,
         default="accept",
-        documentation="`accept` or `refuse` records without a value, where a rule reads it.",
+        documentation="`accept` or `refuse` records without a value, if a rule reads values.",
         valid_values=("accept", "refuse"),
     ),
     ConfigKey(

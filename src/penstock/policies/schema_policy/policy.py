@@ -1,4 +1,4 @@
-"""KIP-940: keys and values judged by the schemas of a schema registry, or of files.
+"""KIP-940: validates keys and values against schemas of a schema registry, or of files.
 
     record.validation.policy.class.name=penstock.policies.SchemaPolicy
     schema.registry.url=https://registry.example.com
@@ -68,7 +68,7 @@ class _Side(NamedTuple):
 
 
 class SchemaPolicy(Policy):
-    """Refuses records whose key or value is not what its schema says."""
+    """Refuses records whose key or value does not fit its schema."""
 
     topic_configs: ClassVar[Sequence[TopicConfig]] = TOPIC_CONFIGS
     config_keys: ClassVar[Sequence[ConfigKey]] = (
@@ -90,15 +90,15 @@ class SchemaPolicy(Policy):
         self._file = lru_cache(_FILES_KEPT)(self._file_judge)
 
     def use_folder(self, folder: Path) -> None:
-        """Learn, before `configure`, the folder of the configuration file."""
+        """Set the folder of the configuration file. It is called before `configure`."""
         self._folder = folder
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the settings. Nothing is contacted.
 
         Args:
-            configs: The configuration file; keys that do not start with `schema.` are passed
-                over, but for `json.schema.formats`.
+            configs: The configuration file; only keys that start with `schema.`, and
+                `json.schema.formats`, are read.
 
         Raises:
             ValueError: A key has a wrong value, or a package is missing.
@@ -128,7 +128,7 @@ class SchemaPolicy(Policy):
             )
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Return that everything is looked at: an id may be in a header."""
+        """Return that all parts are needed: an id can be in a header."""
         return RecordIntrospectionHints(True, ALL, ALL)
 
     def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
@@ -153,7 +153,7 @@ class SchemaPolicy(Policy):
             judge.load()
 
     def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
-        """Yield lines that say what a topic's records are judged by, for `penstock check`.
+        """Yield lines with the schemas that judge a topic's records, for `penstock check`.
 
         Raises:
             ValueError: As in `prepare_topic`.
@@ -173,10 +173,10 @@ class SchemaPolicy(Policy):
         self._prepared = topic, batch, self._sides(topic, batch)
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
-        """Return where key and value are what their schemas say.
+        """Return if key and value fit their schemas.
 
         Raises:
-            InvalidRecordException: One is not; the text says where and why, without its value.
+            InvalidRecordException: A key or value does not fit. The text has no value.
             RetriableException: The registry does not answer now, or a schema cannot be used.
         """
         self._allow(self._settings.judging_s)

@@ -44,4 +44,4 @@ class Unusable:
             raise UndecidableException(text)
         if text not in self._said and len(self._said) < LINES:
             self._said[text] = None
-            log.warning("%s; its records pass, as schema.unusable=accept says", text)
+            log.warning("%s; its records are accepted (schema.unusable=accept)", text)

@@ -1,4 +1,4 @@
-"""Unit tests of policies, without a cluster: the engine of the gateway, in this process.
+"""Functions for unit tests of policies: the gateway's engine in this process, without a cluster.
 
 ::
 

@@ -1,4 +1,4 @@
-"""A policy that judges columns must say of each record the same, however it comes to be asked."""
+"""Compares the verdicts of a policy on columns with those on single records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class _Decided(NamedTuple):
-    """What was decided about a record, as far as it has to be the same every time.
+    """The part of a verdict on a record that must be the same in every way of judging.
 
-    Which exception a failure is, and what its text is, may differ.
+    The exception of a failure and its text can differ.
     """
 
     outcome: Outcome
@@ -35,10 +35,10 @@ class _Decided(NamedTuple):
 
 
 def compare(chain: Chain, partition: int, topic_id: UUID, records: RecordColumns) -> None:
-    """Judge the same records in every way, where a chain's one policy judges columns.
+    """Judge the same records in every way: in a batch, in two, in a batch each, and record by
+    record.
 
-    Those are: all in one batch, in two halves, each in a batch of its own, and record by record
-    where the policy has that method.
+    The last only if the policy has that method.
 
     Raises:
         AssertionError: The verdict about a record differs.

@@ -1,4 +1,4 @@
-"""The functions for unit tests of policies: values in, one verdict for each record out."""
+"""Functions for unit tests of policies, with a verdict for each record."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
-"""The topic id that policies see here unless another is given."""
+"""The default topic id."""
 
 
 class Verdict(NamedTuple):
-    """What became of one record; the fields of the `verdict` column of `penstock.spark`.
+    """The verdict on a record, with the fields of the `verdict` column of `penstock.spark`.
 
     Attributes:
-        outcome: `accepted`, `refused`, `dropped` by an interceptor, `postponed` where the policy
-            raised a `RetriableException`, or `failed`: it raised something else.
-        policy: The class that decided; empty where it was accepted.
-        code: Kafka's error code; 0 where it was accepted.
+        outcome: `accepted`, `refused`, `dropped` by an interceptor, `postponed` by a
+            `RetriableException`, or `failed` by another exception.
+        policy: The class that decided; empty if the record was accepted.
+        code: Kafka's error code; 0 if the record was accepted.
         message: The text for the client, or None.
-        key: What an interceptor made of the key; None where it passed none on.
-        value: What an interceptor made of the value; None where it passed none on.
+        key: The key that an interceptor returned, or None.
+        value: The value that an interceptor returned, or None.
     """
 
     outcome: str
@@ -60,43 +60,44 @@ def judge(
     client_id: str | None = None,
     address: str | None = None,
 ) -> list[Verdict]:
-    """Judge records by one policy as the gateway would, and return a verdict for each.
+    """Judge records by a policy as the gateway would.
 
-    The policy is made (if a class is given), configured, called and closed as in a worker.
-    The records are one batch: a `RecordsPolicy` accepts or refuses them together; one bad
-    record does not change what this returns for its neighbours, although the gateway would
-    refuse the batch they came in.
+    The policy is created (if you pass a class), configured, called and closed as in a worker. The
+    records are a batch. A `RecordsPolicy` accepts or refuses them together. For other policies, a
+    bad record does not change the verdicts on the other records, although the gateway would refuse
+    the whole batch.
 
-    Where the policy raises a `RetriableException`, all of them are `postponed`, with code 7 and the
-    message: nothing of their batch would be stored.
+    If the policy raises a `RetriableException`, all records are `postponed`, with code 7 and the
+    message.
 
-    A policy that judges columns (`validate_batch`, `process_batch`) is asked several times: with
-    all records in one batch, in two, each alone, and record by record where it has that method.
+    A policy that judges columns (`validate_batch`, `process_batch`) is called several times: with
+    all records in a batch, in two batches, in a batch each, and record by record if it has that
+    method.
 
     Args:
-        policy: A class or an instance of the interfaces of KIP-686, 729, 905 or 940 (or
-            one with the same methods).
-        records: `Record`s, mappings with some of `key`, `value`, `headers`, `timestamp`, or
-            values alone: bytes, str (as UTF-8), None.
+        policy: A class or an instance of the interfaces of KIP-686, 729, 905 or 940, or with the
+            same methods.
+        records: `Record`s, mappings with some of `key`, `value`, `headers`, `timestamp`, or only
+            values: bytes, str (as UTF-8), None.
         topic: The topic's name.
         partition: The partition's number.
         configs: What `configure()` receives.
         validation_policy: The topic's `record.validation.policy` (KIP-940).
-        topic_configs: The topic's values of keys that the policy declares (KIP-940); the others
+        topic_configs: The topic's values of keys that the policy declares (KIP-940). Other keys
             have their defaults.
         topic_id: The topic's id (KIP-940).
-        principal: Who sent the records, for a policy that takes a context.
+        principal: The principal of the client, for a policy that takes a context.
         client_id: The client id, for a policy that takes a context.
         address: The address of the client, for a policy that takes a context.
 
     Returns:
-        One verdict a record, in order.
+        A verdict for each record, in order.
 
     Raises:
-        TypeError: `policy` is none of the interfaces.
-        ConfigurationError: It cannot be made or configured, or does not take `topic_configs`.
-        AssertionError: It judges columns, and says something else of a record when it is asked
-            in another way.
+        TypeError: `policy` has none of the interfaces.
+        ConfigurationError: It cannot be created or configured, or does not declare `topic_configs`.
+        AssertionError: It judges columns, and its verdict on a record depends on the batch or the
+            method.
     """
     views = [_record(record) for record in records]
     try:
@@ -134,22 +135,22 @@ def judge_topic(
 ) -> Verdict:
     """Judge the creation of a topic by a policy of KIP-108, as the gateway would.
 
-    The policy is made (if a class is given), configured, called and closed as in a worker.
+    The policy is created (if you pass a class), configured, called and closed as in a worker.
 
     Args:
-        policy: A class or an instance of `CreateTopicPolicy`, with context or without.
+        policy: A class or an instance of `CreateTopicPolicy`, with or without context.
         topic: The topic's name.
-        num_partitions: How many partitions; not used with `replicas_assignments`.
-        replication_factor: How many replicas; not used with `replicas_assignments`.
+        num_partitions: The number of partitions; not used with `replicas_assignments`.
+        replication_factor: The number of replicas; not used with `replicas_assignments`.
         replicas_assignments: Broker ids by partition.
         topic_configs: The configs in the request.
         configs: What `configure()` receives.
         principal: The principal of the client, for a policy with context.
         client_id: The client id, for a policy with context.
-        topics: Partitions and replicas of the topics there are, for a policy with context.
+        topics: Partitions and replicas of the existing topics, for a policy with context.
 
     Raises:
-        ConfigurationError: It cannot be made or configured.
+        ConfigurationError: It cannot be created or configured.
     """
     if replicas_assignments is not None:
         num_partitions = replication_factor = None
@@ -175,17 +176,17 @@ def judge_configs(
     """Judge altered configs by a policy of KIP-133, as the gateway would.
 
     Args:
-        policy: A class or an instance of `AlterConfigPolicy`, with context or without.
-        altered: The values that the altered configs will have; None where one is deleted.
+        policy: A class or an instance of `AlterConfigPolicy`, with or without context.
+        altered: The new values of the altered configs; None for a deleted config.
         resource_type: `TOPIC`, `BROKER`, `GROUP` or `CLIENT_METRICS`.
         resource_name: The topic's name, the broker's id, ...
         configs: What `configure()` receives.
         principal: The principal of the client, for a policy with context.
         client_id: The client id, for a policy with context.
-        topics: Partitions and replicas of the topics there are, for a policy with context.
+        topics: Partitions and replicas of the existing topics, for a policy with context.
 
     Raises:
-        ConfigurationError: It cannot be made or configured.
+        ConfigurationError: It cannot be created or configured.
     """
     alteration = ConfigAlteration(resource_type, resource_name, altered)
     context = AdminContext(principal, client_id, topics)
@@ -220,7 +221,7 @@ def _bytes(given: Any) -> bytes | None:
         return given.encode()
     if isinstance(given, (bytearray, memoryview)):
         return bytes(given)
-    raise TypeError(f"bytes, str or None are wanted, not {type(given).__name__}")
+    raise TypeError(f"must be bytes, str or None, not {type(given).__name__}")
 
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:

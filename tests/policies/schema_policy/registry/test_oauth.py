@@ -102,7 +102,7 @@ def test_while_no_other_token_comes_the_one_before_is_used_until_it_expires(
     with pytest.raises(RetriableException) as caught:
         client.schema_by_id(1)
     host = issuer.url.split("/")[2]
-    assert f"is not asked: the token endpoint at {host} answers with status 503" in str(
+    assert f"is not queried: the token endpoint at {host} answers with status 503" in str(
         caught.value
     )
     issuer.status = None

@@ -180,14 +180,14 @@ def _take_over(file: Path | None, producers: Producers) -> None:
     try:
         store = LocalStore(file, time.time)
     except LocalStoreError as error:
-        log.warning("the state of producers in a file is left out", reason=str(error))
+        log.warning("the state of producers in a file is ignored", reason=str(error))
         return
     try:
         for key, record, used in store.records():
             # Each record of the topic is newer; where there is none, this one is written there.
             producers.restore(key, record, used, 0)
     except (sqlite3.Error, ValueError) as error:
-        log.warning("the state of producers in a file is left out", reason=str(error))
+        log.warning("the state of producers in a file is ignored", reason=str(error))
     finally:
         store.close()
 

@@ -34,7 +34,9 @@ def compile_schema(
         ValueError: A package is missing; the text says how to install it.
     """
     if source.schema_type not in _COMPILERS:
-        raise InvalidSchemaError(f"schemas are of type {', '.join(_COMPILERS)}, not this one's")
+        raise InvalidSchemaError(
+            f"schemas are of type {', '.join(_COMPILERS)}, and this type is not supported"
+        )
     texts = (source.text, *source.references, *source.references.values())
     if sum(map(len, texts)) > MAX_BYTES or sum(map(_bytes, texts)) > MAX_BYTES:
         raise InvalidSchemaError(

@@ -140,7 +140,9 @@ class Endpoint:
         try:
             thread.start()
         except RuntimeError:
-            raise NoAnswerError("is not asked: there can be no more threads", away=True) from None
+            raise NoAnswerError(
+                "is not queried: no more threads can be started", away=True
+            ) from None
         thread.join(limit)
         if thread.is_alive():
             request.give_up()

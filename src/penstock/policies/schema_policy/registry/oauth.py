@@ -81,7 +81,7 @@ class TokenSource:
         if self._clock() < self._refreshed_at:
             return self._token
         if not self._lock.acquire(timeout=limit):
-            raise NoAnswerError("is not asked: its token does not come in time", away=True)
+            raise NoAnswerError("is not queried: no token was received in time", away=True)
         try:
             now = self._clock()
             if now >= self._refreshed_at:
@@ -112,7 +112,7 @@ class TokenSource:
             )
         except NoAnswerError as error:
             host = urlsplit(self._settings.url).netloc
-            self._failure = f"is not asked: the token endpoint at {host} {error}"
+            self._failure = f"is not queried: the token endpoint at {host} {error}"
             self._failed_until = self._clock() + FAILURE_S
             if now < self._expires_at:
                 return
