@@ -204,8 +204,8 @@ def configuration(tmp_path, **properties):
     [
         ({"listeners": f"PLAINTEXT://{HOST}:9192"}, "needs TLS"),
         ({"listeners": f"SASL_PLAINTEXT://{HOST}:9192"}, "needs TLS"),
-        ({"broker_ports": "9193-9199"}, "broker.ports has no meaning"),
-        ({"broker_ids_first": "1"}, "broker.ids.first has no meaning"),
+        ({"broker_ports": "9193-9199"}, "broker.ports has no effect"),
+        ({"broker_ids_first": "1"}, "broker.ids.first has no effect"),
         ({"advertised_host": "192.0.2.1"}, "needs a host name"),
         ({"listeners": "SSL://[::1]:9192"}, "needs a host name"),
         ({"advertised_host": "gw..example.com"}, "needs a host name"),
