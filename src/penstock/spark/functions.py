@@ -45,7 +45,7 @@ def audit(
 
     Returns:
         The report, as the command writes it to `report.json`: `judged`, `accepted`, `refused`,
-        `dropped`, `failed`, `reasons` and more.
+        `dropped`, `failed`, `reasons`, `contracts` and more.
 
     Raises:
         ConfigurationError: A topic or an offset does not exist, a column is missing, or the frame
