@@ -17,7 +17,7 @@ use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -440,5 +440,12 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read, module)?)?;
     module.add_function(wrap_pyfunction!(read_stored, module)?)?;
     module.add_class::<JsonSchema>()?;
-    module.add_function(wrap_pyfunction!(json_schema, module)?)
+    module.add_function(wrap_pyfunction!(json_schema, module)?)?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Lane>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Table>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Relay>()?;
+    Ok(())
 }
