@@ -17,6 +17,9 @@ use penstock_native::lane::threads::{Adopted, Lane};
 
 const LIMITS: Limits = Limits { request_max_bytes: 10_000, valid_until: f64::INFINITY };
 
+/// Of Produce, one whose responses may name leaders.
+const VERSION: i16 = 10;
+
 /// API 0 is Produce, 3 is Python's, 5 is judged unless a topic is known; others are forwarded.
 fn table() -> Arc<Table> {
     let all = |action| vec![action; 14];
@@ -35,7 +38,7 @@ fn request(api_key: i16, number: i32, body: &[u8]) -> Vec<u8> {
     let length = i32::try_from(8 + body.len()).unwrap();
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend(api_key.to_be_bytes());
-    frame.extend(9_i16.to_be_bytes());
+    frame.extend(VERSION.to_be_bytes());
     frame.extend(number.to_be_bytes());
     frame.extend(body);
     frame
@@ -46,7 +49,7 @@ fn response(number: i32, body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &number.to_be_bytes(), body].concat()
 }
 
-/// A body of Produce version 9: one partition of one topic.
+/// A body of Produce, with acks: one partition of one topic.
 fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
     let mut body = vec![0, 1, b'c', 0, 0];
     body.extend(acks.to_be_bytes());
@@ -73,7 +76,7 @@ fn plain_response_body(topic: &str) -> Vec<u8> {
 fn exchange(api_key: i16, number: i32) -> Exchange {
     Exchange {
         api_key,
-        version: 9,
+        version: VERSION,
         correlation_id: number,
         received_at: 0.0,
         sent_at: 0.0,
@@ -163,7 +166,7 @@ fn a_request_whose_acks_are_not_there_yet_waits() {
         assert_eq!(sent(&mut relay, &frame[..end]), passed(0), "{end}");
     }
     assert_eq!(sent(&mut relay, &frame[..23]), passed(23));
-    assert_eq!(read_acks(&frame[..15], 9, true), Acks::Unclear);
+    assert_eq!(read_acks(&frame[..15], VERSION, true), Acks::Unclear);
 }
 
 #[test]
@@ -179,23 +182,23 @@ fn a_produce_response_that_names_leaders_is_left_to_python() {
     *tagged.last_mut().unwrap() = 1;
     tagged.extend([0, 1, 7]);
     assert_eq!(answered(&mut relay, &response(2, &tagged)), stopped(0));
-    assert!(!names_no_leaders(&response(2, &tagged), 9));
-    assert!(!names_no_leaders(&[], 9));
+    assert!(!names_no_leaders(&response(2, &tagged), VERSION));
+    assert!(!names_no_leaders(&[], VERSION));
 }
 
 #[test]
 fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
     let table = table();
     let frame = request(5, 1, &produce_body(-1, "free", b"records"));
-    assert_eq!(acks_if_unjudged(&frame, 9, &table), None);
+    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), None);
     table.pass_name(b"free");
-    assert_eq!(acks_if_unjudged(&frame, 9, &table), Some(-1));
+    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), Some(-1));
     for end in 0..frame.len() {
-        assert_eq!(acks_if_unjudged(&frame[..end], 9, &table), None, "{end}");
+        assert_eq!(acks_if_unjudged(&frame[..end], VERSION, &table), None, "{end}");
     }
-    assert_eq!(acks_if_unjudged(&[&frame[..], b"\0"].concat(), 9, &table), None);
+    assert_eq!(acks_if_unjudged(&[&frame[..], b"\0"].concat(), VERSION, &table), None);
     let wrong = request(5, 1, &produce_body(2, "free", b"records"));
-    assert_eq!(acks_if_unjudged(&wrong, 9, &table), None);
+    assert_eq!(acks_if_unjudged(&wrong, VERSION, &table), None);
 
     let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
     assert_eq!(sent(&mut relay, &frame[..frame.len() - 1]), passed(0));
@@ -228,7 +231,27 @@ fn a_client_gets_only_so_far_ahead() {
     let mut relay = relay();
     let frame = request(1, 1, b"");
     let many = frame.repeat(300);
-    assert_eq!(sent(&mut relay, &many), stopped(256 * frame.len()));
+    assert_eq!(sent(&mut relay, &many), passed(256 * frame.len()));
+    assert!(relay.is_suspended());
+    let answer = response(1, b"");
+    answered(&mut relay, &answer.repeat(127));
+    assert!(!relay.resume());
+    answered(&mut relay, &answer);
+    assert!(relay.resume());
+    assert!(!relay.is_suspended());
+}
+
+#[test]
+fn a_client_that_was_too_far_ahead_is_read_again() {
+    let lane = lane();
+    let mut ends = adopted(&lane, State::default(), b"");
+    let frame = request(1, 1, b"");
+    ends.client.write_all(&frame.repeat(300)).unwrap();
+    received(&mut ends.broker, 256 * frame.len());
+    ends.broker.write_all(&response(1, b"").repeat(128)).unwrap();
+    received(&mut ends.broker, 44 * frame.len());
+    ends.client.write_all(&frame).unwrap();
+    received(&mut ends.broker, frame.len());
 }
 
 #[test]

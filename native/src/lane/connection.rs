@@ -91,11 +91,8 @@ impl Connection {
 
     /// Forward what was received before the lane had the connection.
     pub fn begin(&mut self, now: f64, counts: &mut Counts) {
-        for side in [Side::Client, Side::Broker] {
-            if !self.stopped {
-                self.forward(side, &[], now, counts);
-            }
-        }
+        self.forward(Side::Client, &[], now, counts);
+        self.forward(Side::Broker, &[], now, counts);
     }
 
     /// Return the sockets.
@@ -112,7 +109,8 @@ impl Connection {
             Side::Client => (&self.to_broker, &self.to_client),
             Side::Broker => (&self.to_client, &self.to_broker),
         };
-        Interest { read: from.passed == 0, write: to.passed > 0 }
+        let suspended = matches!(side, Side::Client) && self.relay.is_suspended();
+        Interest { read: from.passed == 0 && !suspended, write: to.passed > 0 }
     }
 
     /// Return how many bytes are held.
@@ -120,9 +118,9 @@ impl Connection {
         self.to_broker.bytes.len().saturating_add(self.to_client.bytes.len())
     }
 
-    /// Return whether a side does not take what it is sent.
+    /// Return whether the client is not read, or the broker, for what the other side does not do.
     pub const fn is_blocked(&self) -> bool {
-        self.to_broker.passed > 0 || self.to_client.passed > 0
+        self.to_broker.passed > 0 || self.to_client.passed > 0 || self.relay.is_suspended()
     }
 
     /// Return how many bytes of the client's request have not been received yet.
@@ -147,6 +145,9 @@ impl Connection {
                 self.last_active = now;
                 let data = room.get(..count).unwrap_or_default();
                 self.forward(side, data, now, counts);
+                if self.relay.resume() {
+                    self.forward(Side::Client, &[], now, counts);
+                }
             }
             Err(error) if is_temporary(&error) => {}
             Err(_) => self.failed(side),
@@ -154,7 +155,7 @@ impl Connection {
     }
 
     /// Send to a side what it did not take before.
-    pub fn writable(&mut self, side: Side) {
+    pub fn writable(&mut self, side: Side, now: f64, counts: &mut Counts) {
         let (pipe, socket) = match side {
             Side::Client => (&mut self.to_client, &self.client),
             Side::Broker => (&mut self.to_broker, &self.broker),
@@ -164,6 +165,9 @@ impl Connection {
                 pipe.bytes.drain(..count.min(pipe.bytes.len()));
                 pipe.passed = pipe.passed.saturating_sub(count);
                 free(&mut pipe.bytes);
+                if side == Side::Broker {
+                    self.forward(Side::Client, &[], now, counts); // it may have been suspended
+                }
             }
             Err(_) => self.failed(side),
         }
@@ -196,6 +200,10 @@ impl Connection {
             Side::Client => (&mut self.to_broker, &self.broker, Side::Broker),
             Side::Broker => (&mut self.to_client, &self.client, Side::Client),
         };
+        if self.stopped || pipe.passed > 0 {
+            pipe.bytes.extend_from_slice(received);
+            return;
+        }
         let mut before = std::mem::take(&mut pipe.bytes);
         let data = if before.is_empty() {
             received

@@ -4,7 +4,9 @@
 use super::table::Table;
 
 /// Versions with tagged fields, and lengths as varints.
-pub const FLEXIBLE_FROM: i16 = 9;
+const FLEXIBLE_FROM: i16 = 9;
+/// Versions whose responses may name the new leaders of partitions (KIP-951).
+pub const LEADERS_FROM: i16 = 10;
 const FIRST_VERSION: i16 = 3;
 const TOPIC_IDS_FROM: i16 = 13;
 const CLIENT_ID_AT: usize = 12;

@@ -88,6 +88,7 @@ pub struct Relay {
     limits: Limits,
     waiting_since: f64,
     forwarded: u64,
+    suspended: bool,
 }
 
 impl Relay {
@@ -107,6 +108,7 @@ impl Relay {
             limits,
             waiting_since: 0.0,
             forwarded: 0,
+            suspended: false,
         })
     }
 
@@ -123,6 +125,18 @@ impl Relay {
     /// Return how many bytes of the current request have not been received yet.
     pub const fn request_left(&self) -> usize {
         self.state.request_left
+    }
+
+    /// Return whether the client gets too far ahead, so that it is not to be read for now.
+    pub const fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// End that if enough requests have their response; return whether it has ended.
+    pub fn resume(&mut self) -> bool {
+        let resumes = self.suspended && self.state.expected.len() <= UNANSWERED_MAX / 2;
+        self.suspended &= !resumes;
+        resumes
     }
 
     /// Return how many requests have been forwarded.
@@ -169,9 +183,12 @@ impl Relay {
         if size < REQUEST_HEAD_BYTES
             || length > self.limits.request_max_bytes
             || now > self.limits.valid_until
-            || self.state.expected.len() >= UNANSWERED_MAX
         {
             return Begun::Stops;
+        }
+        self.suspended = self.state.expected.len() >= UNANSWERED_MAX;
+        if self.suspended {
+            return Begun::Waits;
         }
         let frame = rest.get(..size);
         let mut exchange = Exchange {
@@ -261,7 +278,7 @@ impl Relay {
         {
             return Begun::Stops;
         }
-        let names_leaders = expected.version >= produce::FLEXIBLE_FROM
+        let names_leaders = expected.version >= produce::LEADERS_FROM
             && matches!(
                 self.table.action(expected.api_key, expected.version),
                 Action::Produce | Action::ProduceWhole

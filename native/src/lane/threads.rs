@@ -301,7 +301,7 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now:
     let mut counts = locked(&worker.counts);
     shared.guard(connection, |connection| {
         if event.writable {
-            connection.writable(side);
+            connection.writable(side, now, &mut counts);
         }
         if event.readable || event.broken {
             connection.readable(side, room, now, &mut counts);
