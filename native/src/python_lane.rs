@@ -44,6 +44,16 @@ impl Table {
         self.0.pass_name(name);
     }
 
+    /// Forget the names of such topics, and not their ids.
+    fn forget_names(&self) {
+        self.0.forget_names();
+    }
+
+    /// Forget all such topics.
+    fn forget_topics(&self) {
+        self.0.forget_topics();
+    }
+
     /// Remember the id of such a topic.
     fn pass_id(&self, id: [u8; 16]) {
         self.0.pass_id(id);

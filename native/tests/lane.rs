@@ -206,6 +206,8 @@ fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
     assert!(relay.state().expected[0].was_held);
     let judged = request(5, 2, &produce_body(-1, "judged", b"records"));
     assert_eq!(sent(&mut relay, &judged), stopped(0));
+    table.forget_topics();
+    assert_eq!(sent(&mut relay, &frame), stopped(0));
 }
 
 #[test]

@@ -75,6 +75,7 @@ class Talk:
     counts = None
     audit_topic = ""
     lane = None
+    keeps_decisions = False
     decompressed_batch_max_records = 1_000
     requires_sasl = False
     sasl_max_bytes = 1_000

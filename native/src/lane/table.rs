@@ -77,6 +77,18 @@ impl Table {
         topics.ids.insert(id);
     }
 
+    /// Forget the names of such topics: a name may be that of another topic by now.
+    pub fn forget_names(&self) {
+        self.topics.write().unwrap_or_else(PoisonError::into_inner).names.clear();
+    }
+
+    /// Forget all such topics: the configs of one have changed.
+    pub fn forget_topics(&self) {
+        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        topics.names.clear();
+        topics.ids.clear();
+    }
+
     /// Return what happens to a request.
     pub fn action(&self, api_key: i16, version: i16) -> Action {
         let Some(row) = self.rows.get(&api_key) else { return Action::Forward };

@@ -359,3 +359,26 @@ const fn connection_of(token: u64) -> (u64, Side) {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_closes_its_connection_and_is_counted() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let broker = client.try_clone().unwrap();
+        let limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
+        let relay = Relay::new(State::default(), Arc::default(), limits).unwrap();
+        let mut connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
+        lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));
+        assert_eq!(lane.panics(), 1);
+        assert!(connection.stopped);
+        let back = connection.give_back();
+        assert!(back.client_failed && back.broker_failed);
+    }
+}

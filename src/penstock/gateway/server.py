@@ -491,6 +491,8 @@ class Gateway:
 
     def _topic_configs_changed(self, topic: str) -> None:
         """Close policy instances that the topic's configs no longer name."""
+        if self.lane is not None:
+            self.lane.forget_topics()
         if not self.topic_configs.are_stored:
             return  # the first read has not finished
         plan = self._policies.plan
@@ -618,7 +620,7 @@ class Gateway:
         """Check each connection once a second, a few at a time: no request waits for all."""
         while True:
             if self.lane is not None:
-                self.lane.follow_if_changed()
+                self.lane.look_again()
             clients = list(self.connections)
             size = max(_CHECKED_AT_ONCE_MIN, -(-len(clients) // _CHECKS_A_ROUND))
             parts = [clients[start : start + size] for start in range(0, len(clients), size)]

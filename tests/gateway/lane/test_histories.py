@@ -196,7 +196,9 @@ class History:
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
-        judged = self.chance.choice([frozenset(), frozenset({"judged"}), frozenset({"judged", "other"})])
+        judged = self.chance.choice(
+            [frozenset(), frozenset({"judged"}), frozenset({"judged", "other"})]
+        )
         self.alone = Alone(judged)
         self.handed = HandedOver(judged, random.Random(f"{seed} owner"))
         self.both = (self.alone, self.handed)

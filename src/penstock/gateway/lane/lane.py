@@ -125,13 +125,23 @@ class Lane:
         for owner in list(self._owners.values()):
             owner.take_back()
 
-    def follow_if_changed(self) -> None:
-        """Follow what is in force if that is not what it was."""
+    def forget_topics(self) -> None:
+        """Forget which topics nobody judges: the configs of one have changed."""
+        self._table.forget_topics()
+
+    def look_again(self) -> None:
+        """Follow what is in force if it has changed. To be called every second.
+
+        Names of topics are forgotten: each may be that of another topic with policies by now, as
+        `TopicNames` has it.
+        """
+        if self._gateway.topic_configs.are_stored:
+            self._table.forget_names()
         if compiled(self._gateway) != self._rows:
             self.follow()
 
     def passed(self, topics: Iterable[TopicData]) -> None:
-        """Remember topics of which nobody judges the batches while the policies are in force."""
+        """Remember topics of which nobody judges the batches until `forget_topics`."""
         if self._forwards_unjudged:
             for topic in topics:
                 if topic.topic_id is not None:
@@ -206,11 +216,6 @@ class Lane:
             self._panics = panics
 
     @property
-    def panics(self) -> int:
-        """How many connections were closed because of an error of the lane itself."""
-        return self._panics
-
-    @property
     def count(self) -> int:
         """How many connections the lane has."""
         return len(self._owners)
@@ -219,6 +224,7 @@ class Lane:
         """Add what was counted natively to the gateway's counts."""
         counts = self._gateway.counts
         if counts is not None:
+            counts.lane_errors = self._lane.panics
             for whole, broker, client_bytes, broker_bytes in self._lane.collect():
                 counts.forwarded(whole, broker, client_bytes, broker_bytes)
 

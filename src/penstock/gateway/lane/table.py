@@ -55,7 +55,8 @@ def compiled(gateway: GatewayContext) -> Rows:
     They hold until policies, topic configs or stores of the gateway are replaced.
     """
     seen = gateway
-    if not gateway.policies.plan.is_empty or gateway.shared_producers is not None:
+    has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
+    if has_policies or gateway.shared_producers is not None:
         seen = cast("GatewayContext", _WithProducers(gateway))
     unjudged = Action.UNJUDGED if may_be_unjudged(gateway) else Action.PYTHON
     return tuple((row.api_key, row.versions[0], _actions(row, seen, unjudged)) for row in ROUTES)

@@ -106,6 +106,7 @@ class GatewayCounts:
         client_bytes: The bytes received from clients.
         broker_bytes: The bytes received from brokers.
         records_max: No more records of one batch are believed in, whatever its header says.
+        lane_errors: Connections that were closed because of an error of the native threads.
         collect_more: Called before the counts are read: has what is counted elsewhere added.
     """
 
@@ -113,6 +114,7 @@ class GatewayCounts:
         self.records_max = records_max
         self.client_bytes = 0
         self.broker_bytes = 0
+        self.lane_errors = 0
         self.collect_more: Callable[[], None] = lambda: None
         self._refused_requests: dict[tuple[str, ...], float] = {}
         self._whole = Histogram(
@@ -183,6 +185,13 @@ class GatewayCounts:
             "Bytes of requests from clients, and of answers from brokers; without those of TLS.",
             ("side",),
             {("client",): self.client_bytes, ("broker",): self.broker_bytes},
+            "counter",
+        )
+        yield Gauge(
+            "penstock_lane_errors_total",
+            "Connections that were closed because of an error of the native threads themselves.",
+            (),
+            {(): self.lane_errors},
             "counter",
         )
         yield Gauge(

@@ -78,16 +78,17 @@ def _judged_topics(
 def may_be_unjudged(gateway: GatewayContext) -> bool:
     """Return whether a topic's name or id alone may say that nobody judges its batches.
 
-    Then that is so for as long as the policies are in force.
+    Then that is so until the policies, or the configs of a topic, change. It is not where records
+    may be dropped: then what a producer sends next may have to be changed.
     """
     policies = gateway.policies
     return not (
         policies.plan.has_interceptors
         or policies.plan.may_quarantine
         or policies.whole_request
+        or gateway.keeps_decisions
         or gateway.producers
         or gateway.shared_producers is not None
-        or gateway.topic_configs.are_stored
     )
 
 
