@@ -159,8 +159,8 @@ class Bench:
         properties: dict[str, dict[str, object]] = {
             "no policy": common,
             "no policy, counted": {**common, "metrics.listener": ":0"},
-            "no policy, Python": common,
-            "judged elsewhere": {
+            "no policy, native lane": common,
+            "judged elsewhere, native lane": {
                 **common,
                 "topics.elsewhere.record.validation.policy": SCHEMA.name,
                 key: "penstock.policies.JsonSchema",
@@ -184,7 +184,7 @@ class Bench:
         file = write_configuration(
             folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
         )
-        environment = {"PENSTOCK_NATIVE_LANE": "0"} if name.endswith("-Python") else {}
+        environment = {"PENSTOCK_NATIVE_LANE": str(int(name.endswith("-native-lane")))}
         with mock.patch.dict(os.environ, environment):
             return RunningGateway(file)
 

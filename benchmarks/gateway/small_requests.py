@@ -26,11 +26,10 @@ from penstock.local import LocalKafka
 
 VARIANTS = (
     "direct",
-    "bare relay",
-    "no policy, Python",
     "no policy",
     "no policy, counted",
-    "judged elsewhere",
+    "no policy, native lane",
+    "judged elsewhere, native lane",
     "trivial policy",
     "JSON Schema",
 )

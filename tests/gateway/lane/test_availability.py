@@ -1,4 +1,4 @@
-"""Whether connections are forwarded natively: by what is installed, and by two variables."""
+"""Whether connections are forwarded natively: by a variable, and what is installed."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def installed(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "wanted", "said"),
     [
-        (WithLane, "", "native"),
+        (WithLane, "", "Python"),
         (WithLane, "1", "native"),
         (WithLane, "0", "Python"),
         (WithoutLane, "", "Python"),
@@ -58,5 +58,5 @@ def test_what_is_required_and_missing(installed, module, why_not, said):
 
 def test_other_values(installed):
     installed(WithLane, "yes")
-    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
+    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 1"):
         find_lane()

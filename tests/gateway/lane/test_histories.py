@@ -11,17 +11,19 @@ from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.engine.verdict import ACCEPTED
-from penstock.gateway.lane.availability import find_lane
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.session import Between
+from penstock.native import find_native
 from penstock.wire.errors import WireError
 from tests.gateway.test_answers import Loop, numbered
 from tests.gateway.test_session import NO, answer, other, produce, produce_answer
 from tests.raw import request_frame
 from tests.wire.test_addresses import coordinators
 
-native = find_lane()
-pytestmark = pytest.mark.skipif(native is None, reason="penstock_native is not installed")
+native, _ = find_native()
+pytestmark = pytest.mark.skipif(
+    not hasattr(native, "Lane"), reason="penstock_native is not installed"
+)
 HISTORIES = 1400
 REQUEST_MAX_BYTES = 10_000
 

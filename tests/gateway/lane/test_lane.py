@@ -10,14 +10,16 @@ import uvloop
 from kio.index import load_request_schema
 
 from penstock.configuration import load_configuration
-from penstock.gateway.lane.availability import find_lane
 from penstock.gateway.server import Gateway
+from penstock.native import find_native
 from tests.gateway.test_session import other
 from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
-pytestmark = pytest.mark.skipif(find_lane() is None, reason="penstock_native is not installed")
+pytestmark = pytest.mark.skipif(
+    not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
+)
 POLICY = {"topics.judged-*.record.validation.policy": "yes",
           "record.validation.policy.class.name": "policies.Judges"}  # fmt: skip
 POLICIES = """
@@ -72,8 +74,10 @@ async def until(condition):
 
 
 @pytest.fixture
-def run(kafka, tmp_path):
+def run(kafka, tmp_path, monkeypatch):
     """Runs a test with a gateway and a client of it."""
+
+    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "1")
 
     def run(test, properties=(), policies=POLICIES):
         file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, dict(properties), policies)

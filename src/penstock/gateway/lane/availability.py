@@ -8,30 +8,27 @@ from typing import Any, Final
 from penstock.native import NativeMissingError, find_native
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
-"""An environment variable: 0 for Python only, 1 for native threads or nothing; empty for what is
-installed."""
+"""An environment variable: 1 for native threads or nothing; 0 or empty for Python. Experimental."""
 
 
 def find_lane() -> Any | None:
     """Return the native module if it is to forward connections; None if Python does.
 
     Raises:
-        NativeMissingError: It is required and cannot be used, or a variable has another value.
+        NativeMissingError: It cannot be used, or a variable has another value.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "0", "1"}:
         raise NativeMissingError(
-            f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (what is installed)"
+            f"{VARIABLE}={wanted}: it must be 1 (native threads), or 0 or empty (Python)"
         )
-    if wanted == "0":
+    if wanted != "1":
         return None
     module, why_not = find_native()
     if module is not None and hasattr(module, "Lane"):
         return module
-    if wanted == "1":
-        reason = why_not or "penstock_native is not installed, or not for this system"
-        raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
-    return None
+    reason = why_not or "penstock_native is not installed, or not for this system"
+    raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
 
 
 def describe_lane() -> str:
