@@ -105,6 +105,10 @@ class ServerContext(GatewayContext, Protocol):
         """The event loop."""
 
     @property
+    def lane(self) -> Lane | None:
+        """What forwards connections natively; None if nothing does."""
+
+    @property
     def connections(self) -> set[ClientConnection]:
         """The open connections of clients."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import structlog
 
 from penstock.gateway.lane.table import Action, Rows, compiled
+from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.session import Between
 
@@ -75,7 +76,7 @@ class GivenBack(NamedTuple):
     forwarded: int
 
 
-class Lane:
+class Lane(UnjudgedTopics):
     """The native threads of a gateway, and the connections that they have."""
 
     def __init__(
