@@ -113,6 +113,17 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
     assert told == ["not in time"]
 
 
+def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
+    topic, one, _ = gateways(2)
+    one.writes_late = True
+    one.decide(10, 10)
+    one.writes_late = False
+    written = len(topic.records)
+    one.decide(10, 10)
+    assert len(topic.records) == written + 1
+    assert b'"fence":true' in topic.records[-1][1]
+
+
 def test_only_the_first_batch_on_a_connection_is_written():
     topic, one, _ = gateways(2)
     written = len(topic.records)
