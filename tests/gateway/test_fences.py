@@ -1,8 +1,7 @@
 """Records that fence: what counts where gateways with other interceptors write at the same time."""
 
 from penstock.gateway.produce.producer_state.batch import State
-from penstock.gateway.produce.producer_state.encoding import Head
-from penstock.gateway.produce.producer_state.fences import Fence, Fences
+from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
 from penstock.gateway.produce.producer_state.numbers import Range
 from tests.gateway.test_kept import ARRIVAL, KEY, Topic
 

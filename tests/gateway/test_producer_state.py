@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.encoding import (
-    Head,
     ProducerKey,
     decode,
     encode,
     read_head,
 )
+from penstock.gateway.produce.producer_state.fences import Head
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producer import History, Producer
 from penstock.gateway.produce.producer_state.producers import (
