@@ -614,8 +614,13 @@ class Producer:
         elif batch.state is State.AWAITED:
             place = self.batches.index(batch)
             states = {self.batches[i].state for i in range(place, len(self.batches))}
-            if not states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
+            if states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
+                return
+            if State.SENT in states or place == len(self.batches) - 1:
                 self.cut_at(place)
+            else:  # what was decided about those behind it stays: dead letters may be stored
+                self.batches.remove(batch)
+                self._release(batch)
 
     def _presume_stored(
         self, numbers: Range, last_sequence: int | None, *, is_recent: bool

@@ -572,9 +572,11 @@ class Producers:
             for one in (producer, self._producers.get(key)):
                 if one is not None:
                     one.unread = tuple(other for other in one.unread if other != revision)
-        self._fencing.discard(revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
+        if failure is not None and revision in self._fencing:
+            producer.agreed_at = None
+        self._fencing.discard(revision)
         done(failure)
 
     def _encode(self, producer: Producer, *, fences: bool = False) -> bytes:
