@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import HealthCheck, settings
 
 from penstock.local import LocalKafka, free_ports
 from penstock.policy import sharing
@@ -49,7 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """End in order on SIGTERM: fixtures end what they started."""
+    """End in order on SIGTERM: fixtures end what they started. No example has a deadline."""
+    # On a busy machine any example may take long.
+    settings.register_profile(
+        "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("untimed")
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt

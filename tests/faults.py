@@ -4,11 +4,16 @@ It may also refuse a request in the broker's place, and drop connections.
 """
 
 import asyncio
+import io
 import threading
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from kio.index import load_response_schema
+from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.addresses import replace_addresses
 from tests.gateways import wait_until
@@ -17,15 +22,24 @@ from tests.refusals import CLOSED, PRODUCE, Refusal, Rule
 
 REQUEST, RESPONSE = "request", "response"
 FETCH: Final = 1
+METADATA: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
 _LAST_ANSWERS_S = 5.0
 
 
 class Gate:
-    """Stops one frame, and all that come behind it on its connection."""
+    """Stops one frame, and all that come behind it on its connection.
 
-    def __init__(self, api_key: int, kind: str, number: int, proxy: "Proxy") -> None:
+    If it stops `every` frame, those of other connections are stopped, too: a client whose broker
+    misses its heartbeats connects again.
+    """
+
+    def __init__(
+        self, api_key: int, kind: str, number: int, proxy: "Proxy", *, every: bool = False
+    ) -> None:
         self._passes = (api_key, kind)
         self._before = number - 1
+        self._every = every
         self._proxy = proxy
         self._reached = threading.Event()
         self._opened = asyncio.Event()
@@ -42,7 +56,7 @@ class Gate:
 
     async def pass_by(self, api_key: int, kind: str) -> bool:
         """Hold a frame if it is the one; tell whether it is delivered."""
-        if (api_key, kind) != self._passes or self._reached.is_set():
+        if (api_key, kind) != self._passes or (self._reached.is_set() and not self._every):
             return True
         if self._before:
             self._before -= 1
@@ -82,6 +96,8 @@ class Proxy:
         self._refusals: list[Refusal] = []
         self._produced: list[bytes] = []
         self._connections: set[_Connection] = set()
+        self._names_brokers = threading.Event()
+        self._names_brokers.set()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
@@ -99,9 +115,9 @@ class Proxy:
         """Where the gateway is to look for its cluster."""
         return f"{self.host}:{self.port}"
 
-    def gate(self, api_key: int, kind: str, number: int = 1) -> Gate:
-        """Stop the n-th request of an API from now on, or the n-th response."""
-        made = Gate(api_key, kind, number, self)
+    def gate(self, api_key: int, kind: str, number: int = 1, *, every: bool = False) -> Gate:
+        """Stop the n-th request of an API from now on, or the n-th response; or every one of them."""
+        made = Gate(api_key, kind, number, self, every=every)
         self._gates.append(made)
         return made
 
@@ -131,6 +147,20 @@ class Proxy:
         """Forget all refusals, and the requests that came."""
         self._refusals.clear()
         self._produced.clear()
+
+    @contextmanager
+    def without_brokers(self) -> Iterator[None]:
+        """Have Metadata responses name no broker, as those of a cluster that starts may."""
+        self._names_brokers.clear()
+        try:
+            yield
+        finally:
+            self._names_brokers.set()
+
+    @property
+    def names_brokers(self) -> bool:
+        """Whether Metadata responses are as the broker gave them."""
+        return self._names_brokers.is_set()
 
     def stand_with(self, others: "tuple[Proxy, ...]") -> None:
         """Lead the addresses of other brokers through their proxies, for a cluster of several."""
@@ -269,6 +299,8 @@ class _Connection:
                 return
 
     def _readdressed(self, frame: bytes, sent: _Sent):
+        if sent.api_key == METADATA and not self._proxy.names_brokers:
+            return [_without_brokers(frame, sent.version)]
         if not is_readdressed(sent.api_key, sent.version):
             return [frame]
         return replace_addresses(
@@ -277,6 +309,26 @@ class _Connection:
             sent.version,
             lambda _, host, port: self._proxy.replaced(host, port),
         )
+
+
+def _without_brokers(frame: bytes, version: int) -> bytes:
+    """Return a Metadata response as brokers give it while none of them is known to live."""
+    schema = load_response_schema(METADATA, version)
+    header, size = entity_reader(schema.__header_schema__)(frame, 4)
+    response, _ = entity_reader(schema)(frame, 4 + size)
+    topics = tuple(
+        replace(topic, partitions=tuple(map(_without_leader, topic.partitions)))
+        for topic in response.topics
+    )
+    buffer = io.BytesIO()
+    entity_writer(schema.__header_schema__)(buffer, header)
+    entity_writer(schema)(buffer, replace(response, brokers=(), topics=topics))
+    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
+
+
+def _without_leader(partition):
+    code, leader = type(partition.error_code), type(partition.leader_id)
+    return replace(partition, error_code=code(LEADER_NOT_AVAILABLE), leader_id=leader(-1))
 
 
 def _address(text: str) -> tuple[str, int]:

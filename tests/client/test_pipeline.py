@@ -317,7 +317,7 @@ def test_it_can_be_abandoned_in_the_middle_of_everything():
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     script=st.lists(
         st.sampled_from([None, None, None, LOST, UNANSWERED, *RETRIABLE[:4]]), max_size=40

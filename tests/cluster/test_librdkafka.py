@@ -1,9 +1,18 @@
 """librdkafka's clients: what it knows is checked before, and a token is there when it starts."""
 
+import json
+
 import pytest
 from confluent_kafka import KafkaException
 
-from penstock.cluster.librdkafka import admin_client, check, client_settings, consumer, producer
+from penstock.cluster.librdkafka import (
+    admin_client,
+    check,
+    client_settings,
+    consumer,
+    producer,
+    watched,
+)
 from penstock.configuration import ConfigurationError
 from penstock.configuration.oauth import FROM_URL, HANDLER, TOKEN_URL
 from tests.client.settings import FILE
@@ -68,3 +77,21 @@ def test_a_client_without_a_token_says_why_at_once(make, tmp_path, token, text):
     settings = client_settings({**OAUTH, TOKEN_URL: file.as_uri()}, FILE.parent)
     with pytest.raises(KafkaException, match=text):
         make({**settings, "group.id": "g"})
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_lost"),
+    [
+        ([[], []], True),
+        ([["logical"], ["logical"]], True),
+        ([[]], False),
+        ([[], ["configured"], []], False),
+        ([["learned", "logical"], ["learned"]], False),
+    ],
+)
+def test_a_client_without_brokers_twice_has_lost_them(sources, is_lost):
+    calls = []
+    look = watched({}, lambda: calls.append(None))["stats_cb"]
+    for found in sources:
+        look(json.dumps({"brokers": {f"b{i}": {"source": s} for i, s in enumerate(found)}}))
+    assert bool(calls) == is_lost

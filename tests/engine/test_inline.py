@@ -237,7 +237,7 @@ DOCUMENTS = st.one_of(
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=5))
 def test_what_is_accepted_is_what_a_worker_accepts(folder_of_judges, documents):
     judge, chain, plan = folder_of_judges

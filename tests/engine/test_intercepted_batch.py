@@ -42,7 +42,7 @@ def decide(kinds, batch, dropped_before=frozenset()):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.tuples(kinds, kinds, kinds),
     st.lists(actions, min_size=1, max_size=8),

@@ -94,7 +94,7 @@ values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes)
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(some_kinds, values)
 def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
     one, verdicts = run(kinds, records)
@@ -107,7 +107,7 @@ def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(some_kinds, values)
 def test_the_first_failure_ends_it(kinds, records):
     one, verdicts = run(kinds, records, until_failure=True)

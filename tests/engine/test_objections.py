@@ -116,7 +116,7 @@ values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes)
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values, st.data())
 def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last, records, data):
     mixed = policies_of(several, last)
@@ -129,7 +129,7 @@ def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values)
 def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
     one = policies_of(several, last).judge(3, TOPIC_ID, columns(*records))

@@ -934,7 +934,7 @@ def check_order(world: World) -> None:
 
 
 AnyWorld.TestCase.settings = settings(
-    max_examples=int(os.environ.get("SCHEDULE_EXAMPLES", "200")), stateful_step_count=60, deadline=None,
+    max_examples=int(os.environ.get("SCHEDULE_EXAMPLES", "200")), stateful_step_count=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 test_any_world = AnyWorld.TestCase

@@ -312,7 +312,7 @@ class AnyConnections(RuleBasedStateMachine):
 
 TestAnyConnections = AnyConnections.TestCase
 TestAnyConnections.pytestmark = [pytest.mark.thorough]
-TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60)
 
 
 def test_small_clients_that_come_and_go_do_not_hide_those_that_are_stuck(budget, clock):

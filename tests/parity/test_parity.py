@@ -250,7 +250,7 @@ generated = st.builds(
 # The corpus shows that both readers of record batches are alike.
 @pytest.mark.slow
 @pytest.mark.parametrize("record_batches", RECORD_BATCHES[-1:], indirect=True)
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(st.lists(generated, min_size=20, max_size=60), st.randoms(use_true_random=False))
 def test_whatever_is_produced(doors, records, random):
     now = int(time.time() * 1000)

@@ -53,7 +53,7 @@ readings = st.builds(reading, st.integers(-(2**63), 2**63 - 1), st.floats())
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.none() | st.binary(max_size=17) | readings, max_size=6))
 def test_any_readings(values):
     assert len(judge(Readings, values, validation_policy="-1e10..1e10")) == len(values)
@@ -69,7 +69,7 @@ def test_known_schemas():
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.none() | st.binary(max_size=6) | st.just(b"\0\0\0\0\7x"), max_size=6))
 def test_any_values(values):
     assert len(judge(KnownSchemas, values, validation_policy="7,8")) == len(values)
@@ -97,7 +97,7 @@ def test_card_numbers(value, refused):
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text("41 -x", max_size=22).map(str.encode), max_size=6))
 def test_any_digits(values):
     """Digits at the end of one value and at the beginning of the next are not one number."""

@@ -57,9 +57,5 @@ def test_wrong_settings(configs, told):
 
 
 def test_a_pattern_takes_no_longer_than_the_text_is_long():
-    import time
-
-    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}
-    began = time.process_time()
+    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # for ever, if it went back
     assert text({"a": b"a" * 100_000 + b"!"}, configs) is not None
-    assert time.process_time() - began < 5

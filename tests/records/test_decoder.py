@@ -118,7 +118,7 @@ def varints(draw) -> bytes:
 
 
 @pytest.mark.thorough
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
@@ -163,7 +163,7 @@ def test_memory_that_is_not_there_is_not_the_fault_of_the_records(monkeypatch):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=20), st.integers(0, 4))
 def test_whatever_is_written_is_read(records, codec):
     assert agrees(encode_batch(records, codec=codec))

@@ -137,7 +137,7 @@ def test_more_records_than_one_byte_numbers():
 
 
 @pytest.mark.thorough
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.data())
 def test_whatever_is_changed(records, data):
     kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))

@@ -108,7 +108,7 @@ def test_inputs_by_chance(pytestconfig, chance):
 
 
 @pytest.mark.thorough
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
@@ -204,7 +204,7 @@ for make in (
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=20))
 def test_whatever_is_written_is_read(records):
     batch = encode_batch(records)
@@ -215,7 +215,7 @@ fields_alike = st.none() | st.binary(max_size=3).map(b"\0\0id".__add__)
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.tuples(fields_alike, fields_alike), min_size=1, max_size=6),
     st.sampled_from([b"\0\0id"[:size] for size in range(5)]),
@@ -247,7 +247,7 @@ def written(wanted, data, kept, changes):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_written_again_is_the_same_bytes(records, codec, data):
     kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))

@@ -154,7 +154,7 @@ def test_odd_numbers_gaps_and_header_keys_inputs_by_chance(pytestconfig):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
@@ -187,7 +187,7 @@ def written(wanted, data, kept, **options):
 
 
 @pytest.mark.thorough
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_cut_is_the_same_bytes(records, codec, data):
     steps = data.draw(st.lists(st.integers(1, 3), min_size=len(records), max_size=len(records)))

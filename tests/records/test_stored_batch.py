@@ -475,7 +475,7 @@ def test_it_is_judged_as_it_is():
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_stored_is_read_and_cut(records, codec, data):
     steps = data.draw(st.lists(st.integers(1, 3), min_size=len(records), max_size=len(records)))

@@ -136,9 +136,7 @@ def evaluators(plan):
         one.close()
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some=st.lists(records, min_size=1, max_size=12), cut=st.booleans())
 def test_the_same_rows_have_the_same_verdicts(evaluators, some, cut):
     columns = arrays(some, cut)

@@ -36,7 +36,7 @@ def topics_for(version: int):
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_request_is_read_and_any_part_of_it_taken_out(data):
     version = data.draw(st.sampled_from(VERSIONS))
@@ -189,7 +189,7 @@ def test_any_other_response_is_not_said_to(version):
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_what_is_said_to_name_no_leaders_holds_no_address(data):
     version = data.draw(st.sampled_from([10, 11, 12, 13]))
@@ -237,7 +237,7 @@ def fields(request):
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(one_batch, min_size=1, max_size=6), st.data())
 def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):
     reader = RequestReader()

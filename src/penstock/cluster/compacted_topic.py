@@ -30,7 +30,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.compacted_topic_writer import CompactedTopicWriter
 from penstock.cluster.created_topics import DENIED, Replicas, create, describe, partitions_of
-from penstock.cluster.librdkafka import admin_client, client_settings, consumer
+from penstock.cluster.librdkafka import admin_client, client_settings, consumer, watched
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 
@@ -114,6 +114,7 @@ class CompactedTopic:
         self._partition = TopicPartition(topic, 0)
         self._stopped = threading.Event()
         self._consumer: Consumer | None = None
+        self._has_lost_brokers = False
         self._position = 0
         self._threads: list[threading.Thread] = []
         self._writer: CompactedTopicWriter | None = None
@@ -275,9 +276,29 @@ class CompactedTopic:
             )
 
     def _read_all(self, deadline: float) -> list[LogRecord]:
-        self._consumer = consumer(
+        self._consumer = self._new_consumer()
+        records: list[LogRecord] = []
+        end = self._end_now(deadline)
+        while (left := deadline - time.monotonic()) > 0:
+            for message in self._poll(min(left, _POLL_S)):
+                error = message.error()
+                if error is None:
+                    records.append(_record(message))
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    records.append(LogRecord(message.offset() or 0, ends=True))
+                elif not error.retriable() and error.code() in DENIED:
+                    raise KafkaException(error)
+            if records:
+                self._position = records[-1].position
+                if records[-1].ends or self._position >= end:
+                    return records
+        raise CompactedTopicError(f"{self._where}: could not be read in time")
+
+    def _new_consumer(self) -> Consumer:
+        """Return a consumer that goes on at the position."""
+        made = consumer(
             {
-                **self._settings,
+                **watched(self._settings, self._lost_brokers),
                 "group.id": "penstock",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -287,29 +308,22 @@ class CompactedTopic:
                 "fetch.wait.max.ms": self._wait_ms,
             }
         )
-        self._consumer.assign([TopicPartition(self.topic, 0, 0)])
-        records: list[LogRecord] = []
-        end = self._end_now(deadline)
-        while True:
-            left = deadline - time.monotonic()
-            messages = self._poll(left) if left > 0 else []
-            if not messages:
-                raise CompactedTopicError(f"{self._where}: could not be read in time")
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    records.append(_record(message))
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                    records.append(LogRecord(message.offset() or 0, ends=True))
-                elif not error.retriable() and error.code() in DENIED:
-                    raise KafkaException(error)
-            if records and (records[-1].ends or records[-1].position >= end):
-                self._position = records[-1].position
-                return records
+        made.assign([TopicPartition(self.topic, 0, self._position)])
+        return made
+
+    def _lost_brokers(self) -> None:
+        self._has_lost_brokers = True
 
     def _poll(self, timeout_s: float) -> list[Any]:
         """Return the messages that are there, at least one unless the time is over."""
         assert self._consumer is not None
+        if self._has_lost_brokers:
+            log.warning(
+                "a consumer is replaced", topic=self.topic, reason="it has lost all its brokers"
+            )
+            replacement = self._new_consumer()
+            self._consumer.close()
+            self._consumer, self._has_lost_brokers = replacement, False
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []

@@ -1,8 +1,8 @@
 """Writes records to a compacted topic, through an idempotent producer that is replaced if it fails.
 
-librdkafka's idempotent producer ends for good with a fatal error, such as a broker's
-OUT_OF_ORDER_SEQUENCE_NUMBER: what it still holds is given up then, and another one writes what
-comes after.
+librdkafka's idempotent producer ends with a fatal error, such as a broker's
+OUT_OF_ORDER_SEQUENCE_NUMBER, and when it has lost all its brokers: what it still holds is given up
+then, and another producer writes what comes after.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.cluster.librdkafka import producer as new_producer
+from penstock.cluster.librdkafka import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +76,7 @@ class CompactedTopicWriter:
         self._generation += 1
         return new_producer(
             {
-                **self._settings,
+                **watched(self._settings, partial(self._lost_brokers, self._generation)),
                 "enable.idempotence": True,
                 "linger.ms": 0,
                 "message.max.bytes": RECORD_MAX_BYTES,
@@ -129,13 +130,20 @@ class CompactedTopicWriter:
         """Replace a producer after a fatal error; return whether the error is one."""
         if not (error.fatal() or error.code() == KafkaError._FATAL):  # noqa: SLF001 - its name
             return False
+        self._replace(producer, error.str())
+        return True
+
+    def _lost_brokers(self, generation: int) -> None:
+        if generation == self._generation:
+            self._replace(self._producer, "it has lost all its brokers")
+
+    def _replace(self, producer: Producer, why: str) -> None:
         with self._replacing:
             if producer is self._producer:
-                log.warning("a producer is made anew", topic=self.topic, reason=error.str())
+                log.warning("a producer is replaced", topic=self.topic, reason=why)
                 replacement = self._new_producer()
                 self._retired.append(producer)
                 self._producer = replacement
-        return True
 
     def run(self, stopped: threading.Event) -> None:
         """Call back with the results of records until the event is set."""

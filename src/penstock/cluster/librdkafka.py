@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +18,16 @@ from penstock.configuration.clients import LOGIN_OF_LIBRDKAFKA, client_propertie
 from penstock.configuration.login import read_login
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _CLIENT_ID: Final = "penstock"
 _UNKNOWN: Final = re.compile(r'No such configuration property: "([^"]*)"')
 _CALLBACK: Final = "oauth_cb"
+_STATISTICS_MS: Final = 1000
+_LOST_AFTER: Final = 2
+"""Statistics without a broker, in a row: a client that starts again with its bootstrap servers may
+have none for a moment."""
 _USED_FOR: Final = 0.75
 """The share of its lifetime that a token is used for; librdkafka requests one at 80 %."""
 
@@ -101,6 +106,30 @@ def producer(settings: Mapping[str, Any]) -> Producer:
     """
     _obtain_token(settings)
     return Producer(dict(settings))
+
+
+def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, Any]:
+    """Return settings of a client that finds out when it has lost all its brokers.
+
+    librdkafka forgets brokers that a Metadata response does not name. After a response that names
+    none, which brokers give while a cluster restarts, a client may never connect again (librdkafka
+    issue 5301): it must be replaced.
+
+    Args:
+        settings: The settings of the client.
+        lost: Called while the client is polled, each second from when it has lost its brokers.
+    """
+    without = 0
+
+    def look(statistics: str) -> None:
+        nonlocal without
+        brokers = json.loads(statistics)["brokers"].values()
+        is_lost = all(broker["source"] == "logical" for broker in brokers)
+        without = without + 1 if is_lost else 0
+        if without >= _LOST_AFTER:
+            lost()
+
+    return {**settings, "statistics.interval.ms": _STATISTICS_MS, "stats_cb": look}
 
 
 def _obtain_token(settings: Mapping[str, Any]) -> None:

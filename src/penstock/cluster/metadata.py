@@ -182,15 +182,16 @@ class ClusterMetadata:
         names = list(names)
         if not names:
             return found
-        futures = self._client().describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
+        admin = self._client()
+        futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
         for name, future in futures.items():
             try:
                 found[name] = uuid_of(future.result(_TIMEOUT_S + 1).topic_id)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            except (KafkaException, TimeoutError) as error:
+                if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     found[name] = None
-            except TimeoutError:
-                continue
+                else:
+                    self._replace(admin)
         return found
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -202,7 +203,8 @@ class ClusterMetadata:
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
-        futures = self._client().describe_configs(resources, request_timeout=_TIMEOUT_S)
+        admin = self._client()
+        futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
         try:
             return {
                 resource.name: {
@@ -214,14 +216,17 @@ class ClusterMetadata:
                 for resource, future in futures.items()
             }
         except (KafkaException, TimeoutError) as error:
+            self._replace(admin)
             raise MetadataUnavailableError(
                 f"topics' configs cannot be described: {_text(error)}"
             ) from None
 
     def _list(self) -> dict[str, tuple[int, int]]:
+        admin = self._client()
         try:
-            topics = self._client().list_topics(timeout=_TIMEOUT_S).topics
+            topics = admin.list_topics(timeout=_TIMEOUT_S).topics
         except KafkaException as error:
+            self._replace(admin)
             raise MetadataUnavailableError(
                 f"the topics cannot be listed: {error.args[0].str()}"
             ) from None
@@ -235,14 +240,15 @@ class ClusterMetadata:
         }
 
     def _describe_broker(self) -> dict[str, str]:
+        admin = self._client()
         try:
-            admin = self._client()
             brokers = admin.list_topics(timeout=_TIMEOUT_S).brokers
             resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
             configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[
                 resource
             ].result(_TIMEOUT_S + 1)
         except (KafkaException, TimeoutError, ValueError) as error:
+            self._replace(admin)
             raise MetadataUnavailableError(
                 f"the brokers' configs cannot be described: {_text(error)}"
             ) from None
@@ -257,6 +263,15 @@ class ClusterMetadata:
                     f"the cluster cannot be reached: {_text(error)}"
                 ) from None
         return self._admin
+
+    def _replace(self, failed: AdminClient) -> None:
+        """Use another client from now on: this one may have lost its brokers for good."""
+        if self._admin is failed:
+            self._admin = None
+
+
+def _code(error: BaseException) -> int | None:
+    return error.args[0].code() if isinstance(error, KafkaException) else None
 
 
 def _text(error: BaseException) -> str:

@@ -306,7 +306,7 @@ def test_the_first_batch_of_a_topic_created_through_one_is_judged_by_the_other(p
 
 
 def test_the_first_batch_of_a_topic_is_not_judged_before_its_settings_are_read(a, b, proxy):
-    gate = proxy.gate(FETCH, RESPONSE)
+    gate = proxy.gate(FETCH, RESPONSE, every=True)
     gate.wait()
     name = new_name()
     a.create(name, judged_by("A"))
@@ -326,7 +326,7 @@ def test_nor_that_of_a_topic_whose_name_has_been_seen_before(pair, a, b, proxy, 
     a.create(name, {})
     assert verdict(b, name) == ""
     assert a.delete(name) == 0
-    gate = proxy.gate(FETCH, RESPONSE)
+    gate = proxy.gate(FETCH, RESPONSE, every=True)
     gate.wait()
     created = a.create(name, judged_by("A"))
 

@@ -155,7 +155,7 @@ def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
 @with_native
 @pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32), damage=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3)))
 )

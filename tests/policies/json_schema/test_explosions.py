@@ -5,7 +5,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -118,15 +117,11 @@ def grown(levels: int, width: int) -> bytes:
 
 
 def test_an_explanation_is_bounded(tmp_path, implementation):
-    """It took seconds, of 197 KB that deflate to 1.3 KB."""
+    """A reason for each of these texts, of 197 KB that deflate to 1.3 KB, would take seconds."""
     judged = check(tmp_path, RECURSIVE_ANY, implementation=implementation)
     texts = [grown(100, 24_000)] * 20
-    took = []
-    for _ in range(3):  # others on the machine make it slower, never faster
-        began = time.thread_time()
-        assert [at for at, _ in judged.check.refused(texts)] == list(range(20))
-        took.append(time.thread_time() - began)
-    assert min(took) < 20 * 0.05 + 0.25
+    reason = {"library": NO_REASON, "native": "fits no schema of anyOf"}[implementation]
+    assert list(judged.check.refused(texts)) == [(at, reason) for at in range(20)]
 
 
 def test_a_hundred_refusals_of_a_batch_are_explained_where_that_takes_work(tmp_path):
@@ -145,11 +140,11 @@ def test_what_takes_too_much_work_is_refused(tmp_path):
     branches = {str(n): {"properties": {"a": inner, f"p{n}": {}}} for n in range(8)}
     schema = {"$defs": branches, "anyOf": [inner] * 8, "unevaluatedProperties": False}
     many = {"$defs": {"e": {"enum": [[n] for n in range(3000)]}}, "items": {"$ref": "#/$defs/e"}}
-    for made, text in ((many, b"[" + b"[2999]," * 200_000 + b"1]"), (schema, b'{"b":1}')):
-        judged = check(tmp_path, made, implementation="native")
-        began = time.thread_time()
-        assert judged.objection(text) is not None
-        assert time.thread_time() - began < 1
+    judged = check(tmp_path, many, implementation="native")
+    reason = judged.objection(b"[" + b"[2999]," * 200_000 + b"1]")
+    assert reason == "the value takes too much work to judge by its schema"
+    judged = check(tmp_path, schema, implementation="native")
+    assert judged.objection(b'{"b":1}') == "the value fits no schema of anyOf"
 
 
 BACK = r"(.*)(.*)(.*)\1x\2|forbidden"
@@ -194,6 +189,4 @@ MANY = json.dumps({f"k{n}": 0 for n in range(80_000)}).encode()
 )
 def test_what_a_keyword_reads_counts(tmp_path, schema, text):
     judged = check(tmp_path, schema, implementation="native")
-    began = time.process_time()
-    judged.check.all_fit([text])
-    assert time.process_time() - began < 1
+    assert not judged.check.all_fit([text])  # it gives up; without counting it would go on

@@ -98,7 +98,7 @@ def planted(value, secret, names):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), secret=secrets, number=st.integers(10**12, 10**15))
 def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret, number):
     """Whatever the schema, and wherever a secret stands."""

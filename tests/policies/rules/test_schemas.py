@@ -157,7 +157,7 @@ CONDITIONS = st.recursive(
 
 
 @pytest.mark.thorough
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(CONDITIONS, st.lists(DOCUMENTS, min_size=1, max_size=12))
 def test_what_fits_the_schema_makes_the_condition_true(text, documents):
     try:

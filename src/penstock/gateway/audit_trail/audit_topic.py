@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.created_topics import DENIED, create, describe
-from penstock.cluster.librdkafka import admin_client, client_settings
+from penstock.cluster.librdkafka import admin_client, client_settings, watched
 from penstock.cluster.librdkafka import producer as new_producer
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
@@ -172,7 +172,7 @@ class AuditTopic:
         """
         return new_producer(
             {
-                **self._settings,
+                **watched(self._settings, self._lost_brokers),
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0 if alone else 50,
@@ -225,12 +225,18 @@ class AuditTopic:
         self._warn(error.str())
 
     def _replace_if_fatal(self, error: KafkaError) -> None:
-        """Replace the producers after a fatal error; their records come back as not delivered."""
-        is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
-        # Another one that fails while the one before gives its records back is not looked at: the
-        # next record of it that fails comes here again.
-        if is_fatal and not self._retired:
-            log.warning("a producer is made anew", topic=self.name, reason=error.str())
+        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - its name
+            self._replace(error.str())
+
+    def _lost_brokers(self) -> None:
+        self._replace("it has lost all its brokers")
+
+    def _replace(self, why: str) -> None:
+        """Replace the producers; their records come back as not delivered."""
+        # If another producer fails while the last ones give their records back, the next record of
+        # it that fails comes here again.
+        if not self._retired:
+            log.warning("a producer is replaced", topic=self.name, reason=why)
             replacement = self._new_producer()
             self._retired += self._producers()
             self._producer, self._alone = replacement, None

@@ -12,7 +12,7 @@ from penstock.policies.schema_policy.payloads.avro.walk import Walker
 from tests.policies.schema_policy.payloads.avro import reference
 from tests.policies.schema_policy.payloads.avro.schemas import SCHEMAS, compiled, values, written
 
-BROAD = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+BROAD = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 ID = b"\0\0\0\0\1"
 
 

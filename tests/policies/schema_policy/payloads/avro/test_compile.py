@@ -53,7 +53,7 @@ def test_what_a_logical_type_says_is_neither_judged_nor_made():
 
 
 @pytest.mark.thorough
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_values_are_made_and_written_again(data):
     schema = data.draw(SCHEMAS)
