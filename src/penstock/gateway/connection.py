@@ -331,6 +331,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
         """Give the connection to the lane, with what was received now; return whether it has it."""
+        self._reads = 0  # if it fails, it is tried again after as many reads
         session, upstream, lane = self._session, self._upstream, self._lane
         if lane is None or session is None or upstream is None:
             self._reads_until_try = sys.maxsize
@@ -367,7 +368,6 @@ class ClientConnection(asyncio.Protocol):
             return
         self._lane_number = None
         given = lane.take(number)
-        self._reads = 0
         tries = _FIRST_TRY if given.forwarded >= _WORTH_IT else 2 * self._reads_until_try
         self._reads_until_try = min(tries, _LAST_TRY)
         session.enter(given.between)

@@ -228,21 +228,21 @@ class Session:
             The state between the bytes, and what was received of the client's next request and of
             the broker's next response; None if it cannot be given away now.
         """
-        exchanges = list(self._expected)
         receiving = self._receiving
         if (
-            self._phase is not Phase.OPEN
-            or self._pending
+            self._pending
+            or self._phase is not Phase.OPEN
             or self._opening is not None
             or self._work is not None
             or not self.is_established
             or self.authentication.awaits_response
             or not (self._requests.is_streaming and self._responses.is_streaming)
             or (receiving is not None and receiving.state not in _FLOWING)
-            or len(exchanges) != len(self._unanswered)
-            or not all(map(_is_forwarded, exchanges, self._unanswered))
+            or len(self._expected) != len(self._unanswered)
+            or not all(map(_is_forwarded, self._expected, self._unanswered))
         ):
             return None
+        exchanges = list(self._expected)
         client_head, request_left = self._requests.leave()
         broker_head, response_left = self._responses.leave()
         is_last = receiving is not None and bool(exchanges) and exchanges[-1] is receiving
