@@ -686,6 +686,17 @@ ONCE_FAILED_WITH = {
         runs=True, checksums=True, gives_up=True, compacts=True, gateways=4, steps=250
     ),
     967: Features(little_memory=True),
+    49867: Features(
+        runs=True, checksums=True, writes_late=True, evicts=True, quarantines=True
+    ),
+    66474: Features(
+        runs=True, writes_late=True, evicts=True, switches=True, quarantines=True, gateways=3
+    ),
+    201303: Features(
+        checksums=True, appended=True, writes_late=True, switches=True, quarantines=True,
+        gateways=3,
+    ),
+    55379: Features(switches=True, quarantines=True, gateways=4, steps=250),
     43721: Features(gives_up=True, switches=True),
     3097: Features(runs=True, writes_late=True, little_memory=True, quarantines=True, gateways=3,
                    steps=250),
