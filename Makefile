@@ -41,6 +41,10 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
+# Compiling the tests for each run would take half of the time: they are kept compiled, wherever the
+# environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
+UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
+
 .PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark spark-versions parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-connections bench-spark docs clean
 
 help:  ## list the targets
@@ -89,10 +93,10 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
 unit: $(STAMP) $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
-	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m "unit and not thorough"
+	$(UNIT) -m "unit and not thorough"
 
 test: lint test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
-	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
+	$(UNIT) -m unit
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long

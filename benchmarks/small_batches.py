@@ -80,7 +80,7 @@ class Topics:
         job = Split(judge, source[0], 0, accepted=accepted, rejected=rejected)
         offsets = OffsetRange(source[0], 0, 0, SIZES[size], source[1])
         position = Task(f"bench-{uuid.uuid4().hex[:6]}", *source, 0)
-        result = run(range_task(self._connection, offsets, position, run="run"), job)
+        result = run(range_task(self._connection, offsets, position, run="run", merges=True), job)
         assert sum(result.progress.counts.outcomes.values()) == SIZES[size]
         return clean
 

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka.admin import AdminClient
@@ -168,6 +169,12 @@ class Bench:
         properties: dict[str, dict[str, object]] = {
             "no policy": common,
             "no policy, counted": {**common, "metrics.listener": ":0"},
+            "no policy, native lane": common,
+            "judged elsewhere, native lane": {
+                **common,
+                "topics.elsewhere.record.validation.policy": SCHEMA.name,
+                key: "penstock.policies.JsonSchema",
+            },
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
@@ -185,11 +192,12 @@ class Bench:
     def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
         folder = self._folder / name
         folder.mkdir()
-        return RunningGateway(
-            write_configuration(
-                folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
-            )
+        file = write_configuration(
+            folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
         )
+        environment = {"PENSTOCK_NATIVE_LANE": str(int(name.endswith("-native-lane")))}
+        with mock.patch.dict(os.environ, environment):
+            return RunningGateway(file)
 
     def close(self) -> None:
         """End the gateways."""

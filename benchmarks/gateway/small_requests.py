@@ -24,7 +24,15 @@ from rich.table import Table
 
 from penstock.local import LocalKafka
 
-VARIANTS = ("direct", "no policy", "no policy, counted", "trivial policy", "JSON Schema")
+VARIANTS = (
+    "direct",
+    "no policy",
+    "no policy, counted",
+    "no policy, native lane",
+    "judged elsewhere, native lane",
+    "trivial policy",
+    "JSON Schema",
+)
 RECORD_BYTES = 160
 WARM_UP = 0.2
 """The part of a run that is not counted: connections, metadata, caches."""

@@ -88,25 +88,26 @@ SPARKS = {b"SparkSubmit": "Spark's JVM", b"pyspark.daemon": "Python worker"}
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def batch(now_ms: int, count: int, codec: int) -> bytes:
-    """A batch of orders, every twentieth of them without a customer."""
+def batch(now_ms: int, first: int, count: int, codec: int) -> bytes:
+    """A batch of orders from a number on, every twentieth of them without a customer."""
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**9)
-    for number in range(count):
+    for position, number in enumerate(range(first, first + count)):
         value = gateway_bench.order(number, 160)
         if number % 20 == 0:
             value = value.replace(b'"customer"', b'"custom_er"')
-        builder.append(number, now_ms + number, b"%06d" % number, value, [])
+        builder.append(position, now_ms + number, b"%06d" % number, value, [])
     return bytes(builder.build())
 
 
 def fill(kafka: LocalKafka, topic: str, records: int, batches: str) -> int:
     """Store records; return how many."""
     count, codec = BATCHES[batches]
-    data = batch(int(time.time() * 1000), count, codec)
-    rounds = max(1, records // count // PARTITIONS)
+    now, differing = int(time.time() * 1000), max(20 // count, 1)
+    data = [batch(now, number * count, count, codec) for number in range(differing)]
+    rounds = max(1, records // count // PARTITIONS // differing) * differing
     with RawClient(kafka.bootstrap_servers) as client:
-        for _ in range(rounds):
-            partitions = [(number, data) for number in range(PARTITIONS)]
+        for sent in range(rounds):
+            partitions = [(number, data[sent % differing]) for number in range(PARTITIONS)]
             answers = produced(
                 client.call(produce_request([(topic, partitions)], version=9, acks=1))
             )

@@ -1,15 +1,16 @@
 //! The records of a Kafka record batch (magic 2): read, handed over as columns, and written
-//! again without some of them or with other keys and values. And payloads judged by their schemas:
-//! `avro`.
+//! again without some of them or with other keys and values. Payloads judged by their schemas: `avro`.
+//! And connections that are forwarded without Python: `lane`.
 //!
 //! What is read comes from strangers. `section` checks all of it once, and what it accepts is
 //! exactly what `penstock.records.decoder` accepts, which says the same in Python. No module but
-//! `arrow` may contain `unsafe`.
+//! `arrow` and `lane::epoll` may contain `unsafe`.
 
 pub mod avro;
 pub mod cursor;
 pub mod fault;
 pub mod json;
+pub mod lane;
 pub mod section;
 pub mod splice;
 
@@ -21,3 +22,5 @@ mod python;
 mod python_avro;
 #[cfg(feature = "python")]
 mod python_json;
+#[cfg(all(feature = "python", target_os = "linux"))]
+mod python_lane;

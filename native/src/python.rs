@@ -445,5 +445,12 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read, module)?)?;
     module.add_function(wrap_pyfunction!(read_stored, module)?)?;
     module.add_class::<JsonSchema>()?;
-    module.add_function(wrap_pyfunction!(json_schema, module)?)
+    module.add_function(wrap_pyfunction!(json_schema, module)?)?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Lane>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Table>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_lane::Relay>()?;
+    Ok(())
 }

@@ -48,7 +48,7 @@ def split(policies=None):
 def task(cluster, **options):
     settings = {
         "offsets": cluster.range("source"), "read": cluster.read, "open_writer": cluster.open,
-        "run": "job", "limits": Limits(chunk_records=50),
+        "run": "job", "limits": Limits(chunk_records=50), "merges": True,
     }  # fmt: skip
     return RangeTask(**{**settings, **options})
 
@@ -147,7 +147,7 @@ def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
     result = None
     while result is None:
         try:
-            result = run(task(cluster), split())
+            result = run(task(cluster, merges=seed % 4 > 0), split())
         except Killed:
             continue
     check(cluster, result)
@@ -167,7 +167,7 @@ def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, mo
             raise UnknownOutcomeError if moment == "committed" else AbortedError
 
     cluster.disturb = disturb
-    check(cluster, run(task(cluster), split()))
+    check(cluster, run(task(cluster, merges=seed % 4 > 0), split()))
     assert seen
 
 

@@ -54,6 +54,7 @@ def work(connection, given, on_chunk):
         places=PlaceRecords(given["places"]) if given.get("places") else None,
         limits=Limits(chunk_records=given["chunk"]),
         on_chunk=on_chunk,
+        merges=given["kind"] != "redrive",
     )
     return run(task, job_of(given["kind"], topic, partition, given["targets"]))
 

@@ -43,8 +43,8 @@ class Places:
     """What is stored for one producer.
 
     Attributes:
-        kept: Key and value of each record in the order of its partition, dead letters last; a
-            dead letter that is there again under the same id is there once.
+        kept: Key and value of each record in the order of its partition, and dead letters without
+            an order; one that is there again under the same id is there once.
         misplaced: Values that are in both topics, in the wrong one, without a reason or an id, or
             with a mark that is not theirs.
     """
@@ -71,8 +71,8 @@ def places(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row])
     values = {value for _, _, value, _ in stored}
     wrong += [value for _, _, value, _ in letters if value in values]
     kept = [(key, value) for _, key, value, _ in stored]
-    # Each topic has an order of its own.
-    kept += [(b"dead " + key, value) for _, key, value, _ in _once(letters)]
+    # Dead letters have no order: a key of its own for each.
+    kept += [(b"dead " + value, value) for _, _, value, _ in _once(letters)]
     return Places(kept, wrong)
 
 

@@ -27,9 +27,9 @@ def test_some_batches_are_bad_as_a_whole():
 
 def test_a_letter_that_is_there_again_is_there_once():
     found = places(QUARANTINE, "t", [row(GOOD)], [letter(BAD), letter(BAD)])
-    assert (found.kept, found.misplaced) == ([(b"k", GOOD), (b"dead k", BAD)], [])
+    assert (found.kept, found.misplaced) == ([(b"k", GOOD), (b"dead 1", BAD)], [])
     found = places(QUARANTINE, "t", [], [letter(BAD), letter(BAD, b"t-0:7:1:1:5")])
-    assert (found.kept, found.misplaced) == ([(b"dead k", BAD)] * 2, [])
+    assert (found.kept, found.misplaced) == ([(b"dead 1", BAD)] * 2, [])
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,15 @@ def test_pauses_grow_and_end_with_the_time_limit():
     assert len(pipe.sent()) < 40
 
 
+def test_what_waited_for_others_has_all_of_its_time():
+    pipe = Pipe(timeout_s=30.0, sent_from_bytes=1 << 16)
+    pipe.put(0)
+    pipe.clock.sleep(60)
+    pipe.broker.script[PRODUCE] = [int(ErrorCode.not_leader_or_follower)]
+    pipe.pipeline.flush()
+    assert pipe.stored() == [0]
+
+
 def test_no_leader_for_a_while():
     pipe = Pipe()
     no_leader = response_error(int(ErrorCode.leader_not_available), "topic t, partition 0")

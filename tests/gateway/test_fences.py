@@ -1,8 +1,7 @@
 """Records that fence: what counts where gateways with other interceptors write at the same time."""
 
 from penstock.gateway.produce.producer_state.batch import State
-from penstock.gateway.produce.producer_state.encoding import Head
-from penstock.gateway.produce.producer_state.fences import Fence, Fences
+from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
 from penstock.gateway.produce.producer_state.numbers import Range
 from tests.gateway.test_kept import ARRIVAL, KEY, Topic
 
@@ -111,6 +110,17 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
     )
     assert decided.batch.state is State.DECIDED
     assert told == ["not in time"]
+
+
+def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
+    topic, one, _ = gateways(2)
+    one.writes_late = True
+    one.decide(10, 10)
+    one.writes_late = False
+    written = len(topic.records)
+    one.decide(10, 10)
+    assert len(topic.records) == written + 1
+    assert b'"fence":true' in topic.records[-1][1]
 
 
 def test_only_the_first_batch_on_a_connection_is_written():

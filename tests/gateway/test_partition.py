@@ -1,15 +1,17 @@
 """What is known of a partition of a Produce request, and how long it is kept."""
 
 import gc
+import weakref
 
 import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.produce import request as produce_request
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.wire.produce import ProduceRequest
+from tests import raw
 from tests.gateway.test_intercepted_batches import DROPPED, Intercepted, batch, request
 from tests.gateway.test_session import Talk, produce_answer
-from tests.raw import produce_request, request_frame
 from tests.records.encoding import encode_batch, values
 
 NO = refused(44, "no", "v")
@@ -17,7 +19,9 @@ NO = refused(44, "no", "v")
 
 def parts(*batches):
     data = ProduceRequest(
-        request_frame(produce_request([("a", [(7, b"")]), ("b", list(enumerate(batches)))]), 1)
+        raw.request_frame(
+            raw.produce_request([("a", [(7, b"")]), ("b", list(enumerate(batches)))]), 1
+        )
     )
     topic = ProduceTopic(data, 1, 1)
     return [ProducePartition(topic, i, part) for i, part in enumerate(topic.data.partitions)]
@@ -45,37 +49,42 @@ def test_a_batch_without_a_producer_id_is_of_no_idempotent_producer(data):
     assert partition.idempotent_producer is None
 
 
-def alive():
-    return [one for one in gc.get_objects() if isinstance(one, ProducePartition)]
+@pytest.fixture
+def alive(monkeypatch):
+    """The partitions of requests that nobody has let go of yet, without the garbage collector."""
+
+    class Watched(ProducePartition):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *given):
+            super().__init__(*given)
+            found.add(self)
+
+    found: weakref.WeakSet[Watched] = weakref.WeakSet()
+    monkeypatch.setattr(produce_request, "ProducePartition", Watched)
+    gc.disable()
+    yield found
+    gc.enable()
 
 
 @pytest.mark.parametrize("make", [Talk, Intercepted])
 @pytest.mark.parametrize("verdict", [ACCEPTED, NO, DROPPED])
-def test_nothing_of_a_request_is_kept_when_it_is_answered(make, verdict):
+def test_nothing_of_a_request_is_kept_when_it_is_answered(make, verdict, alive):
     """Its bytes must not wait for the garbage collector: that may take long, and they are many."""
     talk = make()
-    gc.collect()
-    gc.disable()
-    try:
-        talk.session.client_data(request(1, batch(b"v")))
-        assert len(alive()) == 1
-        talk.decide(verdict)
-        if talk.broker.data:
-            talk.session.upstream_data(produce_answer(1, "judged"))
-        assert talk.client.take()
-        assert alive() == []
-    finally:
-        gc.enable()
+    talk.session.client_data(request(1, batch(b"v")))
+    assert len(alive) == 1
+    talk.decide(verdict)
+    if talk.broker.data:
+        talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.client.take()
+    assert not alive
 
 
-def test_nothing_of_a_request_is_kept_when_its_connection_closes():
+def test_nothing_of_a_request_is_kept_when_its_connection_closes(alive):
     talk = Talk()
-    gc.collect()
-    gc.disable()
-    try:
-        talk.session.client_data(request(1, batch(b"v")))
-        talk.session.closed()
-        talk.verdicts.clear()
-        assert alive() == []
-    finally:
-        gc.enable()
+    talk.session.client_data(request(1, batch(b"v")))
+    assert len(alive) == 1
+    talk.session.closed()
+    talk.verdicts.clear()
+    assert not alive

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.encoding import (
-    Head,
     ProducerKey,
     decode,
     encode,
     read_head,
 )
+from penstock.gateway.produce.producer_state.fences import Head
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producer import History, Producer
 from penstock.gateway.produce.producer_state.producers import (
@@ -686,6 +686,25 @@ ONCE_FAILED_WITH = {
         runs=True, checksums=True, gives_up=True, compacts=True, gateways=4, steps=250
     ),
     967: Features(little_memory=True),
+    49867: Features(
+        runs=True, checksums=True, writes_late=True, evicts=True, quarantines=True
+    ),
+    66474: Features(
+        runs=True, writes_late=True, evicts=True, switches=True, quarantines=True, gateways=3
+    ),
+    201303: Features(
+        checksums=True, appended=True, writes_late=True, switches=True, quarantines=True,
+        gateways=3,
+    ),
+    55379: Features(switches=True, quarantines=True, gateways=4, steps=250),
+    43721: Features(gives_up=True, switches=True),
+    3097: Features(runs=True, writes_late=True, little_memory=True, quarantines=True, gateways=3,
+                   steps=250),
+    35017: Features(evicts=True, switches=True, quarantines=True, gateways=3, steps=250),
+    35114: Features(
+        appended=True, compacts=True, writes_late=True, little_memory=True, switches=True,
+        rolls_out=True, quarantines=True,
+    ),
     78668: Features(),
     22766: Features(),
 }  # fmt: skip

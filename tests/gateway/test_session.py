@@ -74,6 +74,8 @@ class Talk:
     topic_configs = TopicConfigs()
     counts = None
     audit_topic = ""
+    lane = None
+    keeps_decisions = False
     decompressed_batch_max_records = 1_000
     requires_sasl = False
     sasl_max_bytes = 1_000

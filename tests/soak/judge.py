@@ -181,8 +181,8 @@ def _disordered(stored: Iterable[Stored]) -> Iterable[Stored]:
     last: dict[tuple[int, int], int] = {}
     seen: set[tuple[int, int]] = set()
     for one in stored:
-        if (one.partition, one.number) in seen:
-            continue
+        if (one.partition, one.number) in seen or one.partition >= DEAD_PARTITIONS:
+            continue  # dead letters have no order
         seen.add((one.partition, one.number))
         place = (one.run, one.partition)
         if one.number < last.get(place, -1):

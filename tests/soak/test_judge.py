@@ -255,6 +255,7 @@ def test_bad_records_in_quarantine_are_dead_letters():
     assert found(sent, acknowledged(0, 1), stored(0) + stored(1, letter="b")) == {
         "in the wrong topic": 1
     }
+    assert found(sent, acknowledged(0, 1, 2, 3), stored(0, 2) + letters[::-1]) == {}
     dead = stored(0, partition=DEAD_PARTITIONS)
     assert found(sent, acknowledged(0, 1), dead + letters[:1]) == {"in the wrong topic": 1}
     both = stored(1, letter="b") + letters[:1]

@@ -39,6 +39,7 @@ def range_task(
     is_over: Callable[[], bool] = never,
     recall: Callable[[StoredBatch], None] | None = None,
     looks_back: int = 0,
+    merges: bool = False,
 ) -> RangeTask:
     """Return a task on a cluster; nothing is contacted.
 
@@ -58,6 +59,7 @@ def range_task(
         is_over: See `RangeTask`.
         recall: See `RangeTask`.
         looks_back: See `RangeTask`.
+        merges: See `RangeTask`.
     """
 
     def read(
@@ -86,6 +88,7 @@ def range_task(
         is_over,
         recall=recall,
         looks_back=looks_back,
+        merges=merges,
     )
 
 

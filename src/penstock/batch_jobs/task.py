@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
+from penstock.batch_jobs.merged import MergedBatches
 from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
@@ -163,6 +164,7 @@ class RangeTask:
         recall: Called with the batches of the offsets before the one at which an attempt begins,
             as many as `looks_back` says; None where nobody wants to know them.
         looks_back: How many offsets before.
+        merges: Whether small batches are given to the job as larger ones.
         clock: Returns seconds that never go back.
     """
 
@@ -176,6 +178,7 @@ class RangeTask:
     is_over: Callable[[], bool] = never
     recall: Callable[[StoredBatch], None] | None = None
     looks_back: int = 0
+    merges: bool = False
     clock: Callable[[], float] = time.monotonic
 
 
@@ -244,6 +247,7 @@ class _Running:
         self._job = job
         self._chunk = TaskCounts()
         self._batches_max: int | None = None
+        self._merged = MergedBatches()
         first = task.offsets.first
         self.progress = Progress(first, first, TaskCounts())
         self._is_known = False
@@ -269,6 +273,7 @@ class _Running:
         task, limits = self._task, self._task.limits
         self._find_progress(writer.position)
         self._job.forget()
+        self._merged.forget()
         self._chunk = TaskCounts()
         offsets = task.offsets._replace(first=self.progress.offset)
         if offsets.first >= offsets.end:
@@ -278,8 +283,7 @@ class _Running:
         for fetched in task.read(offsets, on_lost=self._lose):
             batch = read_batch(fetched, offsets, limits)
             if len(batch.records) and not batch.is_control:
-                for outgoing in self._job.process(batch, self._chunk):
-                    writer.write(*outgoing)
+                self._process(self._merged.add(batch) if task.merges else (batch,), writer)
             size, records = size + len(fetched.data), records + len(batch.records)
             batches += 1
             if (
@@ -295,6 +299,11 @@ class _Running:
         if self.progress.offset < offsets.end:
             # Also without a record: whoever asks sees that the range is done.
             self._commit(writer, offsets.end)
+
+    def _process(self, batches: Iterable[StoredBatch], writer: Writer) -> None:
+        for batch in batches:
+            for outgoing in self._job.process(batch, self._chunk):
+                writer.write(*outgoing)
 
     def _recall(self, offsets: OffsetRange) -> None:
         """Show the job what is before the offset at which it begins."""
@@ -326,6 +335,7 @@ class _Running:
 
     def _commit(self, writer: Writer, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
+        self._process(self._merged.rest(), writer)
         rest = list(self._job.rest())
         writer.add((one.topic, one.partition) for one in rest)
         for outgoing in rest:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
 from penstock.gateway import routes
+from penstock.gateway.lane.availability import describe_lane
 from penstock.native import NativeMissingError
 from penstock.records.implementation import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SHOWN_APIS: Final = {
     "Produce": routes.PRODUCE,
@@ -27,7 +31,8 @@ def versions() -> list[str]:
     lines = [
         f"penstock {__version__}",
         f"Python {platform.python_version()}",
-        f"record batches: {_record_batches()}",
+        f"record batches: {_of(describe)}",
+        f"connections: {_of(describe_lane)}",
         f"Kafka protocol: {served}",
     ]
     try:
@@ -37,7 +42,7 @@ def versions() -> list[str]:
     return lines
 
 
-def _record_batches() -> str:
+def _of(describe: Callable[[], str]) -> str:
     try:
         return describe()
     except NativeMissingError as error:

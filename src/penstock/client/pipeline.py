@@ -16,6 +16,7 @@ call.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -103,13 +104,11 @@ class _Batch:
 
     __slots__ = ("deadline", "parts", "request", "size", "source")
 
-    def __init__(
-        self, parts: Sequence[bytes | memoryview], source: Source, deadline: float
-    ) -> None:
+    def __init__(self, parts: Sequence[bytes | memoryview], source: Source) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         self.source = source
-        self.deadline = deadline
+        self.deadline = math.inf
         self.request: _Request | None = None
 
 
@@ -176,7 +175,8 @@ class Pipeline:
             connection: To the cluster.
             transactional_id: Or None, where there are no transactions.
             max_bytes: The bytes on their way at a time. One batch may be larger.
-            timeout_s: A batch that is not stored after this time has failed.
+            timeout_s: A batch that is not stored after this time, since it was first sent, has
+                failed.
             sent_from_bytes: Batches wait for others until they have as many bytes together, or
                 until `flush`.
             clock: Returns seconds that never go back.
@@ -236,7 +236,7 @@ class Pipeline:
         to.sequence = add(to.sequence, count)
         # Its memory may be used for another one before it is sent.
         parts = [bytes(part) for part in produced]
-        one = _Batch(parts, source, self._clock() + self._timeout_s)
+        one = _Batch(parts, source)
         while self._bytes and self._bytes + one.size > self._max_bytes:
             self._wait()
         self._bytes += one.size
@@ -304,6 +304,8 @@ class Pipeline:
 
     def _send(self, to: _Partition) -> bool:
         """Send the next batch; return False if there is nobody to send it to now."""
+        until = self._clock() + self._timeout_s
+        to.waiting[0].deadline = min(to.waiting[0].deadline, until)
         try:
             node = self._connection.leader(to.topic, to.number).node
         except ClientError as error:
@@ -318,7 +320,7 @@ class Pipeline:
             )
         )
         for place, one in together.items():
-            one.request = request
+            one.request, one.deadline = request, min(one.deadline, until)
             self._partitions[place].sent.append(one)
             self._unsent -= one.size
         return True

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.interceptor_chain import intercept
-from penstock.engine.objections import BatchPolicy, Place, RecordPolicy, Stages
+from penstock.engine.objections import BatchPolicy, Destination, RecordPolicy, Stages
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
@@ -93,8 +93,8 @@ class Chain:
         policies.prepare(plan)
         self._arrange()
         # Small batches often come from one partition, one after the other.
-        self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
-        self._place = place_of(plan, *self._place_of)
+        self._destination_key: tuple[int, UUID] = (-1, UUID(int=0))
+        self._destination = destination_of(plan, *self._destination_key)
         self.tiers = self._by_mode()
 
     def _by_mode(self) -> Sequence[tuple[str, Chain]]:
@@ -106,27 +106,27 @@ class Chain:
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
-        one = copy(self)
-        one.plan = plan
-        one.interceptors = list(interceptors)
-        one.records_policy = self.records_policy if plan.records_policy else None
-        one.validators = [each for each in self.validators if each.name in plan.validators]
-        one.validation = self.validation if plan.validation_policy else None
-        one.named = [each for each in self.named if each.name in plan.named]
-        one._place = place_of(plan, *one._place_of)  # noqa: SLF001 - of this class
-        one._arrange()  # noqa: SLF001
-        one.tiers = one._by_mode()  # noqa: SLF001
-        return one
+        chain = copy(self)
+        chain.plan = plan
+        chain.interceptors = list(interceptors)
+        chain.records_policy = self.records_policy if plan.records_policy else None
+        chain.validators = [each for each in self.validators if each.name in plan.validators]
+        chain.validation = self.validation if plan.validation_policy else None
+        chain.named = [each for each in self.named if each.name in plan.named]
+        chain._destination = destination_of(plan, *chain._destination_key)  # noqa: SLF001 - of this class
+        chain._arrange()  # noqa: SLF001
+        chain.tiers = chain._by_mode()  # noqa: SLF001
+        return chain
 
     def by_record(self) -> Chain:
         """Return a chain of the same policies, which judges record by record where they can."""
-        one = copy(self)
-        one.interceptors = [each.by_record() for each in self.interceptors]
-        one.validators = [each.by_record() for each in self.validators]
-        one.validation = self.validation and self.validation.by_record()
-        one.named = [each.by_record() for each in self.named]
-        one._arrange()  # noqa: SLF001 - of this class
-        return one
+        chain = copy(self)
+        chain.interceptors = [each.by_record() for each in self.interceptors]
+        chain.validators = [each.by_record() for each in self.validators]
+        chain.validation = self.validation and self.validation.by_record()
+        chain.named = [each.by_record() for each in self.named]
+        chain._arrange()  # noqa: SLF001 - of this class
+        return chain
 
     def _arrange(self) -> None:
         """Put the policies that judge into their order."""
@@ -220,11 +220,11 @@ class Chain:
             if verdicts:
                 records = records.pick(positions := remaining_positions(records.count, verdicts))
         if self.records_policy is not None:
-            place = TopicPartition(self.plan.topic, partition)
+            destination = TopicPartition(self.plan.topic, partition)
             found = [
                 (index, of_stored(verdict))
                 for index, verdict in self.records_policy.judge_each(
-                    place, records, records_policy_batch
+                    destination, records, records_policy_batch
                 )
             ]
             if found:
@@ -249,10 +249,10 @@ class Chain:
         each: bool,
         batch_size: int = 1,
     ) -> Iterable[Objection]:
-        if self._place_of != (partition, topic_id):
-            self._place = place_of(self.plan, partition, topic_id)
-            self._place_of = partition, topic_id
-        return self._stages.objections(self._place, records, each=each, batch_size=batch_size)
+        if self._destination_key != (partition, topic_id):
+            self._destination = destination_of(self.plan, partition, topic_id)
+            self._destination_key = partition, topic_id
+        return self._stages.objections(self._destination, records, each=each, batch_size=batch_size)
 
 
 def _records_policy(plan: TopicPlan, policies: PolicyInstances) -> BatchPolicy | None:
@@ -269,9 +269,9 @@ def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list
     return [index for index in range(count) if index not in taken]
 
 
-def place_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Place:
+def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destination:
     """Return where records of a partition are going."""
-    return Place(
+    return Destination(
         TopicPartition(plan.topic, partition),
         TopicMetadata(
             TopicIdPartition(topic_id, plan.topic, partition),

@@ -59,11 +59,11 @@ class RecordPolicy(NamedTuple):
         """Whether it is given records together, and so is a stage by itself."""
         return self.validate_batch is not None or self.prepare_batch is not None
 
-    def topic(self, place: Place) -> TopicMetadata:
+    def topic(self, destination: Destination) -> TopicMetadata:
         """Return where records are going, as it is told."""
         if self.topic_configs is None:
-            return place.topic
-        return place.topic._replace(configs=self.topic_configs)
+            return destination.topic
+        return destination.topic._replace(configs=self.topic_configs)
 
     def by_record(self) -> RecordPolicy:
         """Return the same policy, judging record by record if it can."""
@@ -100,12 +100,12 @@ class BatchPolicy(NamedTuple):
         return None
 
     def judge_each(
-        self, place: TopicPartition, records: RecordColumns, size: int
+        self, destination: TopicPartition, records: RecordColumns, size: int
     ) -> list[tuple[int, Verdict]]:
         """Judge records that are no batch, some at a time: its verdict is that of all of them.
 
         Args:
-            place: Where they are going.
+            destination: Where they are going.
             records: The records.
             size: How many consecutive ones it is given at most.
 
@@ -117,7 +117,7 @@ class BatchPolicy(NamedTuple):
         for start in range(0, records.count, size):
             some = range(start, min(start + size, records.count))
             part = records if size >= records.count else records.pick(some)
-            verdict = self.judge(*place, part)
+            verdict = self.judge(*destination, part)
             if verdict is not None:
                 found += ((index, verdict) for index in some)
                 if verdict.outcome is Outcome.POSTPONED:
@@ -141,7 +141,7 @@ class Objection(NamedTuple):
     failure: Verdict | None = None
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where records are going, as policies of KIP-729 and of KIP-940 are told."""
 
     topic_partition: TopicPartition
@@ -153,7 +153,7 @@ class Stage(Protocol):
 
     def objections(
         self,
-        place: Place,
+        destination: Destination,
         records: RecordColumns,
         *,
         each: bool,
@@ -162,7 +162,7 @@ class Stage(Protocol):
         """Return what they object to, by ascending position.
 
         Args:
-            place: Where the records are going.
+            destination: Where the records are going.
             records: At least one.
             batch: The same records as the policy was given them to prepare for; a policy that
                 judges columns is given the same object.
@@ -201,33 +201,33 @@ class Stages:
         run.clear()
 
     def objections(
-        self, place: Place, records: RecordColumns, *, each: bool, batch_size: int = 1
+        self, destination: Destination, records: RecordColumns, *, each: bool, batch_size: int = 1
     ) -> Iterable[Objection]:
         """Return what the policies object to; see `Stage.objections`.
 
         Args:
-            place: Where the records are going.
+            destination: Where the records are going.
             records: Any number of them.
             each: See `Stage.objections`.
             batch_size: Where each counts for itself, how many consecutive ones a policy over
                 batches is given at most at a time.
         """
         if not records.count:
-            return () if each else self._of_nothing(place, records)
+            return () if each else self._of_nothing(destination, records)
         if not self._stages:
             return ()
         if len(self._stages) == 1:
-            return _asked(self._stages[0], place, records, each, batch_size)
-        return self._in_turn(place, records, each, batch_size)
+            return _objections_of(self._stages[0], destination, records, each, batch_size)
+        return self._in_turn(destination, records, each, batch_size)
 
-    def _of_nothing(self, place: Place, records: RecordColumns) -> Iterable[Objection]:
+    def _of_nothing(self, destination: Destination, records: RecordColumns) -> Iterable[Objection]:
         """Ask about a batch without records, which only policies over batches can object to."""
         wholes = (one for one in self._stages if isinstance(one, _Whole))
-        found = (one.objections(place, records, each=False) for one in wholes)
+        found = (one.objections(destination, records, each=False) for one in wholes)
         return next(filter(None, found), ())
 
     def _in_turn(
-        self, place: Place, records: RecordColumns, each: bool, batch_size: int
+        self, destination: Destination, records: RecordColumns, each: bool, batch_size: int
     ) -> list[Objection]:
         """Ask one stage after the other, each about what is left."""
         found: list[Objection] = []
@@ -235,7 +235,7 @@ class Stages:
         for stage in self._stages:
             if found and not each and isinstance(stage, _Whole):
                 continue  # the batch is refused for some of its records
-            objections = _asked(stage, place, records, each, batch_size)
+            objections = _objections_of(stage, destination, records, each, batch_size)
             some = list(_until_end(objections, each=each))
             if not some:
                 continue
@@ -251,12 +251,12 @@ class Stages:
         return found
 
 
-def _asked(
-    stage: Stage, place: Place, records: RecordColumns, each: bool, batch_size: int
+def _objections_of(
+    stage: Stage, destination: Destination, records: RecordColumns, each: bool, batch_size: int
 ) -> Iterable[Objection]:
     if each and isinstance(stage, _Whole):
-        return stage.each(place, records, batch_size)
-    return stage.objections(place, records, each=each)
+        return stage.each(destination, records, batch_size)
+    return stage.objections(destination, records, each=each)
 
 
 def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
@@ -285,21 +285,23 @@ class _ByRecord:
 
     def objections(
         self,
-        place: Place,
+        destination: Destination,
         records: RecordColumns,
         *,
         each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
         batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> Iterator[Objection]:
         if not self._validators and self._validation is not None:
-            return self._of_validation(self._validation.topic(place), records)
-        return self._of_validators(place, records)
+            return self._of_validation(self._validation.topic(destination), records)
+        return self._of_validators(destination, records)
 
-    def _of_validators(self, place: Place, records: RecordColumns) -> Iterator[Objection]:
+    def _of_validators(
+        self, destination: Destination, records: RecordColumns
+    ) -> Iterator[Objection]:
         """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
         last = self._validation
-        topic_partition = place.topic_partition
-        topic = last.topic(place) if last is not None else place.topic
+        topic_partition = destination.topic_partition
+        topic = last.topic(destination) if last is not None else destination.topic
         validate: Any = last.validate if last is not None else None
         views = as_proxies(records, self._hints) if validate else repeat(None, records.count)
         rows = zip(records.keys, records.values, records.headers, views, strict=False)
@@ -351,7 +353,7 @@ class _ByBatch:
 
     def objections(
         self,
-        place: Place,
+        destination: Destination,
         records: RecordColumns,
         *,
         each: bool,
@@ -365,10 +367,10 @@ class _ByBatch:
         """
         try:
             if self._hints is None:
-                given = self._validate_batch(place.topic_partition, PolicyBatch(records))
+                given = self._validate_batch(destination.topic_partition, PolicyBatch(records))
             else:
                 given = self._validate_batch(
-                    self._policy.topic(place), batch or PolicyBatch(records, self._hints)
+                    self._policy.topic(destination), batch or PolicyBatch(records, self._hints)
                 )
             found = read_objections(given, records.count)
         except KeyboardInterrupt:
@@ -380,7 +382,7 @@ class _ByBatch:
             return [Objection(position, found[position], self._name) for position in sorted(found)]
         some: list[Objection] = []
         for start, half in halves(records):
-            for one in self.objections(place, half, each=True):
+            for one in self.objections(destination, half, each=True):
                 some.append(one._replace(position=start + one.position))
                 if _is_postponed(one):
                     return some
@@ -399,7 +401,7 @@ class _Prepared:
 
     def objections(
         self,
-        place: Place,
+        destination: Destination,
         records: RecordColumns,
         *,
         each: bool,
@@ -408,14 +410,14 @@ class _Prepared:
         """Return what the policy objects to; of all records that it cannot prepare for, that."""
         batch = batch or PolicyBatch(records, self._hints)
         try:
-            self._prepare(self._policy.topic(place), batch)
+            self._prepare(self._policy.topic(destination), batch)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             verdict = failure(self._name, error)
             count = records.count if each and _is_about_records(error) else 1
             return [Objection(index, None, self._name, verdict) for index in range(count)]
-        return self._stage.objections(place, records, each=each, batch=batch)
+        return self._stage.objections(destination, records, each=each, batch=batch)
 
 
 class _Whole:
@@ -426,7 +428,7 @@ class _Whole:
 
     def objections(
         self,
-        place: Place,
+        destination: Destination,
         records: RecordColumns,
         *,
         each: bool,
@@ -434,13 +436,13 @@ class _Whole:
     ) -> list[Objection]:
         """Return its verdict about a batch, at the first position if the batch is one."""
         if each:
-            return self.each(place, records, 1)
-        verdict = self._policy.judge(*place.topic_partition, records)
+            return self.each(destination, records, 1)
+        verdict = self._policy.judge(*destination.topic_partition, records)
         return [] if verdict is None else [Objection(0, None, self._policy.name, verdict)]
 
-    def each(self, place: Place, records: RecordColumns, size: int) -> list[Objection]:
+    def each(self, destination: Destination, records: RecordColumns, size: int) -> list[Objection]:
         """Return its verdicts about records that are no batch; see `BatchPolicy.judge_each`."""
-        found = self._policy.judge_each(place.topic_partition, records, size)
+        found = self._policy.judge_each(destination.topic_partition, records, size)
         return [Objection(index, None, self._policy.name, verdict) for index, verdict in found]
 
 

@@ -73,7 +73,7 @@ class TopicPlan:
     @cached_property
     def judging_modes(self) -> tuple[str, ...]:
         """The modes of the policies that are no interceptors, the strictest first."""
-        found = {self.mode_of(one) for one in self._judging}
+        found = {self.mode_of(policy) for policy in self._judging}
         return tuple(mode for mode in MODES if mode in found)
 
     @cached_property
@@ -138,16 +138,16 @@ class TopicPlan:
         return reduced if reduced.policies else None
 
     def _reduced(self, modes: Sequence[str], interceptors: tuple[str, ...]) -> TopicPlan:
-        kept = {one for one in self._judging if self.mode_of(one) in modes}
+        kept = {policy for policy in self._judging if self.mode_of(policy) in modes}
         has_validation = self.validation_policy in kept
         return replace(
             self,
             interceptors=interceptors,
             named_interceptors=self.named_interceptors if interceptors else (),
             records_policy=self.records_policy if self.records_policy in kept else None,
-            validators=tuple(one for one in self.validators if one in kept),
+            validators=tuple(name for name in self.validators if name in kept),
             validation_policy=self.validation_policy if has_validation else None,
-            named=tuple(one for one in self.named if one in kept),
+            named=tuple(name for name in self.named if name in kept),
         )
 
     @property

@@ -55,6 +55,11 @@ class Authentication:
         """Whether a response of the broker decides which requests the client may send next."""
         return self.is_required and self._messages.undecided
 
+    @property
+    def valid_until(self) -> float:
+        """When the authentication expires, by the clock; infinite if it does not."""
+        return self._valid_until
+
     def check(self, api_key: int) -> None:
         """Check that a request of another API is allowed now.
 

@@ -5,6 +5,9 @@ not read while too many of its bytes wait for a verdict, or all clients hold too
 that case the broker is not read either while its response is collected: a client can make it send a
 thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
 
+While nothing on a connection needs Python, native threads have its sockets (`lane`): the transports
+are paused. Whatever else is to happen to the connection takes it back first.
+
 A client whose broker, or gateway, is lost before its first response gets a reset (`resets`).
 """
 
@@ -24,7 +27,7 @@ import structlog
 from penstock.gateway.gateway_context import GatewayContext
 from penstock.gateway.resets import reset_on_close
 from penstock.gateway.routes import route
-from penstock.gateway.session import Session
+from penstock.gateway.session import UNANSWERED_BYTES, Session
 from penstock.gateway.tls import peer_principal
 from penstock.wire.errors import WireError
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from penstock.configuration import Address
+    from penstock.gateway.lane.lane import Lane
     from penstock.gateway.memory import Budget
 
 log = structlog.get_logger()
@@ -48,6 +52,11 @@ HALF_CLOSED_S: Final = 10.0
 """How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
+_FIRST_TRY: Final = 4
+"""A connection is given to the lane after so many reads. What comes back soon waits longer."""
+_LAST_TRY: Final = 1024
+_WORTH_IT: Final = 8
+"""So many requests have to be forwarded natively, so that giving a connection away pays."""
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 _TLS_BYTES: Final = 2**20
@@ -94,6 +103,10 @@ class ServerContext(GatewayContext, Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop."""
+
+    @property
+    def lane(self) -> Lane | None:
+        """What forwards connections natively; None if nothing does."""
 
     @property
     def connections(self) -> set[ClientConnection]:
@@ -155,7 +168,6 @@ class ClientConnection(asyncio.Protocol):
     Attributes:
         held_bytes: The bytes that the budget counts for the client.
         since: When the client connected, by the clock of the event loop.
-        last_active: When bytes were received last, from either side.
     """
 
     def __init__(
@@ -189,7 +201,12 @@ class ClientConnection(asyncio.Protocol):
         self._open_connections = 0
         self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
-        self.since = self.last_active = gateway.loop.time()
+        self._lane: Lane | None = None
+        self._lane_number: int | None = None
+        self._reads = 0
+        self._reads_until_try = _FIRST_TRY
+        self._was_blocked = False
+        self.since = self._last_active = gateway.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect to the broker; the client is read after that."""
@@ -218,7 +235,16 @@ class ClientConnection(asyncio.Protocol):
         """The bytes of its request or response that are held, but have not been received yet."""
         if self._session is None:
             return 0
+        if self._lane is not None and self._lane_number is not None:
+            return self._lane.figures(self._lane_number).missing_bytes
         return self._session.missing_bytes + self._session.missing_answer_bytes
+
+    @property
+    def last_active(self) -> float:
+        """When bytes were received last, from either side."""
+        if self._lane is not None and self._lane_number is not None:
+            return max(self._last_active, self._lane.figures(self._lane_number).last_active)
+        return self._last_active
 
     def _become(self, phase: Phase) -> None:
         assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
@@ -246,6 +272,8 @@ class ClientConnection(asyncio.Protocol):
             certificate_principal=peer_principal(self._transport),
             address=self._peer.host,
         )
+        if _is_plain(self._transport) and _is_plain(transport):
+            self._lane = self._gateway.lane
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
@@ -269,13 +297,16 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle bytes from the client."""
-        self.last_active = self._gateway.loop.time()
+        self._last_active = self._gateway.loop.time()
         session = self._session
         if session is None:
             # uvloop starts reading after connection_made, even if it was paused there.
             self._early += data
             self._has_sent.set()
             self._transport.pause_reading()
+            return
+        self._reads += 1
+        if self._reads >= self._reads_until_try and self._give_away(data, b""):
             return
         try:
             session.client_data(data)
@@ -296,9 +327,80 @@ class ClientConnection(asyncio.Protocol):
                 self.pause("waiting")
             self.account()
 
+    # Native threads
+
+    def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
+        """Give the connection to the lane, with what was received now; return whether it has it."""
+        self._reads = 0  # if it fails, it is tried again after as many reads
+        session, upstream, lane = self._session, self._upstream, self._lane
+        if lane is None or session is None or upstream is None:
+            self._reads_until_try = sys.maxsize
+            return False
+        if (
+            self._phase is not Phase.OPEN
+            or self._pauses
+            or self._broker_pauses
+            or self._half_closed is not None
+            or not self._client.has_written
+            or self._transport.is_closing()
+            or upstream.is_closing()
+            or self._transport.get_write_buffer_size()
+            or upstream.get_write_buffer_size()
+        ):
+            return False
+        number = lane.adopt(
+            self, session, _socket(self._transport), _socket(upstream), from_client, from_broker
+        )
+        if number is None:
+            return False
+        self._transport.pause_reading()
+        upstream.pause_reading()
+        self._lane_number = number
+        self._was_blocked = False
+        self.account()
+        return True
+
+    def take_back(self) -> None:
+        """Take the connection back from the lane, if it has it, and go on where it was."""
+        number, lane = self._lane_number, self._lane
+        session, upstream = self._session, self._upstream
+        if number is None or lane is None or session is None or upstream is None:
+            return
+        self._lane_number = None
+        given = lane.take(number)
+        tries = _FIRST_TRY if given.forwarded >= _WORTH_IT else 2 * self._reads_until_try
+        self._reads_until_try = min(tries, _LAST_TRY)
+        session.enter(given.between)
+        for transport in (self._transport, upstream):
+            if not transport.is_closing():
+                transport.resume_reading()
+        if given.to_client:
+            self._client.write(given.to_client)
+        if given.to_broker and not upstream.is_closing():
+            upstream.write(given.to_broker)
+        if given.from_broker:
+            self.broker_data_received(given.from_broker)
+        if given.from_client:
+            self.data_received(given.from_client)
+        if given.client_failed:
+            self._transport.abort()
+        if given.broker_failed:
+            upstream.abort()
+        self.account()
+
+    def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
+        figures = lane.figures(number)
+        held = (
+            figures.held_bytes + figures.unanswered * UNANSWERED_BYTES + session.topics.held_bytes
+        )
+        self._gateway.budget.set_held_bytes(self, held)
+
     def account(self) -> None:
         """Report to the budget how many bytes are held for this client."""
         if self._session is None or self._phase is Phase.CLOSED:
+            return
+        if self._lane is not None and self._lane_number is not None:
+            self._account_lane(self._lane, self._lane_number, self._session)
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
         if self._upstream is not None:
@@ -309,9 +411,11 @@ class ClientConnection(asyncio.Protocol):
 
     def broker_data_received(self, data: bytes) -> None:
         """Handle bytes from the broker."""
-        self.last_active = self._gateway.loop.time()
+        self._last_active = self._gateway.loop.time()
         session = self._session
         if session is None or self._phase is Phase.CLOSED:
+            return
+        if self._reads >= self._reads_until_try and self._give_away(b"", data):
             return
         try:
             session.upstream_data(data)
@@ -344,6 +448,7 @@ class ClientConnection(asyncio.Protocol):
 
     def pause(self, reason: str) -> None:
         """Stop reading the client, and the broker where memory is short and it fills it."""
+        self.take_back()
         if not self._pauses and not self._transport.is_closing():
             self._transport.pause_reading()
         self._pauses.add(reason)
@@ -374,6 +479,7 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_broker(self, reason: str) -> None:
         """Stop reading the broker."""
+        self.take_back()
         if self._upstream is not None:
             if not self._broker_pauses and not self._upstream.is_closing():
                 self._upstream.pause_reading()
@@ -419,6 +525,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """Handle the end of the client's connection."""
+        self.take_back()
         if self._phase is Phase.CLOSED:
             self._gateway.budget.remove(self)
         self.resume_writing()
@@ -436,6 +543,12 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
+        if self._lane is not None and self._lane_number is not None:
+            # One that stays blocked may have lost its client, which nobody reads: see below.
+            is_blocked = self._lane.figures(self._lane_number).is_blocked
+            if is_blocked and self._was_blocked:
+                self.take_back()
+            self._was_blocked = is_blocked
         self.account()
         if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
             return
@@ -466,6 +579,7 @@ class ClientConnection(asyncio.Protocol):
 
     def broker_disconnected(self) -> None:
         """Close the client's connection after its responses have been flushed."""
+        self.take_back()
         self._is_lost = True
         self.close()
         self._gateway.connections.discard(self)
@@ -482,12 +596,14 @@ class ClientConnection(asyncio.Protocol):
 
     def policies_changed(self) -> None:
         """Close both connections if a request is being forwarded that would now be held."""
+        self.take_back()
         if self._session is not None and self._session.policies_changed():
             log.warning("closing a connection: its request was not judged", peer=str(self._peer))
             self.close()
 
     def end(self) -> None:
         """Close both connections after the responses to the requests in flight."""
+        self.take_back()
         if self._phase is not Phase.CLOSED:
             self._become(Phase.ENDING)
             self._is_lost = True
@@ -496,6 +612,7 @@ class ClientConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close both connections after what was written has been flushed."""
+        self.take_back()
         if self._phase is Phase.CLOSED:
             return
         self._become(Phase.CLOSED)
@@ -524,6 +641,7 @@ class ClientConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close both connections at once."""
+        self.take_back()
         self._become(Phase.CLOSED)
         self._gateway.budget.remove(self)
         if self._session is not None:
@@ -553,6 +671,15 @@ def readable_bytes(transport: asyncio.Transport) -> int:
     """Return how many bytes the kernel has received on a connection that were not read."""
     count = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
     return int.from_bytes(count, sys.byteorder)
+
+
+def _is_plain(transport: asyncio.BaseTransport) -> bool:
+    return transport.get_extra_info("sslcontext") is None
+
+
+def _socket(transport: asyncio.Transport) -> int:
+    number: int = transport.get_extra_info("socket").fileno()
+    return number
 
 
 class _Writer:

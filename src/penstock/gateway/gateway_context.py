@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.cluster.metadata import ClusterMetadata
     from penstock.gateway.addresses import Addresses
     from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.bad_shares import BadShares
@@ -85,6 +86,10 @@ class GatewayContext(Protocol):
     @property
     def counts(self) -> GatewayCounts | None:
         """Counts what happens; None if nobody reads it."""
+
+    @property
+    def lane(self) -> UnjudgedTopics | None:
+        """What forwards connections natively; None if nothing does."""
 
     @property
     def audit_topic(self) -> str:

@@ -28,6 +28,8 @@ from penstock.gateway.broker_outage_log import BrokerOutageLog
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
+from penstock.gateway.lane.availability import describe_lane, find_lane
+from penstock.gateway.lane.lane import Lane
 from penstock.gateway.listener import ConnectionLimits
 from penstock.gateway.listening import Listening, check_free
 from penstock.gateway.memory import Budget, default_budget
@@ -98,6 +100,7 @@ class Gateway:
         self._cluster_id = ""
         self._announcing: asyncio.Task[Any] | None = None
         self.connections: set[ClientConnection] = set()
+        self.lane: Lane | None = None
         self.request_max_bytes = configuration.socket_request_max_bytes
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size
@@ -155,7 +158,8 @@ class Gateway:
         self.turns = Turns(self.loop.call_soon)
         of = self.configuration
         try:
-            log.info("record batches", implementation=describe())
+            native_lane = find_lane()
+            log.info("record batches", implementation=describe(), connections=describe_lane())
             if without_native := missing_native():
                 log.warning("no native extension", text=without_native)
         except NativeMissingError as error:
@@ -182,6 +186,8 @@ class Gateway:
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
+            if native_lane is not None:
+                self._open_lane(native_lane)
             address = await self._listen(found.brokers)
         except BaseException:
             await self.stop()
@@ -191,6 +197,17 @@ class Gateway:
         self.run(self._close_idle())
         self.run(self._check_connections())
         return address
+
+    def _open_lane(self, native: Any) -> None:
+        self.lane = Lane(
+            native,
+            self,
+            self.loop,
+            request_max_bytes=self.request_max_bytes,
+            budget_bytes=self.budget.max_bytes,
+        )
+        if self.counts is not None:
+            self.counts.collect_more = self.lane.collect_counts
 
     @property
     def _loses_records(self) -> bool:
@@ -253,6 +270,8 @@ class Gateway:
     def _use(self, opened: OpenedProducers) -> None:
         self._opened_producers = opened
         self.producers, self.shared_producers = opened.producers, opened.shared
+        if self.lane is not None:
+            self.lane.follow()
 
     async def _listen(self, known: Mapping[int, Address]) -> Address:
         of = self.configuration
@@ -428,6 +447,8 @@ class Gateway:
         self._loaded, self._policies = loaded, loaded.policies
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
+        if self.lane is not None:
+            self.lane.follow()
         for client in list(self.connections):
             client.policies_changed()
         for one in before:
@@ -469,6 +490,8 @@ class Gateway:
             await settings.close()
             raise
         self.topic_configs = settings
+        if self.lane is not None:
+            self.lane.follow()
         self.run(self._sweep(settings))
 
     async def _sweep(self, settings: StoredTopicConfigs) -> None:
@@ -483,6 +506,8 @@ class Gateway:
 
     def _topic_configs_changed(self, topic: str) -> None:
         """Close policy instances that the topic's configs no longer name."""
+        if self.lane is not None:
+            self.lane.forget_topics()
         if not self.topic_configs.are_stored:
             return  # the first read has not finished
         plan = self._policies.plan
@@ -572,6 +597,8 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(self.connections):
             client.abort()
+        if self.lane is not None:
+            self.lane.close()
         for one in (*self._draining, *(self._loaded.parts if self._loaded else ())):
             await one.close()
         for task in self._tasks:
@@ -609,6 +636,8 @@ class Gateway:
     async def _check_connections(self) -> None:
         """Check each connection once a second, a few at a time: no request waits for all."""
         while True:
+            if self.lane is not None:
+                self.lane.look_again()
             clients = list(self.connections)
             size = max(_CHECKED_AT_ONCE_MIN, -(-len(clients) // _CHECKS_A_ROUND))
             parts = [clients[start : start + size] for start in range(0, len(clients), size)]

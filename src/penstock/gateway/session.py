@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Generator
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeGuard
 
 import structlog
 
@@ -60,7 +60,7 @@ PENDING_MAX: Final = 64
 would only queue up before those of other clients."""
 UNANSWERED_MAX: Final = 256
 """The most requests of one connection without a response; then reading is paused."""
-_UNANSWERED_BYTES: Final = 500
+UNANSWERED_BYTES: Final = 500
 """The estimated memory of one of these, without its content."""
 _OWN_CORRELATION_ID: Final = 0x50454E53
 _numbers = itertools.count(1)
@@ -89,6 +89,31 @@ class Transport(Protocol):
 
     def writelines(self, data: Iterable[bytes | memoryview]) -> None:
         """Send several buffers, in order."""
+
+
+Transferred = tuple[int, int, int, float, float, bool]
+"""An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and
+`was_held`."""
+
+
+class Between(NamedTuple):
+    """The state of a session between two bytes, of which all that is sent is forwarded.
+
+    Attributes:
+        request_left: The bytes of the current request that have not been received yet.
+        is_last: Whether that is the last one of `expected`.
+        receiving: Otherwise the request, if there is one.
+        response_left: The bytes of the current response that have not been received yet.
+        expected: The requests whose responses are expected, in order.
+        unconfirmed: Whether the broker may not have read a request that has no response.
+    """
+
+    request_left: int
+    is_last: bool
+    receiving: Transferred | None
+    response_left: int
+    expected: list[Transferred]
+    unconfirmed: bool
 
 
 class OwnRequest:
@@ -193,6 +218,89 @@ class Session:
         self._unanswered_size = 0
         self._unconfirmed = False
         self._has_received_request = False
+
+    # Where somebody else goes on (`lane`)
+
+    def leave(self) -> tuple[Between, bytes, bytes] | None:
+        """Give away a session of which nothing is held, changed or awaited by the gateway.
+
+        Returns:
+            The state between the bytes, and what was received of the client's next request and of
+            the broker's next response; None if it cannot be given away now.
+        """
+        receiving = self._receiving
+        if (
+            self._pending
+            or self._phase is not Phase.OPEN
+            or self._opening is not None
+            or self._work is not None
+            or not self.is_established
+            or self.authentication.awaits_response
+            or not (self._requests.is_streaming and self._responses.is_streaming)
+            or (receiving is not None and receiving.state not in _FLOWING)
+            or len(self._expected) != len(self._unanswered)
+            or not all(map(_is_forwarded, self._expected, self._unanswered))
+        ):
+            return None
+        exchanges = list(self._expected)
+        client_head, request_left = self._requests.leave()
+        broker_head, response_left = self._responses.leave()
+        is_last = receiving is not None and bool(exchanges) and exchanges[-1] is receiving
+        between = Between(
+            request_left,
+            is_last,
+            _transferred(receiving) if receiving is not None and not is_last else None,
+            response_left,
+            [_transferred(one) for one in exchanges],
+            self._unconfirmed,
+        )
+        self._expected.clear()
+        self._unanswered.clear()
+        self._unanswered_size = 0
+        self._receiving, self._unconfirmed = None, False
+        if self._counts is not None:  # whoever processes them counts them
+            self._counts.client_bytes -= len(client_head)
+            self._counts.broker_bytes -= len(broker_head)
+        return between, client_head, broker_head
+
+    def enter(self, between: Between) -> None:
+        """Go on from a state between the bytes. What was received after it is to be fed next."""
+        exchanges = [self._exchange(one) for one in between.expected]
+        self._expected.extend(exchanges)
+        self._unanswered.extend(exchanges)
+        self._unanswered_size += UNANSWERED_BYTES * len(exchanges)
+        if between.is_last:
+            self._receiving = exchanges[-1]
+        elif between.receiving is not None:
+            self._receiving = self._exchange(between.receiving)
+        self._rewriter = None
+        self._unconfirmed = self._unconfirmed or between.unconfirmed
+        self._requests.enter(between.request_left)
+        self._responses.enter(between.response_left)
+        self._suspend_if_many()
+
+    def put_back(self, client_head: bytes, broker_head: bytes) -> None:
+        """Undo `leave`, after `enter`: have the first bytes of the next frames again."""
+        self._requests.put_back(client_head)
+        self._responses.put_back(broker_head)
+        if self._counts is not None:
+            self._counts.client_bytes += len(client_head)
+            self._counts.broker_bytes += len(broker_head)
+
+    def _exchange(self, of: Transferred) -> Streamed:
+        """Make an exchange that was sent to the broker."""
+        exchange = Streamed(of[0], of[1], of[2])
+        exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
+        exchange.is_streamed = not exchange.was_held
+        exchange.transform = self._route(exchange.api_key).respond(self, exchange.version)
+        exchange.transition_to(State.READY)
+        exchange.transition_to(State.SENT)
+        return exchange
+
+    @property
+    def valid_until(self) -> float:
+        """When the client's authentication expires, by the gateway's clock."""
+        return self.authentication.valid_until
 
     # Called by the owner of the connections
 
@@ -564,7 +672,7 @@ class Session:
                 self._disconnect_after_error()
             return
         self._unanswered.append(exchange)
-        self._unanswered_size += _UNANSWERED_BYTES + exchange.size
+        self._unanswered_size += UNANSWERED_BYTES + exchange.size
         self._suspend_if_many()
         if outgoing is None:
             exchange.transition_to(State.LOCAL_RESPONSE)
@@ -726,7 +834,7 @@ class Session:
 
     def _complete(self, exchange: Exchange) -> None:
         exchange.transition_to(State.COMPLETED)
-        self._unanswered_size -= _UNANSWERED_BYTES + exchange.size
+        self._unanswered_size -= UNANSWERED_BYTES + exchange.size
         if self._answered is not None:
             self._answered(exchange)
 
@@ -801,3 +909,18 @@ class Session:
 def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
     """Return whether a request is forwarded without being looked at."""
     return isinstance(exchange, Streamed) and exchange.is_streamed
+
+
+def _is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
+    """Return whether a request was forwarded unchanged, and its response is the next one."""
+    return (
+        expected is unanswered
+        and isinstance(unanswered, Streamed)
+        and unanswered.response is None
+        and unanswered.rewriter is None
+    )
+
+
+def _transferred(of: Exchange | OwnRequest) -> Transferred:
+    assert isinstance(of, Streamed)
+    return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)

@@ -317,6 +317,8 @@ class WritingTask:
             is_over=is_over,
             recall=work.recall if isinstance(work, Redrive) else None,
             looks_back=LOOKS_BACK,
+            # A RecordsPolicy that is given several records is given those of one batch.
+            merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
         )
         result = yield from background.run(lambda: run(task, job))
         if result.ending is not Ending.FENCED:

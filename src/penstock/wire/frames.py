@@ -107,6 +107,28 @@ class FrameReader:
         """Whether what comes is put aside."""
         return self._suspended
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether all that was received was passed on, up to the first bytes of a frame."""
+        held = self._is_held and self._left
+        return not (held or self._suspended or self._stopped or len(self._head) >= self._head_bytes)
+
+    def leave(self) -> tuple[bytes, int]:
+        """Return the first bytes of a frame, and how many of a streamed one are missing.
+
+        Both are forgotten; somebody else goes on from there. To be called if `is_streaming`.
+        """
+        head, left, self._head, self._left = self._head, self._left, b"", 0
+        return head, left
+
+    def enter(self, left: int) -> None:
+        """Go on within a streamed frame of which so many bytes are missing; 0 between frames."""
+        self._left, self._is_held = left, False
+
+    def put_back(self, head: bytes) -> None:
+        """Have the first bytes of a frame again, which `leave` has returned."""
+        self._head = head
+
     def feed(self, data: bytes) -> None:
         """Take the next chunk.
 

@@ -34,32 +34,37 @@ async def delete_topics(context: RequestContext) -> bytes:
     settings, steps = context.gateway.topic_configs, context.steps()
     if not settings.are_stored:
         frame = await context.forward()
-        async for one in steps.over((await context.read_response(frame)).responses):
-            if one.error_code == NONE and one.name is not None:
-                context.gateway.topic_deleted(one.name)
+        async for topic in steps.over((await context.read_response(frame)).responses):
+            if topic.error_code == NONE and topic.name is not None:
+                context.gateway.topic_deleted(topic.name)
         return frame
     body = await context.body()
-    asked = _Asked(context, body)
-    await asked.read()
+    requested = _RequestedTopics(context, body)
+    await requested.read()
     over = {
         name: settings.open_creations(name)
-        async for name in steps.over(asked.names)
+        async for name in steps.over(requested.names)
         if settings.names(name)
     }
     ids = await context.topic_ids(over)
-    if not asked.refused:
+    if not requested.refused:
         frame = await context.forward()
         response = await context.read_response(frame)
-    elif asked.kept:
-        response = await context.forward_changed(replace(body, **{asked.field: tuple(asked.kept)}))
+    elif requested.kept:
+        response = await context.forward_changed(
+            replace(body, **{requested.field: tuple(requested.kept)})
+        )
     else:
         response = None
     responses = response.responses if response else ()
-    deleted = [one async for one in steps.over(responses) if one.error_code == NONE]
+    deleted = [topic async for topic in steps.over(responses) if topic.error_code == NONE]
     await context.finish(_forget(context, deleted, ids, over))
-    if not asked.refused:
+    if not requested.refused:
         return frame
-    results = [*responses, *[_refusal(context, one) async for one in steps.over(asked.refused)]]
+    results = [
+        *responses,
+        *[_refusal(context, topic) async for topic in steps.over(requested.refused)],
+    ]
     return await context.response(
         replace(response, responses=tuple(results))
         if response
@@ -67,7 +72,7 @@ async def delete_topics(context: RequestContext) -> bytes:
     )
 
 
-class _Asked:
+class _RequestedTopics:
     """What a request asks to delete.
 
     Attributes:
@@ -125,13 +130,13 @@ async def _forget(
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 
-def _refusal(context: RequestContext, asked: Any) -> Any:
+def _refusal(context: RequestContext, requested: Any) -> Any:
     types, version = context.request.response_types, context.request.version
     fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
     if version >= _IDS_FROM:
-        fields |= {"name": asked.name, "topic_id": asked.topic_id}
+        fields |= {"name": requested.name, "topic_id": requested.topic_id}
     else:
-        fields["name"] = asked
+        fields["name"] = requested
     if version >= _MESSAGES_FROM:
         fields["error_message"] = STORES_TOPIC_CONFIGS
     return types.DeletableTopicResult(**fields)

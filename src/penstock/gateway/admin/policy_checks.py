@@ -66,7 +66,7 @@ class PolicyChecks:
         return self._gateway.policies.topics
 
     def observes(self, topic: str) -> bool:
-        """Whether what is asked about a topic is only observed."""
+        """Whether what is creation about a topic is only observed."""
         return self._gateway.policies.plan.observes_topic(topic)
 
     def cannot_be_judged(self, topic: str, error: MetadataUnavailableError) -> Refusal | None:
@@ -81,58 +81,60 @@ class PolicyChecks:
         self._policies.not_observed(policy)
         return True
 
-    async def creation(self, asked: TopicCreation) -> Refusal | None:
+    async def creation(self, creation: TopicCreation) -> Refusal | None:
         """Apply `CreateTopicPolicy`. An accepted topic counts as existing from then on."""
         policy = self._policies.create_topic
         if policy is None:
             return None
-        if self.observes(asked.topic):
-            judge = partial(self._policies.creation, asked, is_observed=True)
-            self._observe(asked.topic, policy, judge)
+        if self.observes(creation.topic):
+            judge = partial(self._policies.creation, creation, is_observed=True)
+            self._observe(creation.topic, policy, judge)
             return None
         if not self._policies.needs_context:
-            return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
+            return self._refusal(
+                creation.topic, await self._policies.creation(creation, AdminContext())
+            )
         async with self._gateway.cluster.deciding:
-            return await self._counted(asked)
+            return await self._counted(creation)
 
     async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
         """Apply `CreateTopicPolicy` to an internal topic of Kafka."""
         name, partitions, replicas, configs = missing
         return await self.creation(TopicCreation(name, partitions, replicas, None, configs))
 
-    async def _counted(self, asked: TopicCreation) -> Refusal | None:
+    async def _counted(self, creation: TopicCreation) -> Refusal | None:
         """Apply `CreateTopicPolicy` with the existing topics, one creation at a time."""
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
-        refusal = self._refusal(asked.topic, await self._policies.creation(asked, asking))
+        refusal = self._refusal(creation.topic, await self._policies.creation(creation, asking))
         if refusal is None:
-            assignments = asked.replicas_assignments or {}
+            assignments = creation.replicas_assignments or {}
             self._gateway.cluster.allow(
-                asked.topic,
-                len(assignments) if asked.num_partitions is None else asked.num_partitions,
+                creation.topic,
+                len(assignments) if creation.num_partitions is None else creation.num_partitions,
                 min(map(len, assignments.values()), default=0)
-                if asked.replication_factor is None
-                else asked.replication_factor,
+                if creation.replication_factor is None
+                else creation.replication_factor,
             )
         return refusal
 
-    async def alteration(self, asked: ConfigAlteration) -> Refusal | None:
+    async def alteration(self, alteration: ConfigAlteration) -> Refusal | None:
         """Apply `AlterConfigPolicy`."""
         policy = self._policies.alter_config
         if policy is None:
             return None
-        kind, name = asked.resource_type, asked.resource_name
+        kind, name = alteration.resource_type, alteration.resource_name
         what, resource = f"{kind} {name}", (kind, name)
         others = self._gateway.policies.plan.observes_others
         if self.observes(name) if kind == "TOPIC" else others:
-            judge = partial(self._policies.alteration, asked, is_observed=True)
+            judge = partial(self._policies.alteration, alteration, is_observed=True)
             self._observe(what, policy, judge, resource)
             return None
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
-        verdict = await self._policies.alteration(asked, asking)
+        verdict = await self._policies.alteration(alteration, asking)
         return self._refusal(what, verdict, resource)
 
     def _observe(

@@ -11,6 +11,7 @@ for these labels, and `penstock_series_over_bound_total` counts how often.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ import structlog
 from penstock.gateway.metrics.exposition import number, sample_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     Labels = tuple[str, ...]
 
@@ -133,6 +134,11 @@ class Cell:
         """Count a time."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total_s += seconds
+
+    def add(self, counts: Iterable[int], total_s: float) -> None:
+        """Add what was counted elsewhere in the same buckets."""
+        self.counts = [*map(operator.add, self.counts, counts)]
+        self.total_s += total_s
 
 
 class Histogram:

@@ -15,12 +15,14 @@ from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.metrics.exposition import Family
 
+Counted = tuple[int, list[int], float]
+"""An API key, how many requests are in each bucket, and how many seconds they took together."""
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
@@ -104,12 +106,16 @@ class GatewayCounts:
         client_bytes: The bytes received from clients.
         broker_bytes: The bytes received from brokers.
         records_max: No more records of one batch are believed in, whatever its header says.
+        lane_errors: Connections that were closed because of an error of the native threads.
+        collect_more: Called before the counts are read: has what is counted elsewhere added.
     """
 
     def __init__(self, *, records_max: int) -> None:
         self.records_max = records_max
         self.client_bytes = 0
         self.broker_bytes = 0
+        self.lane_errors = 0
+        self.collect_more: Callable[[], None] = lambda: None
         self._refused_requests: dict[tuple[str, ...], float] = {}
         self._whole = Histogram(
             "penstock_request_seconds",
@@ -167,6 +173,7 @@ class GatewayCounts:
 
     def families(self) -> Iterator[Family]:
         """Return everything that was counted."""
+        self.collect_more()
         yield self._requests()
         times = self._whole, self._broker, self._waiting, self._judging
         verdicts = self._records, self._topic_verdicts, self._policy_events
@@ -177,6 +184,13 @@ class GatewayCounts:
             "Bytes of requests from clients and of responses from brokers, without TLS.",
             ("side",),
             {("client",): self.client_bytes, ("broker",): self.broker_bytes},
+            "counter",
+        )
+        yield Gauge(
+            "penstock_lane_errors_total",
+            "Connections that were closed because of an error of the native threads themselves.",
+            (),
+            {(): self.lane_errors},
             "counter",
         )
         yield Gauge(
@@ -198,6 +212,28 @@ class GatewayCounts:
         cell.total_s += seconds
         if exchange.was_held:
             self._held_answered(exchange, now)
+
+    def forwarded(
+        self,
+        whole: Iterable[Counted],
+        broker: Iterable[Counted],
+        client_bytes: int,
+        broker_bytes: int,
+    ) -> None:
+        """Count what was forwarded natively.
+
+        Args:
+            whole: How long requests took.
+            broker: How long the broker took for those that were held.
+            client_bytes: Bytes received from clients.
+            broker_bytes: Bytes received from brokers.
+        """
+        for api_key, buckets, total_s in whole:
+            self._cells[api_key].add(buckets, total_s)
+        for api_key, buckets, total_s in broker:
+            self._broker.cell(_API_NAMES.get(api_key, OTHER_API)).add(buckets, total_s)
+        self.client_bytes += client_bytes
+        self.broker_bytes += broker_bytes
 
     def _held_answered(self, exchange: Answered, now: float) -> None:
         name = _API_NAMES[exchange.api_key]
@@ -334,6 +370,7 @@ class GatewayCounts:
 
     def totals(self) -> Totals:
         """Return what has been counted since the start."""
+        self.collect_more()
         records: dict[str, int] = {}
         for (_, _, outcome), count in self._records.items():
             records[outcome] = records.get(outcome, 0) + count

@@ -40,15 +40,12 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
     policies = connection.gateway.policies
     if request.acks not in VALID_ACKS or not _is_possible(connection):
         return False
-    found = []
-    for topic in request.topics:
-        known = _name_and_configs(topic, connection)
-        if known is None:
-            return False
-        plan = policies.plan.for_topic(*known)
-        if plan is not None:
-            found.append((plan, topic))
+    found = _judged_topics(request, connection)
+    if found is None:
+        return False
     if not found:
+        if connection.gateway.lane is not None:
+            connection.gateway.lane.passed(request.topics)
         return True
     if not _are_in_order(found, request, connection):
         return False
@@ -60,6 +57,39 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
     if connection.gateway.counts is not None:
         _count(connection.gateway.counts, request, waited_for)
     return True
+
+
+def _judged_topics(
+    request: ProduceRequest, connection: ConnectionContext
+) -> list[tuple[TopicPlan, TopicData]] | None:
+    """Return the topics that have policies; None if one of the request's is not known."""
+    plan = connection.gateway.policies.plan
+    found = []
+    for topic in request.topics:
+        known = _name_and_configs(topic, connection)
+        if known is None:
+            return None
+        of_topic = plan.for_topic(*known)
+        if of_topic is not None:
+            found.append((of_topic, topic))
+    return found
+
+
+def may_be_unjudged(gateway: GatewayContext) -> bool:
+    """Return whether a topic's name or id alone may say that nobody judges its batches.
+
+    Then that is so until the policies, or the configs of a topic, change. It is not where records
+    may be dropped: then what a producer sends next may have to be changed.
+    """
+    policies = gateway.policies
+    return not (
+        policies.plan.has_interceptors
+        or policies.plan.may_quarantine
+        or policies.whole_request
+        or gateway.keeps_decisions
+        or gateway.producers
+        or gateway.shared_producers is not None
+    )
 
 
 def _observe_all(

@@ -68,9 +68,13 @@ class Verdicts:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         if verdict.outcome is not Outcome.ACCEPTED:
             return verdict
-        bad = [one for one in verdict.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+        bad = [
+            diverted
+            for diverted in verdict.diverted
+            if diverted.verdict.outcome is Outcome.QUARANTINED
+        ]
         share = self._request.gateway.bad_shares.add(
-            plan.topic, sum(one.count for one in bad), record_count(partition.data)
+            plan.topic, sum(diverted.count for diverted in bad), record_count(partition.data)
         )
         if not bad or share <= plan.quarantine_max_ratio:
             return verdict
@@ -176,6 +180,6 @@ class Verdicts:
                 continue
             if counts is not None:
                 counts.accepted(plan, partition.data, verdict)
-            for one in verdict.diverted:
-                self._request.report(partition, plan.topic, one.verdict, one.count)
+            for diverted in verdict.diverted:
+                self._request.report(partition, plan.topic, diverted.verdict, diverted.count)
         self._accepted.clear()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.produce.producer_state.batch import Batch, State
-from penstock.gateway.produce.producer_state.fences import Fence
+from penstock.gateway.produce.producer_state.fences import Fence, Head
 from penstock.gateway.produce.producer_state.numbers import distance
 from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
 
@@ -64,26 +64,6 @@ class ProducerKey(NamedTuple):
             return cls(intern(topic), int(partition), int(producer_id), str(principal))
         producer_id, partition, topic = (key or b"").decode().split("/", 2)
         return cls(intern(topic), int(partition), int(producer_id))
-
-
-class Head(NamedTuple):
-    """The fields at the beginning of a record, which order it among others of its producer.
-
-    Attributes:
-        epoch: The producer epoch.
-        writer: The gateway that wrote the record.
-        revision: A number that increases with each record of this gateway; 0 for none.
-        seen: Up to where the gateway had read the topic; None if the record does not say it.
-        fence: The last fence that the gateway had read, if it does not fence itself.
-        fences: Whether it does (see `fences`).
-    """
-
-    epoch: int
-    writer: str
-    revision: int = 0
-    seen: int | None = None
-    fence: Fence | None = None
-    fences: bool = False
 
 
 def encode(

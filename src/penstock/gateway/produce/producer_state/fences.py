@@ -15,10 +15,7 @@ has read it back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from penstock.gateway.produce.producer_state.encoding import Head
+from typing import Final, NamedTuple
 
 _WRITERS_MAX: Final = 8
 
@@ -33,6 +30,26 @@ class Fence(NamedTuple):
 
     position: int
     writer: str
+
+
+class Head(NamedTuple):
+    """The fields at the beginning of a record, which order it among others of its producer.
+
+    Attributes:
+        epoch: The producer epoch.
+        writer: The gateway that wrote the record.
+        revision: A number that increases with each record of this gateway; 0 for none.
+        seen: Up to where the gateway had read the topic; None if the record does not say it.
+        fence: The last fence that the gateway had read, if it does not fence itself.
+        fences: Whether it does.
+    """
+
+    epoch: int
+    writer: str
+    revision: int = 0
+    seen: int | None = None
+    fence: Fence | None = None
+    fences: bool = False
 
 
 class Fences:

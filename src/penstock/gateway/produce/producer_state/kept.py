@@ -17,7 +17,8 @@ from penstock.gateway.produce.producer_state.fences import Fences
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.gateway.produce.producer_state.encoding import Head, ProducerKey
+    from penstock.gateway.produce.producer_state.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.fences import Head
 
 log = structlog.get_logger()
 

@@ -575,7 +575,7 @@ class Producer:
             self._cut(numbers)
         self._presume_stored(numbers, last_sequence, is_recent=is_recent)
         if known is not None and known.is_decided_otherwise(dropped):
-            self._decide_otherwise(known)
+            self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
         is_followed = self.batches and self.next == numbers.first
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
@@ -601,21 +601,31 @@ class Producer:
         if missing < 0:
             self._broker_has_more(numbers, last_sequence, dropped)
 
-    def _decide_otherwise(self, batch: Batch) -> None:
+    def _decide_otherwise(self, batch: Batch, dropped: Sequence[int]) -> None:
         """Let a batch be decided again of which interceptors drop other records than before.
 
         If the broker has stored it, it stays what it was; the client gets a success.
+
+        Args:
+            batch: The batch.
+            dropped: The positions of the records that interceptors dropped now.
         """
         if batch.state is State.PRESUMED:
             if batch.dropped_count:
                 batch.apply(Event.STORE)
             else:
                 batch.is_whole = True
-        elif batch.state is State.AWAITED:
+        elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
+            # Else what was decided was not known yet when it was judged: it has to come again.
             place = self.batches.index(batch)
             states = {self.batches[i].state for i in range(place, len(self.batches))}
-            if not states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
+            if states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
+                return
+            if State.SENT in states or place == len(self.batches) - 1:
                 self.cut_at(place)
+            else:  # what was decided about those behind it stays: dead letters may be stored
+                self.batches.remove(batch)
+                self._release(batch)
 
     def _presume_stored(
         self, numbers: Range, last_sequence: int | None, *, is_recent: bool

@@ -472,9 +472,11 @@ class Producers:
         if fences or (decision.dropped_count and decision.state in _TO_BE_WRITTEN):
             done = partial(_kept, decision, done)
             if decision.owes_letters:
+                done = partial(self._lettered, key, producer, decision, done)
                 done = partial(self._store_letters, decision, letters, quarantined, done)
             self._write(key, producer, done, fences=fences)
         elif decision.owes_letters:
+            done = partial(self._lettered, key, producer, decision, done)
             self._store_letters(decision, letters, quarantined, done, None)
         else:
             done(None)
@@ -527,6 +529,22 @@ class Producers:
             batch.letters, batch.is_lettered = None, True
         done(None if failure is None else LettersNotStored(failure))
 
+    def _lettered(
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        batch: Batch,
+        done: Callable[[str | None], None],
+        failure: str | None,
+    ) -> None:
+        """Let other gateways know that nothing is left to store of a batch.
+
+        One to which the batch came first would wait for it, though its client has a success.
+        """
+        done(failure)
+        if failure is None and self._is_shared and batch.loses_all:
+            self._write(key, producer, _ignore)
+
     def _forget_letters(self, batch: Batch) -> int:
         """Take a batch's dead letters out of what is held; return how many bytes they were."""
         size, held_at = self._held.get(batch, (0, 0.0))
@@ -572,9 +590,11 @@ class Producers:
             for one in (producer, self._producers.get(key)):
                 if one is not None:
                     one.unread = tuple(other for other in one.unread if other != revision)
-        self._fencing.discard(revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
+        if failure is not None and revision in self._fencing:
+            producer.agreed_at = None
+        self._fencing.discard(revision)
         done(failure)
 
     def _encode(self, producer: Producer, *, fences: bool = False) -> bytes:

@@ -1,0 +1,288 @@
+//! The two sockets of a connection while it is the lane's.
+//!
+//! Back-pressure: while what was read of one side cannot be written to the other, no more of it is
+//! read. So a connection holds what one read returns, and an incomplete frame of bounded size.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use super::counts::Counts;
+use super::epoll::Interest;
+use super::relay::{Passed, Relay, State};
+
+const KEPT_CAPACITY: usize = 4096;
+
+/// One of the two sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The client's.
+    Client,
+    /// The broker's.
+    Broker,
+}
+
+/// Bytes on their way from one side to the other.
+#[derive(Debug, Default)]
+struct Pipe {
+    bytes: Vec<u8>,
+    /// So many of them are to be sent; it is not decided yet about the others.
+    passed: usize,
+}
+
+/// What Python gets back.
+#[derive(Debug, Default)]
+pub struct GivenBack {
+    /// The state between the bytes.
+    pub state: State,
+    /// How many requests were forwarded.
+    pub forwarded: u64,
+    /// What is still to be sent to the broker.
+    pub to_broker: Vec<u8>,
+    /// What is still to be sent to the client.
+    pub to_client: Vec<u8>,
+    /// What was received of the client, and is Python's to process.
+    pub from_client: Vec<u8>,
+    /// What was received of the broker, and is Python's to process.
+    pub from_broker: Vec<u8>,
+    /// Whether the client's connection has failed.
+    pub client_failed: bool,
+    /// Whether the broker's connection has failed.
+    pub broker_failed: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    client: TcpStream,
+    broker: TcpStream,
+    relay: Relay,
+    to_broker: Pipe,
+    to_client: Pipe,
+    client_failed: bool,
+    broker_failed: bool,
+    /// Whether Python has to go on.
+    pub stopped: bool,
+    /// When bytes were received last.
+    pub last_active: f64,
+}
+
+impl Connection {
+    /// Take over two non-blocking sockets, with what was received of them and not processed.
+    pub fn new(
+        client: TcpStream,
+        broker: TcpStream,
+        relay: Relay,
+        from_client: Vec<u8>,
+        from_broker: Vec<u8>,
+        now: f64,
+    ) -> Self {
+        Self {
+            client,
+            broker,
+            relay,
+            to_broker: Pipe { bytes: from_client, passed: 0 },
+            to_client: Pipe { bytes: from_broker, passed: 0 },
+            client_failed: false,
+            broker_failed: false,
+            stopped: false,
+            last_active: now,
+        }
+    }
+
+    /// Forward what was received before the lane had the connection.
+    pub fn begin(&mut self, now: f64, counts: &mut Counts) {
+        self.forward(Side::Client, &[], now, counts);
+        self.forward(Side::Broker, &[], now, counts);
+    }
+
+    /// Return the sockets.
+    pub const fn socket(&self, side: Side) -> &TcpStream {
+        match side {
+            Side::Client => &self.client,
+            Side::Broker => &self.broker,
+        }
+    }
+
+    /// Return what a side is waited for.
+    pub const fn interest(&self, side: Side) -> Interest {
+        let (from, to) = match side {
+            Side::Client => (&self.to_broker, &self.to_client),
+            Side::Broker => (&self.to_client, &self.to_broker),
+        };
+        let suspended = matches!(side, Side::Client) && self.relay.is_suspended();
+        Interest { read: from.passed == 0 && !suspended, write: to.passed > 0 }
+    }
+
+    /// Return how many bytes are held.
+    pub const fn held_bytes(&self) -> usize {
+        self.to_broker.bytes.len().saturating_add(self.to_client.bytes.len())
+    }
+
+    /// Return whether the client is not read, or the broker, for what the other side does not do.
+    pub const fn is_blocked(&self) -> bool {
+        self.to_broker.passed > 0 || self.to_client.passed > 0 || self.relay.is_suspended()
+    }
+
+    /// Return how many bytes of the client's request have not been received yet.
+    pub const fn missing_bytes(&self) -> usize {
+        self.relay.request_left()
+    }
+
+    /// Return how many requests await their response.
+    pub fn unanswered(&self) -> usize {
+        self.relay.unanswered()
+    }
+
+    /// Read what a side has sent, and forward it. `room` is for what is read at once.
+    pub fn readable(&mut self, side: Side, room: &mut [u8], now: f64, counts: &mut Counts) {
+        if self.stopped || !self.interest(side).read {
+            return;
+        }
+        match self.socket(side).read(room) {
+            // Python finds the end, too, when it reads.
+            Ok(0) => self.stopped = true,
+            Ok(count) => {
+                self.last_active = now;
+                let data = room.get(..count).unwrap_or_default();
+                self.forward(side, data, now, counts);
+                if self.relay.resume() {
+                    self.forward(Side::Client, &[], now, counts);
+                }
+            }
+            Err(error) if is_temporary(&error) => {}
+            Err(_) => self.failed(side),
+        }
+    }
+
+    /// Send to a side what it did not take before.
+    pub fn writable(&mut self, side: Side, now: f64, counts: &mut Counts) {
+        let (pipe, socket) = match side {
+            Side::Client => (&mut self.to_client, &self.client),
+            Side::Broker => (&mut self.to_broker, &self.broker),
+        };
+        match write(socket, pipe.bytes.get(..pipe.passed).unwrap_or_default()) {
+            Ok(count) => {
+                pipe.bytes.drain(..count.min(pipe.bytes.len()));
+                pipe.passed = pipe.passed.saturating_sub(count);
+                free(&mut pipe.bytes);
+                if side == Side::Broker {
+                    self.forward(Side::Client, &[], now, counts); // it may have been suspended
+                }
+            }
+            Err(_) => self.failed(side),
+        }
+    }
+
+    /// Handle a connection that is closed or failed, and that is not read.
+    pub const fn broken(&mut self, side: Side) {
+        if !self.interest(side).read {
+            self.stopped = true;
+        }
+    }
+
+    /// Close the connection: the lane has failed itself.
+    pub const fn fail(&mut self) {
+        self.failed(Side::Client);
+        self.failed(Side::Broker);
+    }
+
+    const fn failed(&mut self, side: Side) {
+        self.stopped = true;
+        match side {
+            Side::Client => self.client_failed = true,
+            Side::Broker => self.broker_failed = true,
+        }
+    }
+
+    /// Forward what may pass of what is there and of what was received now.
+    fn forward(&mut self, side: Side, received: &[u8], now: f64, counts: &mut Counts) {
+        let (pipe, sink, to) = match side {
+            Side::Client => (&mut self.to_broker, &self.broker, Side::Broker),
+            Side::Broker => (&mut self.to_client, &self.client, Side::Client),
+        };
+        if self.stopped || pipe.passed > 0 {
+            pipe.bytes.extend_from_slice(received);
+            return;
+        }
+        let mut before = std::mem::take(&mut pipe.bytes);
+        let data = if before.is_empty() {
+            received
+        } else {
+            before.extend_from_slice(received);
+            before.as_slice()
+        };
+        let Passed { bytes: passed, stopped } = match side {
+            Side::Client => {
+                let passed = self.relay.client_data(data, now, counts);
+                counts.client_bytes = counts.client_bytes.saturating_add(passed.bytes as u64);
+                passed
+            }
+            Side::Broker => {
+                let passed = self.relay.broker_data(data, now, counts);
+                counts.broker_bytes = counts.broker_bytes.saturating_add(passed.bytes as u64);
+                passed
+            }
+        };
+        let passing = data.get(..passed).unwrap_or_default();
+        let written = write(sink, passing);
+        let sent = *written.as_ref().unwrap_or(&0);
+        pipe.passed = passed.saturating_sub(sent);
+        if before.is_empty() {
+            pipe.bytes.extend_from_slice(data.get(sent..).unwrap_or_default());
+        } else {
+            before.drain(..sent.min(before.len()));
+            pipe.bytes = before;
+        }
+        free(&mut pipe.bytes);
+        self.stopped |= stopped;
+        if written.is_err() {
+            self.failed(to);
+        }
+    }
+
+    /// Return everything, and close the lane's descriptors.
+    pub fn give_back(mut self) -> GivenBack {
+        let parts = |mut pipe: Pipe| {
+            let rest = pipe.bytes.split_off(pipe.passed.min(pipe.bytes.len()));
+            (pipe.bytes, rest)
+        };
+        let (to_broker, from_client) = parts(self.to_broker);
+        let (to_client, from_broker) = parts(self.to_client);
+        GivenBack {
+            forwarded: self.relay.forwarded(),
+            state: self.relay.take_state(),
+            to_broker,
+            to_client,
+            from_client,
+            from_broker,
+            client_failed: self.client_failed,
+            broker_failed: self.broker_failed,
+        }
+    }
+}
+
+/// Write as much as the socket takes.
+fn write(mut socket: &TcpStream, data: &[u8]) -> io::Result<usize> {
+    let mut sent = 0_usize;
+    while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
+        match socket.write(rest) {
+            Ok(0) => break,
+            Ok(count) => sent = sent.saturating_add(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}
+
+/// Keep no memory for a connection without bytes.
+fn free(bytes: &mut Vec<u8>) {
+    if bytes.is_empty() && bytes.capacity() > KEPT_CAPACITY {
+        *bytes = Vec::new();
+    }
+}

@@ -1,0 +1,173 @@
+//! Linux's epoll and eventfd, and a second descriptor of a socket that Python has: the one place of
+//! the lane with `unsafe`, because the system's functions take numbers and pointers.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+const EVENTS: usize = 128;
+
+/// What a socket is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interest {
+    /// For bytes to read.
+    pub read: bool,
+    /// For room to write.
+    pub write: bool,
+}
+
+/// What has happened to a socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// What it was registered with.
+    pub token: u64,
+    /// There are bytes, or there is the end.
+    pub readable: bool,
+    /// There is room.
+    pub writable: bool,
+    /// The connection is closed or failed, whatever it was waited for.
+    pub broken: bool,
+}
+
+/// An epoll instance. It reports what is, not what has changed.
+#[derive(Debug)]
+pub struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// Make one without sockets.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: it takes no pointers.
+        let descriptor = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Wait for a socket from now on.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn add(&self, socket: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket.as_fd(), token, interest)
+    }
+
+    /// Wait for something else.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn modify(&self, socket: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket.as_fd(), token, interest)
+    }
+
+    /// Wait for a socket no longer; nothing happens if it is not waited for.
+    pub fn remove(&self, socket: &impl AsFd) {
+        let nothing = Interest { read: false, write: false };
+        let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_fd(), 0, nothing);
+    }
+
+    fn control(
+        &self,
+        operation: libc::c_int,
+        socket: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let mut flags = 0;
+        if interest.read {
+            flags |= libc::EPOLLIN;
+        }
+        if interest.write {
+            flags |= libc::EPOLLOUT;
+        }
+        let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
+        // SAFETY: both descriptors are open, and the event is read during the call only.
+        let done = unsafe {
+            libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.as_raw_fd(), &raw mut event)
+        };
+        checked(done).map(|_| ())
+    }
+
+    /// Wait until something happens; put it into `found`.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn wait(&self, found: &mut Vec<Event>) -> io::Result<()> {
+        found.clear();
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let room = i32::try_from(EVENTS).unwrap_or(1);
+        // SAFETY: there is room for as many events as it is told.
+        let waited = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, -1) };
+        let count = match checked(waited) {
+            Ok(count) => usize::try_from(count).unwrap_or(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        found.extend(events.iter().take(count).map(|event| {
+            let flags = event.events.cast_signed();
+            Event {
+                token: event.u64,
+                readable: flags & libc::EPOLLIN != 0,
+                writable: flags & libc::EPOLLOUT != 0,
+                broken: flags & (libc::EPOLLHUP | libc::EPOLLERR) != 0,
+            }
+        }));
+        Ok(())
+    }
+}
+
+/// Wakes another thread, which waits for its descriptor.
+#[derive(Debug)]
+pub struct Waker(File);
+
+impl Waker {
+    /// Make one that has not woken anybody.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: it takes no pointers.
+        let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        let descriptor = checked(made)?;
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(Self(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
+    }
+
+    /// Wake the thread. It may be awake.
+    pub fn wake(&self) {
+        // It fails only where it was called 2^64 times: then the descriptor is readable anyway.
+        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+
+    /// Take note: the descriptor is readable again after the next `wake`.
+    pub fn reset(&self) {
+        let _ = (&self.0).read(&mut [0; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Return a second descriptor of a connected socket. The first one stays its owner's.
+///
+/// # Errors
+/// It is not open, or there are no descriptors left.
+pub fn duplicate(socket: RawFd) -> io::Result<TcpStream> {
+    if socket < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: it is borrowed for the duration of this call, in which its owner waits. One that is
+    // not open makes the call fail.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(socket) };
+    borrowed.try_clone_to_owned().map(TcpStream::from)
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

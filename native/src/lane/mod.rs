@@ -1,0 +1,33 @@
+//! The lane: threads that forward what needs no Python between a client and its broker.
+//!
+//! Python accepts a client, connects to its broker, and does what comes first: TLS, login, versions.
+//! From then on a connection has one of two owners. While everything on it is forwarded unchanged,
+//! it is the lane's: `relay` reads the heads of requests and responses, and `threads` moves the
+//! bytes. As soon as anything else happens (a request that is held, the end of a side, a frame that
+//! cannot be), the lane gives the connection back, with the exact state between the bytes, and
+//! Python goes on as if it had received them itself. So nothing is decided here but what passes.
+//!
+//! What is read comes from strangers: nothing here may panic, and no module but `epoll` may contain
+//! `unsafe`.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+pub mod counts;
+pub mod produce;
+pub mod relay;
+pub mod table;
+
+#[cfg(target_os = "linux")]
+pub mod connection;
+#[cfg(target_os = "linux")]
+mod epoll;
+#[cfg(target_os = "linux")]
+pub mod threads;

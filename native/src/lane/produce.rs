@@ -1,0 +1,207 @@
+//! What the lane reads of Produce requests and responses: `penstock.wire.produce` in few lines.
+//! Whatever is not plain is left to Python, which reads all of it.
+
+use super::table::Table;
+
+/// Versions with tagged fields, and lengths as varints.
+const FLEXIBLE_FROM: i16 = 9;
+/// Versions whose responses may name the new leaders of partitions (KIP-951).
+pub const LEADERS_FROM: i16 = 10;
+const FIRST_VERSION: i16 = 3;
+const TOPIC_IDS_FROM: i16 = 13;
+const CLIENT_ID_AT: usize = 12;
+/// A request without its acks in so many bytes is Python's.
+const START_MAX: usize = 1024;
+const TAGS_MAX: u32 = 16;
+const ENTRIES_MAX: u32 = 1_000;
+const PLAIN_PARTITION_BYTES: usize = 33;
+/// No errors, no text, no tagged fields.
+const PLAIN_PARTITION_END: [u8; 3] = [1, 0, 0];
+
+/// What is known of a request's acks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acks {
+    /// They are these.
+    Are(i16),
+    /// More bytes are needed.
+    More,
+    /// They cannot be read here.
+    Unclear,
+}
+
+/// Reads numbers and fields one after the other; None for what is not there, or not plain.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    const fn new(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position }
+    }
+
+    fn take(&mut self, size: usize) -> Option<&'a [u8]> {
+        let end = self.position.checked_add(size)?;
+        let field = self.bytes.get(self.position..end)?;
+        self.position = end;
+        Some(field)
+    }
+
+    fn array<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
+        self.take(SIZE)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    fn int16(&mut self) -> Option<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn int32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// An unsigned varint of up to 28 bits: longer ones are no plain request's.
+    fn varint(&mut self) -> Option<u32> {
+        let mut value = 0_u32;
+        for shift in [0_u32, 7, 14, 21] {
+            let byte = self.byte()?;
+            value |= u32::from(byte & 0x7F).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn skip_tags(&mut self) -> Option<()> {
+        let count = self.varint()?;
+        if count > TAGS_MAX {
+            return None;
+        }
+        for _ in 0..count {
+            self.varint()?;
+            let size = self.varint()?;
+            self.take(usize::try_from(size).ok()?)?;
+        }
+        Some(())
+    }
+
+    /// A string; an empty one for null, too.
+    fn string(&mut self, flexible: bool) -> Option<&'a [u8]> {
+        let length = if flexible {
+            i64::from(self.varint()?).saturating_sub(1)
+        } else {
+            i64::from(self.int16()?)
+        };
+        self.take(usize::try_from(length.max(0)).ok()?)
+    }
+
+    /// The length of an array, or of bytes; 0 for null, too.
+    fn length(&mut self, flexible: bool) -> Option<u32> {
+        if flexible {
+            Some(self.varint()?.saturating_sub(1))
+        } else {
+            Some(u32::try_from(self.int32()?).unwrap_or(0))
+        }
+    }
+}
+
+/// Read the acks in the first bytes of a request, which begin with its length.
+pub fn read_acks(start: &[u8], version: i16, whole: bool) -> Acks {
+    match acks_of(&mut Reader::new(start, CLIENT_ID_AT), version) {
+        Some(acks) => Acks::Are(acks),
+        None if whole || start.len() >= START_MAX => Acks::Unclear,
+        None => Acks::More,
+    }
+}
+
+fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
+    let flexible = version >= FLEXIBLE_FROM;
+    reader.string(false)?; // the client id keeps its old form
+    if flexible {
+        reader.skip_tags()?;
+    }
+    if version >= FIRST_VERSION {
+        reader.string(flexible)?;
+    }
+    let acks = reader.int16()?;
+    reader.int32()?; // the timeout
+    Some(acks)
+}
+
+/// Return the acks of a whole request that only has batches which nobody judges; None for others.
+///
+/// It has to be plain, to the last byte.
+pub fn acks_if_unjudged(frame: &[u8], version: i16, table: &Table) -> Option<i16> {
+    if !(FIRST_VERSION..=TOPIC_IDS_FROM).contains(&version) {
+        return None;
+    }
+    let flexible = version >= FLEXIBLE_FROM;
+    let mut reader = Reader::new(frame, CLIENT_ID_AT);
+    let acks = acks_of(&mut reader, version)?;
+    if !(-1..=1).contains(&acks) {
+        return None;
+    }
+    let topics = reader.length(flexible)?;
+    let mut entries = topics;
+    if entries > ENTRIES_MAX {
+        return None;
+    }
+    for _ in 0..topics {
+        let passes = if version >= TOPIC_IDS_FROM {
+            table.passes_id(reader.take(16)?)
+        } else {
+            table.passes_name(reader.string(flexible)?)
+        };
+        if !passes {
+            return None;
+        }
+        let partitions = reader.length(flexible)?;
+        entries = entries.checked_add(partitions).filter(|entries| *entries <= ENTRIES_MAX)?;
+        for _ in 0..partitions {
+            reader.int32()?;
+            let size = reader.length(flexible)?;
+            reader.take(usize::try_from(size).ok()?)?;
+            end_structure(&mut reader, flexible)?;
+        }
+        end_structure(&mut reader, flexible)?;
+    }
+    end_structure(&mut reader, flexible)?;
+    (reader.position == frame.len()).then_some(acks)
+}
+
+/// Pass over the end of a structure, which is plain without tagged fields only.
+fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
+    if flexible && reader.byte()? != 0 { None } else { Some(()) }
+}
+
+/// Return whether a whole response is of the most frequent kind, which names no broker (KIP-951).
+pub fn names_no_leaders(frame: &[u8], version: i16) -> bool {
+    is_plain(&mut Reader::new(frame, 8), version).is_some()
+}
+
+fn is_plain(reader: &mut Reader<'_>, version: i16) -> Option<()> {
+    end_structure(reader, true)?; // the header's tagged fields
+    let topics = reader.varint()?;
+    for _ in 1..topics {
+        if version >= TOPIC_IDS_FROM {
+            reader.take(16)?;
+        } else {
+            reader.string(true)?;
+        }
+        let partitions = reader.varint()?;
+        for _ in 1..partitions {
+            let partition = reader.take(PLAIN_PARTITION_BYTES)?;
+            if !partition.ends_with(&PLAIN_PARTITION_END) {
+                return None;
+            }
+        }
+        end_structure(reader, true)?;
+    }
+    reader.int32()?; // throttle time
+    end_structure(reader, true)?;
+    (reader.position == reader.bytes.len()).then_some(())
+}

@@ -1,0 +1,322 @@
+//! The protocol of a connection that is forwarded, without sockets: which bytes may pass.
+//!
+//! Bytes are forwarded unchanged and in order, so what may pass is always a prefix of what is there.
+//! It is `penstock.gateway.session.Session` for the exchanges that need nothing else.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::counts::Counts;
+use super::produce::{self, Acks};
+use super::table::{Action, Table};
+
+const REQUEST_HEAD_BYTES: usize = 12;
+const RESPONSE_HEAD_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 4;
+/// The most requests without a response, as in Python, which then stops to read the client.
+pub const UNANSWERED_MAX: usize = 256;
+/// Frames that are longer, and of which all has to be there, are Python's.
+const WHOLE_MAX_BYTES: usize = 128 * 1024;
+
+/// A request that was sent, and awaits its response; or the one that is being received.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exchange {
+    /// The API key.
+    pub api_key: i16,
+    /// Its version.
+    pub version: i16,
+    /// The client's correlation id.
+    pub correlation_id: i32,
+    /// When its first bytes were received; 0 if that is not counted.
+    pub received_at: f64,
+    /// When it was sent, if it was held; otherwise 0.
+    pub sent_at: f64,
+    /// Whether it was forwarded only when it was complete.
+    pub was_held: bool,
+}
+
+/// The request of which a part is forwarded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Receiving {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// It is the last of those that await a response.
+    Last,
+    /// It expects no response.
+    WithoutResponse(Exchange),
+}
+
+/// The exact state between two bytes, as it goes from one owner of a connection to the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
+    /// Bytes of the current request that were not received yet.
+    pub request_left: usize,
+    /// Which request that is.
+    pub receiving: Receiving,
+    /// Bytes of the current response that were not received yet.
+    pub response_left: usize,
+    /// The requests that await their response, in order.
+    pub expected: VecDeque<Exchange>,
+    /// Whether the broker may not have read a request that has no response.
+    pub unconfirmed: bool,
+}
+
+/// What may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// So many bytes.
+    pub bytes: usize,
+    /// Whether Python has to go on behind them.
+    pub stopped: bool,
+}
+
+/// Limits of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest length of a request that is accepted.
+    pub request_max_bytes: usize,
+    /// When the client's authentication expires, by the same clock as `now`.
+    pub valid_until: f64,
+}
+
+/// Decides what passes.
+#[derive(Debug)]
+pub struct Relay {
+    state: State,
+    table: Arc<Table>,
+    limits: Limits,
+    waiting_since: f64,
+    forwarded: u64,
+    suspended: bool,
+}
+
+impl Relay {
+    /// Go on from a state; None if it has an exchange that needs Python.
+    pub fn new(state: State, table: Arc<Table>, limits: Limits) -> Option<Self> {
+        let mut all = state.expected.iter().chain(match &state.receiving {
+            Receiving::WithoutResponse(exchange) => Some(exchange),
+            _ => None,
+        });
+        let forwardable = all.all(|one| table.action(one.api_key, one.version) != Action::Python);
+        let fits = (state.receiving != Receiving::Last || !state.expected.is_empty())
+            && state.expected.len() < UNANSWERED_MAX
+            && (state.request_left > 0) == (state.receiving != Receiving::Nothing);
+        (forwardable && fits).then_some(Self {
+            state,
+            table,
+            limits,
+            waiting_since: 0.0,
+            forwarded: 0,
+            suspended: false,
+        })
+    }
+
+    /// Return the state.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Return the state, and forget it.
+    pub fn take_state(&mut self) -> State {
+        std::mem::take(&mut self.state)
+    }
+
+    /// Return how many bytes of the current request have not been received yet.
+    pub const fn request_left(&self) -> usize {
+        self.state.request_left
+    }
+
+    /// Return whether the client gets too far ahead, so that it is not to be read for now.
+    pub const fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// End that if enough requests have their response; return whether it has ended.
+    pub fn resume(&mut self) -> bool {
+        let resumes = self.suspended && self.state.expected.len() <= UNANSWERED_MAX / 2;
+        self.suspended &= !resumes;
+        resumes
+    }
+
+    /// Return how many requests have been forwarded.
+    pub const fn forwarded(&self) -> u64 {
+        self.forwarded
+    }
+
+    /// Return how many requests await their response.
+    pub fn unanswered(&self) -> usize {
+        self.state.expected.len()
+    }
+
+    /// Return how many of a client's bytes may be sent to the broker.
+    pub fn client_data(&mut self, data: &[u8], now: f64, counts: &mut Counts) -> Passed {
+        let mut position = 0;
+        loop {
+            let rest = data.get(position..).unwrap_or_default();
+            if self.state.request_left > 0 {
+                let part = self.state.request_left.min(rest.len());
+                position = position.saturating_add(part);
+                self.state.request_left = self.state.request_left.saturating_sub(part);
+                if self.state.request_left > 0 {
+                    return Passed { bytes: position, stopped: false };
+                }
+                self.state.receiving = Receiving::Nothing;
+                continue;
+            }
+            match self.begin_request(rest, now, counts) {
+                Begun::Passes(_) => {}
+                Begun::Waits => return Passed { bytes: position, stopped: false },
+                Begun::Stops => return Passed { bytes: position, stopped: true },
+            }
+        }
+    }
+
+    fn begin_request(&mut self, rest: &[u8], now: f64, counts: &mut Counts) -> Begun {
+        let Some(head) = rest.first_chunk::<REQUEST_HEAD_BYTES>() else { return Begun::Waits };
+        let [l0, l1, l2, l3, k0, k1, v0, v1, c0, c1, c2, c3] = *head;
+        let (api_key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
+        let Ok(length) = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])) else {
+            return Begun::Stops;
+        };
+        let size = length.saturating_add(LENGTH_BYTES);
+        if size < REQUEST_HEAD_BYTES
+            || length > self.limits.request_max_bytes
+            || now > self.limits.valid_until
+        {
+            return Begun::Stops;
+        }
+        self.suspended = self.state.expected.len() >= UNANSWERED_MAX;
+        if self.suspended {
+            return Begun::Waits;
+        }
+        let frame = rest.get(..size);
+        let mut exchange = Exchange {
+            api_key,
+            version,
+            correlation_id: i32::from_be_bytes([c0, c1, c2, c3]),
+            received_at: if self.waiting_since > 0.0 { self.waiting_since } else { now },
+            sent_at: 0.0,
+            was_held: false,
+        };
+        let acks = match self.table.action(api_key, version) {
+            Action::Python => return Begun::Stops,
+            Action::Forward => 1,
+            Action::Produce => {
+                match produce::read_acks(frame.unwrap_or(rest), version, frame.is_some()) {
+                    Acks::Are(acks) => acks,
+                    Acks::More => return self.wait(now),
+                    Acks::Unclear => return Begun::Stops,
+                }
+            }
+            Action::ProduceWhole => {
+                if size > WHOLE_MAX_BYTES {
+                    return Begun::Stops;
+                }
+                let Some(frame) = frame else { return self.wait(now) };
+                let Some(acks) = produce::acks_if_unjudged(frame, version, &self.table) else {
+                    return Begun::Stops;
+                };
+                (exchange.was_held, exchange.sent_at) = (true, now);
+                acks
+            }
+        };
+        self.waiting_since = 0.0;
+        self.forwarded = self.forwarded.saturating_add(1);
+        self.state.request_left = size;
+        self.state.receiving = if acks == 0 {
+            counts.answered(api_key, now - exchange.received_at);
+            self.state.unconfirmed = true;
+            Receiving::WithoutResponse(exchange)
+        } else {
+            self.state.expected.push_back(exchange);
+            Receiving::Last
+        };
+        Begun::Passes(size)
+    }
+
+    fn wait(&mut self, now: f64) -> Begun {
+        if self.waiting_since <= 0.0 {
+            self.waiting_since = now;
+        }
+        Begun::Waits
+    }
+
+    /// Return how many of a broker's bytes may be sent to the client.
+    pub fn broker_data(&mut self, data: &[u8], now: f64, counts: &mut Counts) -> Passed {
+        let mut position = 0_usize;
+        loop {
+            let rest = data.get(position..).unwrap_or_default();
+            if self.state.response_left > 0 {
+                let part = self.state.response_left.min(rest.len());
+                position = position.saturating_add(part);
+                self.state.response_left = self.state.response_left.saturating_sub(part);
+                if self.state.response_left > 0 {
+                    return Passed { bytes: position, stopped: false };
+                }
+                self.answered(now, counts);
+                continue;
+            }
+            match self.begin_response(rest) {
+                Begun::Passes(size) => self.state.response_left = size,
+                Begun::Waits => return Passed { bytes: position, stopped: false },
+                Begun::Stops => return Passed { bytes: position, stopped: true },
+            }
+        }
+    }
+
+    fn begin_response(&self, rest: &[u8]) -> Begun {
+        let Some(head) = rest.first_chunk::<RESPONSE_HEAD_BYTES>() else { return Begun::Waits };
+        let [l0, l1, l2, l3, c0, c1, c2, c3] = *head;
+        let Ok(length) = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])) else {
+            return Begun::Stops;
+        };
+        let size = length.saturating_add(LENGTH_BYTES);
+        let Some(expected) = self.state.expected.front() else { return Begun::Stops };
+        if size < RESPONSE_HEAD_BYTES
+            || expected.correlation_id != i32::from_be_bytes([c0, c1, c2, c3])
+        {
+            return Begun::Stops;
+        }
+        let names_leaders = expected.version >= produce::LEADERS_FROM
+            && matches!(
+                self.table.action(expected.api_key, expected.version),
+                Action::Produce | Action::ProduceWhole
+            );
+        if !names_leaders {
+            return Begun::Passes(size);
+        }
+        if size > WHOLE_MAX_BYTES {
+            return Begun::Stops;
+        }
+        match rest.get(..size) {
+            None => Begun::Waits,
+            Some(frame) if produce::names_no_leaders(frame, expected.version) => {
+                Begun::Passes(size)
+            }
+            Some(_) => Begun::Stops,
+        }
+    }
+
+    fn answered(&mut self, now: f64, counts: &mut Counts) {
+        if let Some(done) = self.state.expected.pop_front() {
+            counts.answered(done.api_key, now - done.received_at);
+            if done.sent_at > 0.0 {
+                counts.broker_answered(done.api_key, now - done.sent_at);
+            }
+            if self.state.expected.is_empty() && self.state.receiving == Receiving::Last {
+                // A broker may answer before it has read all of a request.
+                self.state.receiving = Receiving::WithoutResponse(done);
+            }
+        }
+    }
+}
+
+enum Begun {
+    /// So many bytes pass, those of the head included.
+    Passes(usize),
+    /// More bytes are needed.
+    Waits,
+    /// Python goes on from here.
+    Stops,
+}

@@ -1,0 +1,384 @@
+//! The threads of the lane, and the connections that each of them has.
+//!
+//! Python gives a connection to a thread (`adopt`) and can take it back at any moment (`take`). A
+//! thread that cannot go on with one puts it on a list (`ready`), and wakes Python. Each connection
+//! has a lock; a thread has it for the time of one read. No thread ever waits for Python.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use super::connection::{Connection, GivenBack, Side};
+use super::counts::{Collected, Counts};
+use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
+use super::relay::{Limits, Relay, State};
+use super::table::Table;
+
+const READ_BYTES: usize = 256 * 1024;
+/// A connection that holds no more may stay, however much is held altogether.
+const LOW_USE_BYTES: usize = 64 * 1024;
+const WAKE: u64 = u64::MAX;
+const SIDES: [Side; 2] = [Side::Client, Side::Broker];
+
+type Slot = Arc<Mutex<Option<Connection>>>;
+
+/// What Python wants to know of a connection that is the lane's.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// How many bytes are held.
+    pub held_bytes: usize,
+    /// How many bytes of its request have not been received yet.
+    pub missing_bytes: usize,
+    /// How many requests await their response.
+    pub unanswered: usize,
+    /// Whether a side does not take what it is sent.
+    pub is_blocked: bool,
+    /// When bytes were received last.
+    pub last_active: f64,
+}
+
+/// What all threads share.
+#[derive(Debug)]
+struct Shared {
+    began: Instant,
+    began_at: f64,
+    ready: Mutex<Vec<u64>>,
+    waker: Waker,
+    held_bytes: AtomicUsize,
+    held_max_bytes: usize,
+    panics: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Shared {
+    /// The time by Python's monotonic clock.
+    fn now(&self) -> f64 {
+        self.began_at + self.began.elapsed().as_secs_f64()
+    }
+
+    fn give_back(&self, number: u64) {
+        locked(&self.ready).push(number);
+        self.waker.wake();
+    }
+
+    fn count_held(&self, before: usize, after: usize) {
+        if after >= before {
+            self.held_bytes.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+        } else {
+            self.held_bytes.fetch_sub(before.saturating_sub(after), Ordering::Relaxed);
+        }
+    }
+}
+
+/// One thread, as the others see it.
+#[derive(Debug)]
+struct Worker {
+    epoll: Epoll,
+    waker: Waker,
+    slots: Mutex<HashMap<u64, Slot>>,
+    counts: Mutex<Counts>,
+}
+
+/// All threads.
+#[derive(Debug)]
+pub struct Lane {
+    shared: Arc<Shared>,
+    workers: Vec<Arc<Worker>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    next: AtomicU64,
+}
+
+/// What a connection begins with in the lane.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The client's socket.
+    pub client: RawFd,
+    /// The broker's socket.
+    pub broker: RawFd,
+    /// The state between the bytes.
+    pub state: State,
+    /// What was received of the client, and not processed.
+    pub from_client: Vec<u8>,
+    /// What was received of the broker, and not processed.
+    pub from_broker: Vec<u8>,
+    /// The connection's limits.
+    pub limits: Limits,
+}
+
+impl Lane {
+    /// Start the threads.
+    ///
+    /// `bounds` are those of histograms, `now` is the time by Python's clock, `held_max_bytes` what
+    /// all connections may hold before those that hold much are given back.
+    ///
+    /// # Errors
+    /// There are no descriptors left, or no thread can be started.
+    pub fn start(
+        threads: usize,
+        bounds: &[f64],
+        held_max_bytes: usize,
+        now: f64,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            began_at: now,
+            ready: Mutex::default(),
+            waker: Waker::new()?,
+            held_bytes: AtomicUsize::new(0),
+            held_max_bytes,
+            panics: AtomicU64::new(0),
+            ends: AtomicBool::new(false),
+        });
+        let mut lane = Self {
+            shared,
+            workers: Vec::new(),
+            threads: Mutex::default(),
+            next: AtomicU64::new(0),
+        };
+        for _ in 0..threads.max(1) {
+            let worker = Arc::new(Worker {
+                epoll: Epoll::new()?,
+                waker: Waker::new()?,
+                slots: Mutex::default(),
+                counts: Mutex::new(Counts::new(bounds)),
+            });
+            let read = Interest { read: true, write: false };
+            worker.epoll.add(&worker.waker, WAKE, read)?;
+            let (of_thread, shared) = (Arc::clone(&worker), Arc::clone(&lane.shared));
+            let started = thread::Builder::new()
+                .name("penstock-lane".into())
+                .spawn(move || run(&of_thread, &shared))?;
+            locked(&lane.threads).push(started);
+            lane.workers.push(worker);
+        }
+        Ok(lane)
+    }
+
+    /// Return the descriptor that is readable when a connection was given back.
+    pub fn ready_descriptor(&self) -> BorrowedFd<'_> {
+        self.shared.waker.as_fd()
+    }
+
+    /// Return the connections that threads have given back since the last time.
+    pub fn ready(&self) -> Vec<u64> {
+        self.shared.waker.reset();
+        std::mem::take(&mut *locked(&self.shared.ready))
+    }
+
+    /// Take over a connection; return its number, or None if it has to stay Python's.
+    ///
+    /// Nobody else may read the sockets, or write to them, until it is taken back.
+    ///
+    /// # Errors
+    /// A socket cannot be used.
+    pub fn adopt(&self, adopted: Adopted, table: Arc<Table>) -> io::Result<Option<u64>> {
+        let Some(relay) = Relay::new(adopted.state, table, adopted.limits) else {
+            return Ok(None);
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(worker) = self.worker(number) else { return Ok(None) };
+        let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
+        let now = self.shared.now();
+        let Adopted { from_client, from_broker, .. } = adopted;
+        let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
+        let waited_for = interests(&connection);
+        for (side, interest) in SIDES.into_iter().zip(waited_for) {
+            worker.epoll.add(connection.socket(side), token(number, side), interest)?;
+        }
+        // The threads know it from here on; they wait for its lock.
+        let slot = Slot::default();
+        let mut place = locked(&slot);
+        locked(&worker.slots).insert(number, Arc::clone(&slot));
+        let mut counts = locked(&worker.counts);
+        self.shared.guard(&mut connection, |connection| connection.begin(now, &mut counts));
+        drop(counts);
+        settle(worker, &self.shared, number, &mut connection, (0, waited_for));
+        *place = Some(connection);
+        Ok(Some(number))
+    }
+
+    /// Take a connection back; None if it is not the lane's.
+    pub fn take(&self, number: u64) -> Option<GivenBack> {
+        let worker = self.worker(number)?;
+        let slot = locked(&worker.slots).remove(&number)?;
+        let connection = locked(&slot).take()?;
+        for side in SIDES {
+            worker.epoll.remove(connection.socket(side));
+        }
+        self.shared.count_held(connection.held_bytes(), 0);
+        Some(connection.give_back())
+    }
+
+    /// Return what is known of a connection; None if it is not the lane's.
+    pub fn figures(&self, number: u64) -> Option<Figures> {
+        let slot = locked(&self.worker(number)?.slots).get(&number).map(Arc::clone)?;
+        let connection = locked(&slot);
+        connection.as_ref().map(|connection| Figures {
+            held_bytes: connection.held_bytes(),
+            missing_bytes: connection.missing_bytes(),
+            unanswered: connection.unanswered(),
+            is_blocked: connection.is_blocked(),
+            last_active: connection.last_active,
+        })
+    }
+
+    /// Return what each thread has counted since the last time.
+    pub fn collect(&self) -> Vec<Collected> {
+        self.workers.iter().map(|worker| locked(&worker.counts).collect()).collect()
+    }
+
+    /// Return how many connections were closed because of an error of the lane.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+
+    /// End the threads. Connections that were not taken back are left as they are.
+    pub fn close(&self) {
+        self.shared.ends.store(true, Ordering::Release);
+        for worker in &self.workers {
+            worker.waker.wake();
+        }
+        for thread in std::mem::take(&mut *locked(&self.threads)) {
+            let _ = thread.join();
+        }
+        for worker in &self.workers {
+            locked(&worker.slots).clear();
+        }
+    }
+
+    fn worker(&self, number: u64) -> Option<&Worker> {
+        let count = u64::try_from(self.workers.len()).ok()?;
+        let position = usize::try_from(number.checked_rem(count)?).ok()?;
+        self.workers.get(position).map(Arc::as_ref)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// Do something with a connection; where that panics, it is this connection that is closed.
+    fn guard(&self, connection: &mut Connection, work: impl FnOnce(&mut Connection)) {
+        if catch_unwind(AssertUnwindSafe(|| work(connection))).is_err() {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            connection.fail();
+        }
+    }
+}
+
+fn run(worker: &Worker, shared: &Shared) {
+    let mut events = Vec::new();
+    let mut room = vec![0_u8; READ_BYTES];
+    while !shared.ends.load(Ordering::Acquire) {
+        if worker.epoll.wait(&mut events).is_err() {
+            return;
+        }
+        let now = shared.now();
+        for event in &events {
+            if event.token == WAKE {
+                worker.waker.reset();
+            } else {
+                handle(worker, shared, event, &mut room, now);
+            }
+        }
+    }
+}
+
+fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now: f64) {
+    let (number, side) = connection_of(event.token);
+    let Some(slot) = locked(&worker.slots).get(&number).map(Arc::clone) else { return };
+    let mut place = locked(&slot);
+    let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
+    let before = (connection.held_bytes(), interests(connection));
+    let mut counts = locked(&worker.counts);
+    shared.guard(connection, |connection| {
+        if event.writable {
+            connection.writable(side, now, &mut counts);
+        }
+        if event.readable || event.broken {
+            connection.readable(side, room, now, &mut counts);
+        }
+        if event.broken {
+            connection.broken(side);
+        }
+    });
+    drop(counts);
+    settle(worker, shared, number, connection, before);
+}
+
+/// Count what a connection holds now, wait for what it needs, or give it back to Python.
+fn settle(
+    worker: &Worker,
+    shared: &Shared,
+    number: u64,
+    connection: &mut Connection,
+    before: (usize, [Interest; 2]),
+) {
+    let held = connection.held_bytes();
+    shared.count_held(before.0, held);
+    if held > LOW_USE_BYTES && shared.held_bytes.load(Ordering::Relaxed) > shared.held_max_bytes {
+        connection.stopped = true;
+    }
+    let interests = interests(connection);
+    if !connection.stopped && interests != before.1 {
+        for (side, interest) in SIDES.into_iter().zip(interests) {
+            if worker.epoll.modify(connection.socket(side), token(number, side), interest).is_err()
+            {
+                connection.fail();
+            }
+        }
+    }
+    if connection.stopped {
+        for side in SIDES {
+            worker.epoll.remove(connection.socket(side));
+        }
+        shared.give_back(number);
+    }
+}
+
+const fn interests(connection: &Connection) -> [Interest; 2] {
+    [connection.interest(Side::Client), connection.interest(Side::Broker)]
+}
+
+const fn token(number: u64, side: Side) -> u64 {
+    (number << 1) | if matches!(side, Side::Client) { 0 } else { 1 }
+}
+
+const fn connection_of(token: u64) -> (u64, Side) {
+    (token >> 1, if token & 1 == 0 { Side::Client } else { Side::Broker })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_closes_its_connection_and_is_counted() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let broker = client.try_clone().unwrap();
+        let limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
+        let relay = Relay::new(State::default(), Arc::default(), limits).unwrap();
+        let mut connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
+        lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));
+        assert_eq!(lane.panics(), 1);
+        assert!(connection.stopped);
+        let back = connection.give_back();
+        assert!(back.client_failed && back.broker_failed);
+    }
+}

@@ -1,0 +1,448 @@
+//! Connections that are forwarded: what passes, what is given back, and in which state.
+#![cfg(target_os = "linux")]
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use penstock_native::lane::connection::GivenBack;
+use penstock_native::lane::counts::Counts;
+use penstock_native::lane::produce::{Acks, acks_if_unjudged, names_no_leaders, read_acks};
+use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
+use penstock_native::lane::table::{Action, Table};
+use penstock_native::lane::threads::{Adopted, Lane};
+
+const LIMITS: Limits = Limits { request_max_bytes: 10_000, valid_until: f64::INFINITY };
+
+/// Of Produce, one whose responses may name leaders.
+const VERSION: i16 = 10;
+
+/// API 0 is Produce, 3 is Python's, 5 is judged unless a topic is known; others are forwarded.
+fn table() -> Arc<Table> {
+    let all = |action| vec![action; 14];
+    Arc::new(Table::new([
+        (0, 0, all(Action::Produce)),
+        (3, 0, all(Action::Python)),
+        (5, 0, all(Action::ProduceWhole)),
+    ]))
+}
+
+fn relay() -> Relay {
+    Relay::new(State::default(), table(), LIMITS).unwrap()
+}
+
+fn request(api_key: i16, number: i32, body: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(8 + body.len()).unwrap();
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.extend(api_key.to_be_bytes());
+    frame.extend(VERSION.to_be_bytes());
+    frame.extend(number.to_be_bytes());
+    frame.extend(body);
+    frame
+}
+
+fn response(number: i32, body: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(4 + body.len()).unwrap();
+    [&length.to_be_bytes()[..], &number.to_be_bytes(), body].concat()
+}
+
+/// A body of Produce, with acks: one partition of one topic.
+fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
+    let mut body = vec![0, 1, b'c', 0, 0];
+    body.extend(acks.to_be_bytes());
+    body.extend(1000_i32.to_be_bytes());
+    body.extend([2, u8::try_from(topic.len() + 1).unwrap()]);
+    body.extend(topic.as_bytes());
+    body.extend([2, 0, 0, 0, 0, u8::try_from(records.len() + 1).unwrap()]);
+    body.extend(records);
+    body.extend([0, 0, 0]);
+    body
+}
+
+/// A response to it, without errors.
+fn plain_response_body(topic: &str) -> Vec<u8> {
+    let mut body = vec![0, 2, u8::try_from(topic.len() + 1).unwrap()];
+    body.extend(topic.as_bytes());
+    body.push(2);
+    body.extend([0; 30]);
+    body.extend([1, 0, 0, 0]);
+    body.extend([0; 5]);
+    body
+}
+
+fn exchange(api_key: i16, number: i32) -> Exchange {
+    Exchange {
+        api_key,
+        version: VERSION,
+        correlation_id: number,
+        received_at: 0.0,
+        sent_at: 0.0,
+        was_held: false,
+    }
+}
+
+fn passed(bytes: usize) -> Passed {
+    Passed { bytes, stopped: false }
+}
+
+fn stopped(bytes: usize) -> Passed {
+    Passed { bytes, stopped: true }
+}
+
+fn sent(relay: &mut Relay, data: &[u8]) -> Passed {
+    relay.client_data(data, 0.0, &mut Counts::default())
+}
+
+fn answered(relay: &mut Relay, data: &[u8]) -> Passed {
+    relay.broker_data(data, 0.0, &mut Counts::default())
+}
+
+#[test]
+fn what_is_forwarded_passes_up_to_what_is_not() {
+    let mut relay = relay();
+    let (first, second) = (request(1, 1, b"x"), request(3, 2, b""));
+    let both = [first.clone(), second].concat();
+    assert_eq!(sent(&mut relay, &both), stopped(first.len()));
+    assert_eq!(relay.state().expected, VecDeque::from([exchange(1, 1)]));
+}
+
+#[test]
+fn a_request_passes_in_pieces_and_its_head_waits_until_it_is_there() {
+    let mut relay = relay();
+    let frame = request(1, 1, &[7; 100]);
+    assert_eq!(sent(&mut relay, &frame[..11]), passed(0));
+    assert_eq!(sent(&mut relay, &frame[..50]), passed(50));
+    assert_eq!((relay.request_left(), &relay.state().receiving), (62, &Receiving::Last));
+    assert_eq!(sent(&mut relay, &frame[50..]), passed(62));
+    assert_eq!(relay.state().receiving, Receiving::Nothing);
+}
+
+#[test]
+fn lengths_that_cannot_be_are_left_to_python() {
+    for length in [-1_i32, 0, 7, 10_001, i32::MAX] {
+        let mut frame = request(1, 1, b"");
+        frame[..4].copy_from_slice(&length.to_be_bytes());
+        assert_eq!(sent(&mut relay(), &frame), stopped(0), "{length}");
+    }
+    for length in [-1_i32, 0, 3] {
+        let mut relay = relay();
+        sent(&mut relay, &request(1, 1, b""));
+        let mut frame = response(1, b"");
+        frame[..4].copy_from_slice(&length.to_be_bytes());
+        assert_eq!(answered(&mut relay, &frame), stopped(0), "{length}");
+    }
+}
+
+#[test]
+fn responses_pass_in_order_and_others_stop() {
+    let mut relay = relay();
+    sent(&mut relay, &[request(1, 1, b""), request(1, 2, b"")].concat());
+    let first = response(1, b"one");
+    let both = [first.clone(), response(3, b"")].concat();
+    assert_eq!(answered(&mut relay, &both), stopped(first.len()));
+    assert_eq!(relay.state().expected, VecDeque::from([exchange(1, 2)]));
+    let second = response(2, b"");
+    let more = [second.clone(), response(4, b"")].concat();
+    assert_eq!(answered(&mut relay, &more), stopped(second.len()));
+}
+
+#[test]
+fn a_request_without_acks_expects_no_response() {
+    let mut relay = relay();
+    let frame = request(0, 1, &produce_body(0, "t", b"records"));
+    assert_eq!(sent(&mut relay, &frame), passed(frame.len()));
+    assert!(relay.state().expected.is_empty());
+    assert!(relay.state().unconfirmed);
+}
+
+#[test]
+fn a_request_whose_acks_are_not_there_yet_waits() {
+    let frame = request(0, 1, &produce_body(1, "t", b"records"));
+    let mut relay = relay();
+    for end in 12..22 {
+        assert_eq!(sent(&mut relay, &frame[..end]), passed(0), "{end}");
+    }
+    assert_eq!(sent(&mut relay, &frame[..23]), passed(23));
+    assert_eq!(read_acks(&frame[..15], VERSION, true), Acks::Unclear);
+}
+
+#[test]
+fn a_produce_response_that_names_leaders_is_left_to_python() {
+    let mut relay = relay();
+    let requests: Vec<u8> =
+        (1..4).flat_map(|number| request(0, number, &produce_body(1, "t", b"r"))).collect();
+    assert_eq!(sent(&mut relay, &requests), passed(requests.len()));
+    let plain = response(1, &plain_response_body("t"));
+    assert_eq!(answered(&mut relay, &plain[..plain.len() - 1]), passed(0));
+    assert_eq!(answered(&mut relay, &plain), passed(plain.len()));
+    let mut tagged = plain_response_body("t");
+    *tagged.last_mut().unwrap() = 1;
+    tagged.extend([0, 1, 7]);
+    assert_eq!(answered(&mut relay, &response(2, &tagged)), stopped(0));
+    assert!(!names_no_leaders(&response(2, &tagged), VERSION));
+    assert!(!names_no_leaders(&[], VERSION));
+}
+
+#[test]
+fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
+    let table = table();
+    let frame = request(5, 1, &produce_body(-1, "free", b"records"));
+    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), None);
+    table.pass_name(b"free");
+    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), Some(-1));
+    for end in 0..frame.len() {
+        assert_eq!(acks_if_unjudged(&frame[..end], VERSION, &table), None, "{end}");
+    }
+    assert_eq!(acks_if_unjudged(&[&frame[..], b"\0"].concat(), VERSION, &table), None);
+    let wrong = request(5, 1, &produce_body(2, "free", b"records"));
+    assert_eq!(acks_if_unjudged(&wrong, VERSION, &table), None);
+
+    let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+    assert_eq!(sent(&mut relay, &frame[..frame.len() - 1]), passed(0));
+    assert_eq!(sent(&mut relay, &frame), passed(frame.len()));
+    assert!(relay.state().expected[0].was_held);
+    let judged = request(5, 2, &produce_body(-1, "judged", b"records"));
+    assert_eq!(sent(&mut relay, &judged), stopped(0));
+    table.forget_topics();
+    assert_eq!(sent(&mut relay, &frame), stopped(0));
+}
+
+#[test]
+fn an_authentication_that_has_expired_is_left_to_python() {
+    let limits = Limits { valid_until: 10.0, ..LIMITS };
+    let mut relay = Relay::new(State::default(), table(), limits).unwrap();
+    let frame = request(1, 1, b"");
+    assert_eq!(relay.client_data(&frame, 10.0, &mut Counts::default()), passed(frame.len()));
+    assert_eq!(relay.client_data(&frame, 10.1, &mut Counts::default()), stopped(0));
+}
+
+#[test]
+fn a_state_that_needs_python_is_not_taken() {
+    let with = |api_key| State { expected: [exchange(api_key, 1)].into(), ..State::default() };
+    assert!(Relay::new(with(3), table(), LIMITS).is_none());
+    assert!(Relay::new(with(1), table(), LIMITS).is_some());
+    let without = State { request_left: 1, ..State::default() };
+    assert!(Relay::new(without, table(), LIMITS).is_none());
+}
+
+#[test]
+fn a_client_gets_only_so_far_ahead() {
+    let mut relay = relay();
+    let frame = request(1, 1, b"");
+    let many = frame.repeat(300);
+    assert_eq!(sent(&mut relay, &many), passed(256 * frame.len()));
+    assert!(relay.is_suspended());
+    let answer = response(1, b"");
+    answered(&mut relay, &answer.repeat(127));
+    assert!(!relay.resume());
+    answered(&mut relay, &answer);
+    assert!(relay.resume());
+    assert!(!relay.is_suspended());
+}
+
+#[test]
+fn a_client_that_was_too_far_ahead_is_read_again() {
+    let lane = lane();
+    let mut ends = adopted(&lane, State::default(), b"");
+    let frame = request(1, 1, b"");
+    ends.client.write_all(&frame.repeat(300)).unwrap();
+    received(&mut ends.broker, 256 * frame.len());
+    ends.broker.write_all(&response(1, b"").repeat(128)).unwrap();
+    received(&mut ends.broker, 44 * frame.len());
+    ends.client.write_all(&frame).unwrap();
+    received(&mut ends.broker, frame.len());
+}
+
+#[test]
+fn random_bytes_never_pass_more_than_there_are_and_never_panic() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let rounds = std::env::var("FUZZ_INPUTS").map_or(200_000, |count| count.parse().unwrap());
+    let table = table();
+    table.pass_name(b"t");
+    for _ in 0..rounds {
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+        let mut data = Vec::new();
+        for number in 0..next() % 4 {
+            let api_key = [0, 1, 3, 5][usize::try_from(next() % 4).unwrap()];
+            let number = i32::try_from(number).unwrap();
+            data.extend(request(api_key, number, &produce_body(1, "t", b"records")));
+        }
+        for _ in 0..next() % 4 {
+            if let Some(place) = usize::try_from(next()).unwrap().checked_rem(data.len()) {
+                data[place] = u8::try_from(next() % 256).unwrap();
+            }
+        }
+        data.truncate(usize::try_from(next()).unwrap() % (data.len() + 1));
+        let found = sent(&mut relay, &data);
+        assert!(found.bytes <= data.len());
+        let mut answers: Vec<u8> = relay
+            .state()
+            .expected
+            .iter()
+            .flat_map(|one| response(one.correlation_id, &plain_response_body("t")))
+            .collect();
+        if let Some(place) = usize::try_from(next()).unwrap().checked_rem(answers.len()) {
+            answers[place] = u8::try_from(next() % 256).unwrap();
+        }
+        assert!(answered(&mut relay, &answers).bytes <= answers.len());
+    }
+}
+
+// With sockets and threads
+
+/// A connection through the lane: what a client and a broker have of it.
+struct Ends {
+    client: TcpStream,
+    broker: TcpStream,
+    number: u64,
+    _inner: (TcpStream, TcpStream),
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let outer = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+    outer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (inner, _) = listening.accept().unwrap();
+    inner.set_nonblocking(true).unwrap();
+    (outer, inner)
+}
+
+fn adopted(lane: &Lane, state: State, from_client: &[u8]) -> Ends {
+    let ((client, inner_client), (broker, inner_broker)) = (pair(), pair());
+    let adopted = Adopted {
+        client: inner_client.as_raw_fd(),
+        broker: inner_broker.as_raw_fd(),
+        state,
+        from_client: from_client.to_vec(),
+        from_broker: Vec::new(),
+        limits: Limits { request_max_bytes: 100_000_000, ..LIMITS },
+    };
+    let number = lane.adopt(adopted, table()).unwrap().unwrap();
+    Ends { client, broker, number, _inner: (inner_client, inner_broker) }
+}
+
+fn lane() -> Lane {
+    Lane::start(2, &[0.1, 1.0], 1_000_000, 1000.0).unwrap()
+}
+
+fn received(socket: &mut TcpStream, size: usize) -> Vec<u8> {
+    let mut data = vec![0; size];
+    socket.read_exact(&mut data).unwrap();
+    data
+}
+
+fn given_back(lane: &Lane, number: u64) -> GivenBack {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if lane.ready().contains(&number) {
+            return lane.take(number).unwrap();
+        }
+        assert!(Instant::now() < until, "it was not given back");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn requests_and_responses_go_through_and_are_counted() {
+    let lane = lane();
+    let early = request(1, 1, b"early");
+    let mut ends = adopted(&lane, State::default(), &early);
+    assert_eq!(received(&mut ends.broker, early.len()), early);
+    let frame = request(1, 2, b"request");
+    ends.client.write_all(&frame).unwrap();
+    assert_eq!(received(&mut ends.broker, frame.len()), frame);
+    let answers = [response(1, b"a"), response(2, b"b")].concat();
+    ends.broker.write_all(&answers).unwrap();
+    assert_eq!(received(&mut ends.client, answers.len()), answers);
+    let back = lane.take(ends.number).unwrap();
+    assert_eq!((back.state, back.forwarded), (State::default(), 2));
+    let counted = lane.collect();
+    let requests: u64 =
+        counted.iter().flat_map(|one| &one.whole).flat_map(|(_, of)| &of.buckets).sum();
+    assert_eq!(requests, 2);
+    let bytes = |of: fn(&penstock_native::lane::counts::Collected) -> u64| -> u64 {
+        counted.iter().map(of).sum()
+    };
+    assert_eq!(bytes(|one| one.client_bytes), (early.len() + frame.len()) as u64);
+    assert_eq!(bytes(|one| one.broker_bytes), answers.len() as u64);
+    assert!(lane.take(ends.number).is_none());
+}
+
+#[test]
+fn what_needs_python_is_given_back_with_all_behind_it() {
+    let lane = lane();
+    let mut ends = adopted(&lane, State::default(), b"");
+    let (first, held) = (request(1, 1, b""), request(3, 2, b"held"));
+    ends.client.write_all(&[first.clone(), held.clone()].concat()).unwrap();
+    assert_eq!(received(&mut ends.broker, first.len()), first);
+    let back = given_back(&lane, ends.number);
+    assert_eq!(back.from_client, held);
+    assert_eq!(back.state.expected.iter().map(|one| one.correlation_id).collect::<Vec<_>>(), [1]);
+    assert!(!back.client_failed && !back.broker_failed);
+}
+
+#[test]
+fn the_end_of_a_side_is_left_to_python() {
+    let lane = lane();
+    let ends = adopted(&lane, State::default(), b"");
+    ends.client.shutdown(std::net::Shutdown::Write).unwrap();
+    let back = given_back(&lane, ends.number);
+    assert!(!back.client_failed);
+    let ends = adopted(&lane, State::default(), b"");
+    ends.broker.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(!given_back(&lane, ends.number).broker_failed);
+}
+
+#[test]
+fn what_a_side_does_not_take_is_kept_and_the_other_side_not_read() {
+    let lane = lane();
+    let mut ends = adopted(&lane, State::default(), b"");
+    let frame = request(1, 1, &vec![7; 50_000_000]);
+    let mut client = ends.client.try_clone().unwrap();
+    let whole = frame.clone();
+    let sending = std::thread::spawn(move || client.write_all(&whole));
+    let until = Instant::now() + Duration::from_secs(20);
+    while !lane.figures(ends.number).unwrap().is_blocked {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(lane.figures(ends.number).unwrap().held_bytes <= 256 * 1024);
+    assert!(lane.figures(ends.number).unwrap().missing_bytes > 0);
+    assert_eq!(received(&mut ends.broker, frame.len()), frame);
+    sending.join().unwrap().unwrap();
+    assert_eq!(lane.figures(ends.number).unwrap().held_bytes, 0);
+}
+
+#[test]
+fn when_too_much_is_held_a_connection_that_holds_much_is_given_back() {
+    let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+    let ends = adopted(&lane, State::default(), b"");
+    let mut client = ends.client.try_clone().unwrap();
+    let frame = request(1, 1, &vec![7; 50_000_000]);
+    let sending = std::thread::spawn(move || {
+        let _ = client.write_all(&frame);
+    });
+    let back = given_back(&lane, ends.number);
+    assert!(back.to_broker.len() > 64 * 1024);
+    assert!(back.state.request_left > 0);
+    assert_eq!(back.state.receiving, Receiving::Last);
+    drop(ends);
+    sending.join().unwrap();
+}
+
+#[test]
+fn closing_ends_the_threads() {
+    let lane = lane();
+    let _ends = adopted(&lane, State::default(), b"");
+    lane.close();
+    lane.close();
+}

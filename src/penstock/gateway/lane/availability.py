@@ -1,0 +1,40 @@
+"""Whether connections are forwarded by native threads: `PENSTOCK_NATIVE_LANE`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from penstock.native import NativeMissingError, find_native
+
+VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
+"""An environment variable: 1 for native threads or nothing; 0 or empty for Python. Experimental."""
+
+
+def find_lane() -> Any | None:
+    """Return the native module if it is to forward connections; None if Python does.
+
+    Raises:
+        NativeMissingError: It cannot be used, or a variable has another value.
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in {"", "0", "1"}:
+        raise NativeMissingError(
+            f"{VARIABLE}={wanted}: it must be 1 (native threads), or 0 or empty (Python)"
+        )
+    if wanted != "1":
+        return None
+    module, why_not = find_native()
+    if module is not None and hasattr(module, "Lane"):
+        return module
+    reason = why_not or "penstock_native is not installed, or not for this system"
+    raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
+
+
+def describe_lane() -> str:
+    """Return what forwards connections, as `penstock --version` and the log show it.
+
+    Raises:
+        NativeMissingError: As `find_lane`.
+    """
+    return "Python" if find_lane() is None else "native"

@@ -1,0 +1,236 @@
+"""Gives connections to the native threads, and takes them back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import structlog
+
+from penstock.gateway.lane.table import Action, Rows, compiled
+from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
+from penstock.gateway.metrics.cells import BOUNDS
+from penstock.gateway.session import Between
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.session import Session
+    from penstock.wire.produce import TopicData
+
+log = structlog.get_logger()
+
+THREADS_MAX: Final = 8
+_SHARE_OF_BUDGET: Final = 16
+"""When the lane holds this part of the budget, connections that hold much are given back."""
+
+
+class Owner(Protocol):
+    """A connection of a client."""
+
+    def take_back(self) -> None:
+        """Take the connection back from the lane, if it has it."""
+
+
+class Figures(NamedTuple):
+    """What is known of a connection that is forwarded natively.
+
+    Attributes:
+        held_bytes: The bytes that are held.
+        missing_bytes: The bytes of the current request that have not been received yet.
+        unanswered: The number of requests without a response.
+        is_blocked: Whether one side does not take what it is sent.
+        last_active: When bytes were received last, by the monotonic clock.
+    """
+
+    held_bytes: int
+    missing_bytes: int
+    unanswered: int
+    is_blocked: bool
+    last_active: float
+
+
+class GivenBack(NamedTuple):
+    """A connection that Python has again.
+
+    Attributes:
+        between: The state between the bytes.
+        to_broker: What is still to be sent to the broker.
+        to_client: What is still to be sent to the client.
+        from_client: What was received of the client, and is to be processed.
+        from_broker: What was received of the broker, and is to be processed.
+        client_failed: Whether the client's connection has failed.
+        broker_failed: Whether the broker's connection has failed.
+        forwarded: How many requests were forwarded.
+    """
+
+    between: Between
+    to_broker: bytes
+    to_client: bytes
+    from_client: bytes
+    from_broker: bytes
+    client_failed: bool
+    broker_failed: bool
+    forwarded: int
+
+
+class Lane(UnjudgedTopics):
+    """The native threads of a gateway, and the connections that they have."""
+
+    def __init__(
+        self,
+        native: Any,
+        gateway: GatewayContext,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        request_max_bytes: int,
+        budget_bytes: int,
+        threads: int | None = None,
+    ) -> None:
+        """Start the threads.
+
+        Args:
+            native: The native module.
+            gateway: The gateway.
+            loop: The event loop, in which connections are taken back.
+            request_max_bytes: `socket.request.max.bytes`.
+            budget_bytes: The memory budget of all clients.
+            threads: How many; by default as many as there are cores.
+        """
+        self._native = native
+        self._gateway = gateway
+        self._loop = loop
+        self._request_max_bytes = request_max_bytes
+        cores = len(os.sched_getaffinity(0))
+        self._lane = native.Lane(
+            threads or min(THREADS_MAX, cores),
+            BOUNDS if gateway.counts is not None else (),
+            budget_bytes // _SHARE_OF_BUDGET,
+            gateway.clock(),
+        )
+        self._owners: dict[int, Owner] = {}
+        self._rows: Rows = ()
+        self._table = native.Table([])
+        self._forwards_unjudged = False
+        self._panics = 0
+        self.follow()
+        loop.add_reader(self._lane.fileno(), self._take_ready)
+
+    def follow(self) -> None:
+        """Follow the routing table and the policies that are in force from now on."""
+        self._rows = compiled(self._gateway)
+        self._table = self._native.Table(list(self._rows))
+        self._forwards_unjudged = any(Action.UNJUDGED in actions for _, _, actions in self._rows)
+        for owner in list(self._owners.values()):
+            owner.take_back()
+
+    def forget_topics(self) -> None:
+        """Forget which topics nobody judges: the configs of one have changed."""
+        self._table.forget_topics()
+
+    def look_again(self) -> None:
+        """Follow what is in force if it has changed. To be called every second.
+
+        Names of topics are forgotten: each may be that of another topic with policies by now, as
+        `TopicNames` has it.
+        """
+        if self._gateway.topic_configs.are_stored:
+            self._table.forget_names()
+        if compiled(self._gateway) != self._rows:
+            self.follow()
+
+    def passed(self, topics: Iterable[TopicData]) -> None:
+        """Remember topics of which nobody judges the batches until `forget_topics`."""
+        if self._forwards_unjudged:
+            for topic in topics:
+                if topic.topic_id is not None:
+                    self._table.pass_id(topic.topic_id.bytes)
+                elif topic.name is not None:
+                    self._table.pass_name(topic.name.encode())
+
+    def adopt(
+        self,
+        owner: Owner,
+        session: Session,
+        client: int,
+        broker: int,
+        from_client: bytes,
+        from_broker: bytes,
+    ) -> int | None:
+        """Give a connection away.
+
+        Args:
+            owner: Its owner until now, and after that.
+            session: Its session.
+            client: The client's socket; nobody may read it or write to it until it is taken back.
+            broker: The broker's socket.
+            from_client: What was received of the client just now.
+            from_broker: What was received of the broker just now.
+
+        Returns:
+            Its number here; None if it has to stay. Then nothing has changed.
+        """
+        left = session.leave()
+        if left is None:
+            return None
+        between, client_head, broker_head = left
+        try:
+            number: int | None = self._lane.adopt(
+                self._table,
+                client,
+                broker,
+                between,
+                client_head + from_client,
+                broker_head + from_broker,
+                self._request_max_bytes,
+                session.valid_until,
+            )
+        except OSError as error:
+            log.warning("a connection is not forwarded natively", reason=str(error))
+            number = None
+        if number is None:
+            session.enter(between)
+            session.put_back(client_head, broker_head)
+            return None
+        self._owners[number] = owner
+        return number
+
+    def take(self, number: int) -> GivenBack:
+        """Take a connection back. Nobody else reads its sockets or writes to them any more."""
+        del self._owners[number]
+        between, *others = self._lane.take(number)
+        return GivenBack(Between(*between), *others)
+
+    def figures(self, number: int) -> Figures:
+        """Return what is known of a connection that the lane has."""
+        return Figures(*self._lane.figures(number))
+
+    def _take_ready(self) -> None:
+        for number in self._lane.ready():
+            owner = self._owners.get(number)
+            if owner is not None:
+                owner.take_back()
+        if (panics := self._lane.panics) != self._panics:
+            log.error("connections were closed after an error of the native lane", count=panics)
+            self._panics = panics
+
+    @property
+    def count(self) -> int:
+        """How many connections the lane has."""
+        return len(self._owners)
+
+    def collect_counts(self) -> None:
+        """Add what was counted natively to the gateway's counts."""
+        counts = self._gateway.counts
+        if counts is not None:
+            counts.lane_errors = self._lane.panics
+            for whole, broker, client_bytes, broker_bytes in self._lane.collect():
+                counts.forwarded(whole, broker, client_bytes, broker_bytes)
+
+    def close(self) -> None:
+        """End the threads. No connection may be the lane's."""
+        self.collect_counts()
+        self._loop.remove_reader(self._lane.fileno())
+        self._lane.close()

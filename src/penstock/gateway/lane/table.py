@@ -1,0 +1,79 @@
+"""Compiles the routing table to data for the lane: what happens to a request of an API and version.
+
+The lane does what is simple. For everything else the action is `PYTHON`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock.gateway.produce.forwarded_at_once import may_be_unjudged
+from penstock.gateway.routes import ROUTES, pass_through
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.routes import Route
+
+_LAST_VERSION: Final = 31
+"""No API has more versions than this by far; later ones of those that have no end are Python's."""
+
+
+class Action(IntEnum):
+    """What the lane does with a request and its response: `native/src/lane/table.rs`."""
+
+    PYTHON = 0
+    """The connection is given back."""
+    FORWARD = 1
+    """Both are forwarded as they are received."""
+    MAY_HAVE_NO_RESPONSE = 2
+    """The same for Produce: acks are read, and a response that names leaders is Python's."""
+    UNJUDGED = 3
+    """The same, if all topics of the request are known to have no policies."""
+
+
+Rows = tuple[tuple[int, int, bytes], ...]
+"""API keys, their first version, and the actions for this version and those after it."""
+
+
+class _WithProducers:
+    """A gateway that has the state of a producer, as one may have in the next moment."""
+
+    producers = True
+
+    def __init__(self, gateway: GatewayContext) -> None:
+        self._gateway = gateway
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway, name)
+
+
+def compiled(gateway: GatewayContext) -> Rows:
+    """Return the actions that are in force. An API without a row is forwarded.
+
+    They hold until policies, topic configs or stores of the gateway are replaced.
+    """
+    seen = gateway
+    has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
+    if has_policies or gateway.shared_producers is not None:
+        seen = cast("GatewayContext", _WithProducers(gateway))
+    unjudged = Action.UNJUDGED if may_be_unjudged(gateway) else Action.PYTHON
+    return tuple((row.api_key, row.versions[0], _actions(row, seen, unjudged)) for row in ROUTES)
+
+
+def _actions(row: Route, gateway: GatewayContext, unjudged: Action) -> bytes:
+    first, last = row.versions
+    versions = range(first, min(last, _LAST_VERSION) + 1)
+    return bytes(_action(row, gateway, version, unjudged) for version in versions)
+
+
+def _action(row: Route, gateway: GatewayContext, version: int, unjudged: Action) -> Action:
+    try:
+        is_held = row.hold(gateway, version) is not None
+    except WireError:
+        return Action.PYTHON
+    if row.read_acks is not None:
+        return unjudged if is_held else Action.MAY_HAVE_NO_RESPONSE
+    is_forwarded = not is_held and row.respond is pass_through and row.rewrite is None
+    return Action.FORWARD if is_forwarded else Action.PYTHON

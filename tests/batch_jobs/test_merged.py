@@ -1,0 +1,115 @@
+"""Small batches that are judged together: the same records, with their offsets and times."""
+
+import os
+import random
+
+import pytest
+
+from penstock.batch_jobs.merged import MergedBatches
+from penstock.policy import Header, Record
+from penstock.records.stored_batch import read_stored_batch
+from tests.batch_jobs.memory import LIMIT
+from tests.records.encoding import CODECS, encode_stored, zigzag
+
+pytestmark = pytest.mark.usefixtures("reading")
+NOW = 1_700_000_000_000
+OWN = (Header("own", b"1"), Header("none", None))
+LOG_APPEND_TIME = 8
+
+
+def batch(first, *values, timestamp=NOW, **fields):
+    records = [
+        Record(timestamp + 7 * n, b"%d" % (first + n), value, OWN) for n, value in enumerate(values)
+    ]
+    stored = encode_stored(records, base_offset=first, **fields)
+    return read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+
+
+def merged(batches):
+    waiting, found = MergedBatches(), []
+    for one in batches:
+        found += waiting.add(one)
+    return [*found, *waiting.rest()]
+
+
+def rows(batches):
+    return [
+        row
+        for one in batches
+        for row in zip(
+            one.offsets, one.records.timestamps, one.records.keys, one.records.values,
+            one.records.headers, strict=True,
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_small_ones_that_follow_each_other_become_one(codec):
+    before = [batch(n, b"a", None, attributes=CODECS[codec]) for n in range(10, 40, 2)]
+    (one,) = merged(before)
+    assert rows([one]) == rows(before)
+    assert one.codec == codec
+    assert (one.base_offset, one.last_offset, one.is_whole) == (10, 39, True)
+
+
+def test_gaps_and_large_ones_stay_borders():
+    before = [
+        batch(0, b"a"), batch(1, b"b"), batch(3, b"c"), batch(4, os.urandom(20_000)), batch(5, b"d"),
+        batch(6, b"e"),
+    ]  # fmt: skip
+    found = merged(before)
+    assert rows(found) == rows(before)
+    assert [len(one.records) for one in found] == [2, 1, 1, 2]
+    assert found[1] is before[2]
+    assert found[2] is before[3]
+
+
+def test_a_part_of_a_batch_stays_alone():
+    part = batch(0, b"a", b"b", b"c").between(1, 3)
+    assert merged([part, batch(3, b"d"), batch(4, b"e")])[0] is part
+
+
+def test_many_do_not_wait_for_the_end():
+    before = [batch(n, b"x") for n in range(1000)]
+    found = merged(before)
+    assert rows(found) == rows(before)
+    assert len(found) == 3
+
+
+def test_times_of_the_broker_are_kept():
+    before = [
+        batch(0, b"a", b"b", attributes=LOG_APPEND_TIME, max_timestamp=NOW + 500),
+        batch(2, b"c", timestamp=NOW - 10**12),
+        batch(3, b"d", attributes=LOG_APPEND_TIME, max_timestamp=NOW + 900),
+    ]
+    (one,) = merged(before)
+    assert rows([one]) == rows(before)
+    assert not one.is_log_append_time
+
+
+def test_header_keys_that_are_not_utf_8_keep_their_bytes():
+    inside = b"\0" + zigzag(0) + zigzag(0) + b"\x02k\x02v" + zigzag(1) + b"\x02\xff\x021"
+    odd = encode_stored([Record(NOW, b"k", b"v")], body=zigzag(len(inside)) + inside, base_offset=1)
+    (one,) = merged([batch(0, b"a"), read_stored_batch(odd, max_decompressed_bytes=LIMIT)])
+    assert b"\x02\xff\x021" in one.cut([1])
+
+
+def test_what_is_forgotten_is_not_returned():
+    waiting = MergedBatches()
+    assert list(waiting.add(batch(0, b"a"))) == []
+    waiting.forget()
+    assert list(waiting.rest()) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_comes_all_records_stay_as_they_were(seed):
+    chance, before, first = random.Random(seed), [], 0
+    for _ in range(80):
+        sizes = chance.choice(([5], [3, 0, 200], [17_000], [9] * 30, [1] * 101))
+        before.append(
+            batch(first, *map(chance.randbytes, sizes),
+                  attributes=chance.choice([*CODECS.values()]),
+                  timestamp=chance.choice([NOW, 0, -1, 2**62]))
+        )  # fmt: skip
+        first += len(sizes) + chance.choice((0, 0, 0, 2))
+    assert rows(merged(before)) == rows(before)

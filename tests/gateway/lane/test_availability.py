@@ -1,0 +1,62 @@
+"""Whether connections are forwarded natively: by a variable, and what is installed."""
+
+import pytest
+
+from penstock.gateway.lane import availability
+from penstock.gateway.lane.availability import describe_lane, find_lane
+from penstock.native import NativeMissingError
+
+
+class WithLane:
+    Lane = object
+
+
+class WithoutLane:
+    """The extension on a system without epoll."""
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Have an extension installed, or none, and a value of the variable."""
+
+    def given(module, wanted, why_not=""):
+        monkeypatch.setattr(availability, "find_native", lambda: (module, why_not))
+        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", wanted)
+
+    return given
+
+
+@pytest.mark.parametrize(
+    ("module", "wanted", "said"),
+    [
+        (WithLane, "", "Python"),
+        (WithLane, "1", "native"),
+        (WithLane, "0", "Python"),
+        (WithoutLane, "", "Python"),
+        (None, "", "Python"),
+        (None, "0", "Python"),
+    ],
+)
+def test_who_forwards(installed, module, wanted, said):
+    installed(module, wanted)
+    assert describe_lane() == said
+
+
+@pytest.mark.parametrize(
+    ("module", "why_not", "said"),
+    [
+        (None, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not for"),
+        (WithoutLane, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not"),
+        (None, "penstock_native is of version 9", "but penstock_native is of version 9"),
+    ],
+)
+def test_what_is_required_and_missing(installed, module, why_not, said):
+    installed(module, "1", why_not)
+    with pytest.raises(NativeMissingError, match=said):
+        find_lane()
+
+
+def test_other_values(installed):
+    installed(WithLane, "yes")
+    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 1"):
+        find_lane()

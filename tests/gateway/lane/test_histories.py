@@ -1,0 +1,302 @@
+"""Random histories of a connection that changes its owner at random: nobody can tell.
+
+The same events happen to a session alone, and to one that is given to the native relay and taken
+back at random moments. After each event both have sent the same bytes, and are closed or not.
+"""
+
+import random
+
+import pytest
+from kio.index import load_request_schema
+from kio.static.primitive import i8
+
+from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.lane.table import Action, compiled
+from penstock.gateway.session import Between
+from penstock.native import find_native
+from penstock.wire.errors import WireError
+from tests.gateway.test_answers import Loop, numbered
+from tests.gateway.test_session import NO, answer, other, produce, produce_answer
+from tests.raw import request_frame
+from tests.wire.test_addresses import coordinators
+
+native, _ = find_native()
+pytestmark = pytest.mark.skipif(
+    not hasattr(native, "Lane"), reason="penstock_native is not installed"
+)
+HISTORIES = 1400
+REQUEST_MAX_BYTES = 10_000
+
+
+def find_coordinators(number):
+    schema = load_request_schema(10, 4)
+    return request_frame(schema(key_type=i8(0), coordinator_keys=("k",)), number)
+
+
+class PassedTopics:
+    """Takes the place of a gateway's lane: remembers in the relay's table what passes."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def passed(self, topics):
+        for topic in topics:
+            self._table.pass_name(topic.name.encode())
+
+
+class Alone:
+    """A session that keeps its connection."""
+
+    def __init__(self, judged):
+        self.talk = Loop(judged=judged)
+        self.failed = False
+
+    def receive(self, side, data):
+        if self.failed:
+            return
+        session = self.talk.session
+        try:
+            (session.client_data if side == "client" else session.upstream_data)(data)
+        except WireError:
+            self.failed = True
+            session.closed()
+
+    def take_back(self):
+        """It was never given away."""
+
+    def turns(self):
+        """Do what waits for a turn of the event loop, as connections do."""
+        while self.talk.calls:
+            self.talk.turn()
+        self.receive("client", b"")
+        self.receive("broker", b"")
+
+    def seen(self):
+        talk = self.talk
+        return talk.broker.data, talk.client.data, talk.done, self.failed
+
+
+class HandedOver(Alone):
+    """A session whose connection is given to the native relay, and taken back, at random."""
+
+    def __init__(self, judged, chance):
+        super().__init__(judged)
+        rows = list(compiled(self.talk))
+        self._table = native.Table(rows)
+        self.talk.lane = PassedTopics(self._table)
+        self._chance = chance
+        self._relay = None
+        self._buffers = {"client": b"", "broker": b""}
+        self.given = self.forwarded = self.stopped = 0
+
+    def receive(self, side, data):
+        if self._relay is None and not self.failed and self._chance.random() < 0.6:
+            self._give_away()
+        if self._relay is None:
+            super().receive(side, data)
+            return
+        self._forward(side, data)
+        if self._relay is not None and self._chance.random() < 0.1:
+            self.take_back()
+
+    def _give_away(self):
+        left = self.talk.session.leave()
+        if left is None:
+            return
+        between, client_head, broker_head = left
+        try:
+            self._relay = native.Relay(self._table, between, REQUEST_MAX_BYTES)
+        except ValueError:  # as `Lane.adopt`
+            self.talk.session.enter(between)
+            self.talk.session.put_back(client_head, broker_head)
+            return
+        self._buffers = {"client": client_head, "broker": broker_head}
+        self.given += 1
+
+    def _forward(self, side, data):
+        relay = self._relay
+        data = self._buffers[side] + data
+        passes = relay.client_data if side == "client" else relay.broker_data
+        count, stopped = passes(data)
+        self._buffers[side] = data[count:]
+        self.forwarded += count
+        (self.talk.broker if side == "client" else self.talk.client).write(data[:count])
+        if stopped:
+            self.stopped += 1
+            self.take_back()
+
+    def take_back(self):
+        if self._relay is None:
+            return
+        relay, self._relay = self._relay, None
+        self.talk.session.enter(Between(*relay.state()))
+        for side in ("broker", "client"):
+            super().receive(side, self._buffers[side])
+
+
+def responses(frames, chance):
+    """Return a broker's responses to requests, and what is left of them."""
+    found = b""
+    while len(frames) >= 4 and len(frames) >= 4 + (size := int.from_bytes(frames[:4], "big")):
+        frame, frames = frames[: 4 + size], frames[4 + size :]
+        found += response(frame, chance)
+    return found, frames
+
+
+def response(frame, chance):
+    api_key = int.from_bytes(frame[4:6], "big")
+    number = int.from_bytes(frame[8:12], "big")
+    if api_key == 0:
+        topics = [name for name in ("free", "judged", "other") if name.encode() in frame]
+        whole = produce_answer(number, *topics)
+        # acks is where the client id of these requests ends
+        return b"" if b"\0\0\0\0" in frame[18:28] and _acks(frame) == 0 else whole
+    if api_key == 10:
+        return numbered(coordinators(chance.randrange(1, 4)), number)
+    return answer(number, chance.randbytes(chance.randrange(60)))
+
+
+def _acks(frame):
+    size = int.from_bytes(frame[12:14], "big", signed=True)
+    position = 14 + max(0, size) + 1  # no tagged fields
+    return int.from_bytes(frame[position + 1 : position + 3], "big", signed=True)
+
+
+def produce_of(number, chance, *topics, acks=1):
+    frame = bytearray(produce(number, *topics, acks=acks))
+    frame[7] = chance.choice((9, 10, 12))  # these have one form
+    return bytes(frame)
+
+
+def some_request(number, chance):
+    kind = chance.randrange(12)
+    if kind < 4:
+        return other(number)
+    if kind < 6:
+        return produce_of(number, chance, "free", acks=chance.choice((0, 1, -1)))
+    if kind < 8:
+        topics = chance.sample(["free", "judged", "other"], chance.randrange(1, 4))
+        return produce_of(number, chance, *topics, acks=chance.choice((0, 1, -1, -1, 2)))
+    if kind == 8:
+        return find_coordinators(number)
+    if kind == 9:
+        size = chance.randrange(8, 3000)
+        head = size.to_bytes(4, "big") + (16).to_bytes(2, "big") + (4).to_bytes(2, "big")
+        return head + number.to_bytes(4, "big") + chance.randbytes(size - 8)
+    return produce_of(number, chance, "free")
+
+
+def broken(frame, chance):
+    """Change a frame so that it may violate the protocol."""
+    changed = bytearray(frame)
+    changed[chance.randrange(min(20, len(changed)))] = chance.randrange(256)
+    return bytes(changed)
+
+
+class History:
+    """What happens to both sessions."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        judged = self.chance.choice(
+            [frozenset(), frozenset({"judged"}), frozenset({"judged", "other"})]
+        )
+        self.alone = Alone(judged)
+        self.handed = HandedOver(judged, random.Random(f"{seed} owner"))
+        self.both = (self.alone, self.handed)
+        self.to_send = self.to_answer = self.read = b""
+
+    def run(self):
+        chance, number = self.chance, 0
+        for _ in range(chance.randrange(5, 60)):
+            event = chance.randrange(20)
+            if event < 6:
+                number += 1
+                frame = some_request(number, chance)
+                self.to_send += broken(frame, chance) if chance.random() < 0.01 else frame
+            elif event < 11:
+                size = chance.choice((1, 5, 12, 40, 400, len(self.to_send)))
+                data, self.to_send = self.to_send[:size], self.to_send[size:]
+                self.happens("receive", "client", data)
+            elif event < 16:
+                size = chance.choice((1, 7, 8, 60, len(self.to_answer)))
+                data, self.to_answer = self.to_answer[:size], self.to_answer[size:]
+                self.happens("receive", "broker", data)
+            elif event < 19:
+                self.decide()
+            elif chance.random() < 0.15:
+                self.happens(chance.choice(("end", "client_disconnected")))
+        for _ in range(40):
+            self.happens("receive", "client", self.to_send)
+            self.to_send = b""
+            self.decide()
+            data, self.to_answer = self.to_answer, b""
+            self.happens("receive", "broker", data)
+        self.happens("end")
+        data, self.to_answer = self.to_answer, b""
+        self.happens("receive", "broker", data)
+        assert self.handed.seen() == self.alone.seen()
+
+    def decide(self):
+        if self.alone.talk.verdicts:
+            verdict = self.chance.choice((ACCEPTED, ACCEPTED, NO))
+            which = self.chance.randrange(len(self.alone.talk.verdicts))
+            for one in self.both:
+                one.take_back()
+                one.talk.decide(verdict, which)
+            self.compare()
+
+    def happens(self, what, *arguments):
+        for one in self.both:
+            if what == "receive":
+                one.receive(*arguments)
+            elif not one.failed:
+                one.take_back()
+                getattr(one.talk.session, what)()
+            one.turns()
+        self.compare()
+
+    def compare(self):
+        sent, *others = self.alone.seen()
+        handed_sent, *handed_others = self.handed.seen()
+        # A session looks for acks again when there is twice as much; the relay each time.
+        assert handed_sent[: len(sent)] == sent
+        assert len(handed_sent) - len(sent) < 100
+        assert handed_others == others
+        assert len(self.handed.talk.verdicts) == len(self.alone.talk.verdicts)
+        data = self.alone.talk.broker.data
+        found, rest = responses(data[len(self.read) :], self.chance)
+        self.read = data[: len(data) - len(rest)]
+        self.to_answer += found
+
+
+@pytest.mark.parametrize("part", range(7))
+def test_nobody_can_tell_who_has_the_connection(part):
+    count = HISTORIES // 7
+    given = forwarded = stopped = 0
+    for seed in range(part * count, (part + 1) * count):
+        history = History(seed)
+        try:
+            history.run()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
+        given += history.handed.given
+        forwarded += history.handed.forwarded
+        stopped += history.handed.stopped
+    assert given > count
+    assert forwarded > 100 * count
+    assert stopped > count // 4
+
+
+def test_what_nobody_judges_is_forwarded_once_it_is_known():
+    handed = HandedOver(frozenset({"judged"}), random.Random(1))
+    rows = {key: (first, actions) for key, first, actions in compiled(handed.talk)}
+    first, actions = rows[0]
+    assert actions[9 - first] == Action.UNJUDGED
+    session = handed.talk.session
+    session.client_data(produce(1, "free"))
+    session.upstream_data(produce_answer(1, "free"))
+    between, *_ = session.leave()
+    relay = native.Relay(handed._table, between, REQUEST_MAX_BYTES)
+    free, judged = produce(2, "free"), produce(3, "judged")
+    assert relay.client_data(free + judged) == (len(free), True)

@@ -1,0 +1,278 @@
+"""Connections that native threads forward: what Python has to do with them is done as ever."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+
+import pytest
+import uvloop
+from kio.index import load_request_schema
+
+from penstock.configuration import load_configuration
+from penstock.gateway.server import Gateway
+from penstock.native import find_native
+from tests.gateway.test_session import other
+from tests.gateways import write_configuration
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
+)
+POLICY = {"topics.judged-*.record.validation.policy": "yes",
+          "record.validation.policy.class.name": "policies.Judges"}  # fmt: skip
+POLICIES = """
+from penstock.policy import *
+class Judges(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value == b"bad":
+            raise InvalidRecordException("bad")
+"""
+WARM_UP = 20
+
+
+class Client:
+    """A raw client, which awaits each response."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        self.number = 0
+
+    @classmethod
+    async def connect(cls, address):
+        return cls(*await asyncio.open_connection(*address))
+
+    async def response(self):
+        size = await self.reader.readexactly(4)
+        return size + await self.reader.readexactly(int.from_bytes(size, "big"))
+
+    async def ask(self, frame):
+        self.writer.write(frame)
+        return await self.response()
+
+    async def list_groups(self, count=WARM_UP):
+        """Send requests that nobody looks at."""
+        for _ in range(count):
+            self.number += 1
+            answer = await self.ask(other(self.number))
+            assert answer[4:8] == self.number.to_bytes(4, "big")
+
+    async def produce(self, topic, *payloads, acks=-1):
+        """Produce one batch; return the error code."""
+        self.number += 1
+        batch = encode_batch(values(*payloads))
+        request = produce_request([(topic, [(0, batch)])], acks=acks)
+        answer = await self.ask(request_frame(request, self.number))
+        return produced(parse_response(answer, 0, 9))[topic, 0].error_code
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def run(kafka, tmp_path, monkeypatch):
+    """Runs a test with a gateway and a client of it."""
+
+    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "1")
+
+    def run(test, properties=(), policies=POLICIES):
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, dict(properties), policies)
+
+        async def with_gateway():
+            gateway = Gateway(load_configuration(file))
+            try:
+                client = await Client.connect(await gateway.start())
+                try:
+                    await test(gateway, client)
+                finally:
+                    client.writer.close()
+                    with contextlib.suppress(OSError):
+                        await client.writer.wait_closed()
+            finally:
+                await gateway.stop()
+
+        uvloop.run(with_gateway())
+
+    return run
+
+
+def test_a_connection_is_given_away_and_taken_back(run, topic):
+    name = topic()
+
+    async def test(gateway, client):
+        await client.list_groups()
+        assert gateway.lane.count == 1
+        versions = request_frame(load_request_schema(18, 0)(), 77)
+        assert parse_response(await client.ask(versions), 18, 0).api_keys
+        await client.list_groups()
+        assert gateway.lane.count == 1
+        assert await client.produce(name, b"x") == 0
+        client.writer.close()
+        await until(lambda: not gateway.connections)
+        assert gateway.lane.count == 0
+
+    run(test)
+
+
+def test_counts_are_those_of_python(run, topic, monkeypatch):
+    name = topic()
+    found = []
+
+    async def test(gateway, client):
+        for _ in range(3):
+            await client.list_groups()
+            assert await client.produce(name, b"x") == 0
+        families = {one.name: one for one in gateway.counts.families()}
+        totals = gateway.counts.totals()
+        times = families["penstock_request_seconds"].cells
+        found.append(
+            (
+                families["penstock_requests_total"].values,
+                {api: sum(cell.counts) for api, cell in times.items()},
+                totals.requests,
+                totals.client_bytes,
+                totals.broker_bytes,
+            )
+        )
+        assert min(cell.total_s for cell in times.values()) > 0
+
+    for lane in ("0", "1"):
+        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
+        run(test, {"metrics.listener": ":0"})
+    assert found[0] == found[1]
+    assert found[0][2] == 63
+
+
+def test_a_reload_takes_effect_on_a_connection_that_is_forwarded(run, topic, tmp_path, kafka):
+    name = topic("judged")
+
+    async def test(gateway, client):
+        for _ in range(WARM_UP):
+            assert await client.produce(name, b"bad") == 0
+        assert gateway.lane.count == 1
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, POLICY, POLICIES)
+        await gateway.reload(load_configuration(file))
+        assert await client.produce(name, b"bad") == 87
+        assert await client.produce(name, b"good") == 0
+
+    run(test)
+
+
+def test_a_request_that_is_half_forwarded_when_policies_begin_closes_its_connection(
+    run, topic, tmp_path, kafka
+):
+    name = topic("judged")
+
+    async def test(gateway, client):
+        await client.list_groups()
+        request = produce_request([(name, [(0, encode_batch(values(b"bad" * 9999)))])])
+        frame = request_frame(request, 99)
+        client.writer.write(frame[: len(frame) // 2])
+        await client.writer.drain()
+        (connection,) = gateway.connections
+        await until(lambda: connection.missing_bytes)
+        assert gateway.lane.count == 1
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, POLICY, POLICIES)
+        await gateway.reload(load_configuration(file))
+        assert await client.reader.read() == b""
+        await until(lambda: not gateway.connections)
+
+    run(test)
+
+
+def test_what_no_policy_judges_is_forwarded_beside_a_topic_that_is_judged(run, topic):
+    judged, free = topic("judged"), topic("free")
+
+    async def test(gateway, client):
+        for _ in range(WARM_UP):
+            assert await client.produce(free, b"bad") == 0
+        assert gateway.lane.count == 1
+        assert await client.produce(judged, b"bad") == 87
+        assert await client.produce(judged, b"good") == 0
+        assert await client.produce(free, b"bad") == 0
+
+    run(test, POLICY)
+
+
+def test_requests_in_flight_are_answered_at_the_end(run, topic):
+    name = topic()
+
+    async def test(gateway, client):
+        await client.list_groups()
+        await client.produce(name, b"x")
+        assert gateway.lane.count == 1
+        batch = encode_batch(values(b"y" * 100_000))
+        for number in range(1000, 1005):
+            request = produce_request([(name, [(0, batch)])])
+            client.writer.write(request_frame(request, number))
+        await client.writer.drain()
+        stopping = asyncio.create_task(gateway.stop())
+        answered = []
+        while not client.reader.at_eof():
+            try:
+                answered.append(int.from_bytes((await client.response())[4:8], "big"))
+            except asyncio.IncompleteReadError as error:
+                assert error.partial == b""
+        await stopping
+        # Requests that were not complete when the end came are not answered; none is skipped.
+        assert answered == list(range(1000, 1000 + len(answered)))
+
+    run(test)
+
+
+@pytest.mark.parametrize("how", ["reset", "half-closed"])
+def test_a_client_that_goes_away_leaves_nothing(run, how):
+    async def test(gateway, client):
+        await client.list_groups()
+        assert gateway.lane.count == 1
+        if how == "reset":
+            linger = struct.pack("ii", 1, 0)
+            given = client.writer.get_extra_info("socket")
+            given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.writer.transport.abort()
+        else:
+            client.writer.write(other(5))
+            client.writer.write_eof()
+            assert (await client.response())[4:8] == (5).to_bytes(4, "big")
+        await until(lambda: not gateway.connections)
+        assert gateway.lane.count == 0
+
+    run(test)
+
+
+def test_bytes_that_violate_the_protocol_close_the_connection(run):
+    async def test(gateway, client):
+        await client.list_groups()
+        assert gateway.lane.count == 1
+        client.writer.write(b"\xff" * 12)
+        assert await client.reader.read() == b""
+        await until(lambda: not gateway.connections)
+
+    run(test)
+
+
+def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
+    async def test(gateway, client):
+        await client.list_groups()
+        (connection,) = gateway.connections
+        connection.pause("memory")
+        assert gateway.lane.count == 0
+        connection.resume("memory")
+        await client.list_groups()
+        assert gateway.lane.count == 1
+
+    run(test)
+
+
+def test_a_gateway_without_the_lane_has_none(run, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "0")
+
+    async def test(gateway, client):
+        await client.list_groups()
+        assert gateway.lane is None
+
+    run(test)

@@ -1,0 +1,62 @@
+"""What the lane does with each API, as the routing table has it."""
+
+import pytest
+
+from penstock.gateway.lane.table import Action, compiled
+from penstock.gateway.routes import ROUTES, VERSIONS
+from tests.gateway.test_session import Talk
+
+NONE = frozenset()
+
+
+def actions(**attributes):
+    judged = attributes.pop("judged", NONE)
+    talk = Talk(judged=judged)
+    for name, value in attributes.items():
+        setattr(talk, name, value)
+    return {
+        api_key: {first + position: Action(one) for position, one in enumerate(each)}
+        for api_key, first, each in compiled(talk)
+    }
+
+
+def test_every_row_is_there_with_all_its_versions():
+    found = actions()
+    assert set(found) == {row.api_key for row in ROUTES}
+    for api_key, (first, last) in VERSIONS.items():
+        assert list(found[api_key]) == list(range(first, last + 1))
+
+
+def test_what_is_streamed_is_forwarded_and_what_is_changed_is_not():
+    found = actions()
+    by_key = {api_key: set(each.values()) for api_key, each in found.items()}
+    forwarded = {key for key, each in by_key.items() if each == {Action.FORWARD}}
+    assert forwarded == {1, 19, 20, 21, 26, 32, 33, 37, 44, 88}
+    assert by_key[0] == {Action.MAY_HAVE_NO_RESPONSE}
+    assert by_key[3] == by_key[17] == by_key[18] == by_key[36] == by_key[78] == {Action.PYTHON}
+
+
+def test_where_topics_have_policies_produce_requests_are_read():
+    found = actions(judged=frozenset({"judged"}))
+    assert {found[0][version] for version in range(3, 14)} == {Action.UNJUDGED}
+    assert {found[0][version] for version in range(3)} == {Action.PYTHON}
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"has_interceptors": True},
+        {"may_quarantine": True},
+        {"producers": True},
+        {"keeps_decisions": True},
+        {"shared_producers": object()},
+    ],
+)
+def test_where_records_may_be_dropped_no_produce_request_is_forwarded(attribute):
+    found = actions(judged=frozenset({"judged"}), **attribute)
+    assert set(found[0].values()) == {Action.PYTHON}
+
+
+def test_the_end_of_a_transaction_is_held_where_a_record_may_be_dropped_in_the_next_moment():
+    assert actions(judged=frozenset({"judged"}))[26][5] is Action.PYTHON
+    assert actions(judged=frozenset({"judged"}))[26][4] is Action.FORWARD
