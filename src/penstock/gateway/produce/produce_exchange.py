@@ -248,7 +248,10 @@ class ProduceExchange(Held):
             ]
             if bad and response is not None and partition.topic.plan is not None:
                 refused = replace(
-                    bad[0].verdict, outcome=Outcome.REFUSED, message=response.message or ""
+                    bad[0].verdict,
+                    outcome=Outcome.REFUSED,
+                    message=response.message,
+                    record_errors=(),
                 )
                 self._request.report(partition, partition.topic.plan.topic, refused, bad[0].count)
 

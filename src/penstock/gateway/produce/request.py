@@ -176,9 +176,14 @@ class ReceivedRequest:
         self.report(partition, topic, verdict, records)
 
     def report(
-        self, partition: ProducePartition, topic: str, verdict: Verdict, records: int
+        self,
+        partition: ProducePartition,
+        topic: str,
+        verdict: Verdict,
+        records: int,
+        dead_letter_topic: str | None = None,
     ) -> None:
-        """Report that policies object to records."""
+        """Report that policies object to records; in quarantine, with their dead letter topic."""
         self.gateway.refused(
             Refused(
                 topic,
@@ -188,6 +193,7 @@ class ReceivedRequest:
                 principal=self.connection.authentication.principal,
                 address=self.connection.address,
                 records=records,
+                dead_letter_topic=dead_letter_topic,
             )
         )
 

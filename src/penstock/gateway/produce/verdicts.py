@@ -181,5 +181,12 @@ class Verdicts:
             if counts is not None:
                 counts.accepted(plan, partition.data, verdict)
             for diverted in verdict.diverted:
-                self._request.report(partition, plan.topic, diverted.verdict, diverted.count)
+                is_dead = diverted.verdict.outcome is Outcome.QUARANTINED
+                self._request.report(
+                    partition,
+                    plan.topic,
+                    diverted.verdict,
+                    diverted.count,
+                    plan.dead_letter_topic if is_dead else None,
+                )
         self._accepted.clear()
