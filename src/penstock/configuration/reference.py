@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.client_keys import CLIENT_KEYS, Effect
 from penstock.configuration.declared_keys import declared_by_own
-from penstock.configuration.installed_policies import own_policies
 from penstock.configuration.keys import Keys, extra
-from penstock.configuration.policy_classes import class_of_own
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
@@ -109,18 +107,6 @@ They apply if `record.validation.policy.class.name` names the policy. See [schem
 |---|---|---|
 """
 
-_NAMED: Final = """\
-## Keys of built-in named policies
-
-`policies.<name>.type` is the policy, and `policies.<name>.<key>` its key ([Named
-policies](built-in.md#named-policies)). `penstock policies` lists them, with installed policies. The
-keys `schema.registry.*` and `json.schema.*` are described above.
-
-| policy | key | default | meaning |
-|---|---|---|---|
-"""
-_LISTED_ABOVE: Final = ("schema.registry.", "json.schema.")
-
 
 def reference() -> str:
     """Return the reference as Markdown."""
@@ -139,8 +125,6 @@ def reference() -> str:
         parts.append(_DECLARED + declared)
     parts.append(_JSON_SCHEMA + _rows(JSON_SCHEMA_KEYS))
     parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
-    named = "".join(map(named_keys, own_policies().values()))
-    parts.append(_NAMED + named)
     return "\n".join(parts)
 
 
@@ -152,22 +136,6 @@ def _client_keys() -> str:
         named = "any other key of Kafka's clients" if effect is Effect.JAVA else ", ".join(names)
         rows += f"| {named} | {effect} |\n"
     return rows
-
-
-def named_keys(policy: str) -> str:
-    """Return the lines for the keys that a ready-made policy declares for `configure()`."""
-    rows: list[str] = []
-    found = class_of_own(policy)
-    if found is None or policy == _READY_MADE[1]:
-        return ""
-    for one in found.config_keys:
-        if one.name.startswith(_LISTED_ABOVE):
-            continue
-        default = "none" if one.default is None else f"`{one.default}`"
-        default = "required" if one.required else default
-        text = one.documentation + _allowed(one.valid_values, one.documentation)
-        rows.append(f"`{one.name}` | {default} | {text}")
-    return _of_policy(policy, rows)
 
 
 def declared_keys(policy: str) -> str:
