@@ -66,14 +66,5 @@ def unexplained(suite: str, by: str, failed: Iterable[str]) -> tuple[list[str], 
     return compare(dict.fromkeys(failed, by), rows)
 
 
-def guide_table(suite: str) -> str:
-    """Return the differences of a suite as docs/measured.md has them."""
-    rows = [
-        f"| {', '.join(f'`{case}`' for case in row.cases)} | {row.by} | {row.reason} |"
-        for row in expected(suite)
-    ]
-    return "\n".join(("| cases | by | why |", "|---|---|---|", *rows))
-
-
 def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
