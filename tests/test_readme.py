@@ -34,6 +34,24 @@ def test_the_policy_gives_the_reason_that_is_shown():
     assert f"INVALID_RECORD ({bad.code}): {bad.message}`" in README
 
 
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        (None, "accepted"),
+        ("no JSON", "refused"),
+        ("[1]", "refused"),
+        ("1", "refused"),
+        ("{}", "refused"),
+        ('{"amount": "5"}', "refused"),
+    ],
+)
+def test_the_policy_fails_on_no_value(value, outcome):
+    names = {"__name__": "policy"}
+    exec(re.search(r"```python\n(.*?)```", README, re.DOTALL)[1], names)
+    [verdict] = judge(names["Orders"], [value], validation_policy="order")
+    assert verdict.outcome == outcome
+
+
 def test_a_package_index_shows_absolute_links():
     text = hatch_build().for_an_index(README, "https://git.example.com/shop/penstock", "1.2.3")
     links = LINK.findall(text)
