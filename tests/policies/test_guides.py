@@ -1,6 +1,8 @@
 """The examples of docs/policies.md and docs/columns.md do what the pages say."""
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,13 +49,23 @@ def test_columns_are_judged(names):
     assert [one.outcome for one in verdicts] == ["accepted", "refused"]
 
 
-def test_a_look_up_that_fails_postpones(names):
-    class Away(names["Known"]):
-        def refresh(self):
-            raise OSError
+@pytest.fixture
+def customers(tmp_path):
+    """A file with a table of customers, and the keys that name it."""
+    path = tmp_path / "customers.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE customers (id BLOB)")
+        database.execute("INSERT INTO customers VALUES (?)", (b"7",))
+    return {"customers.database": str(path)}
 
-        def validate(self, topic, record):
-            """Accept."""
 
-    [verdict] = judge(Away, [b"v"])
-    assert (verdict.outcome, verdict.message) == ("postponed", "the registry does not answer")
+def test_a_look_up_decides(names, customers):
+    records = [{"key": key, "value": b"v"} for key in (b"7", b"8", None)]
+    verdicts = judge(names["KnownCustomers"], records, configs=customers)
+    assert [one.message for one in verdicts] == [None, *["the key must be a known customer"] * 2]
+
+
+def test_a_look_up_that_fails_postpones(names, tmp_path):
+    without_table = {"customers.database": str(tmp_path / "empty.db")}
+    [verdict] = judge(names["KnownCustomers"], [{"key": b"7"}], configs=without_table)
+    assert (verdict.outcome, verdict.message) == ("postponed", "the customers cannot be read")
