@@ -304,9 +304,9 @@ class Keys(BaseModel):
         POLICIES,
         default=32768,
         meaning=(
-            "The largest batch, decompressed, that is accepted without a worker if "
-            "`penstock.policies.JsonSchema` is the topic's only policy. 0: workers judge all "
-            "batches."
+            "The largest batch, decompressed, that is accepted without a worker if one of "
+            "[these policies](built-in.md#small-batches) is the topic's only policy. 0: workers "
+            "judge all batches."
         ),
     )
     decompressed_batch_max_bytes: PositiveInt32 = key(
