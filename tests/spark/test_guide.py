@@ -43,10 +43,6 @@ def test_the_source_and_the_sink(blocks, stored, capsys):
     exec(source, names)
     assert "bad is not good" in capsys.readouterr().out
     names["accepted"] = names["records"].where("verdict.outcome = 'accepted'")
-    names["stream"] = (
-        names["spark"].readStream.format("penstock").option("startingOffsets", "earliest")
-        .option("plan", names["file"]).option("subscribe", topics["orders"]).load()
-    )  # fmt: skip
     exec(sink, names)
     try:
         names["query"].processAllAvailable()
