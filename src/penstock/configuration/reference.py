@@ -32,9 +32,8 @@ The file is a Kafka-style `.properties` file in UTF-8. `configure()` of a policy
   is a warning, and policies receive it.
 - Every error names the file and the key, and ends the program with exit code 2 before the first
   client is served.
-- Topics that Penstock writes to (state, settings, positions, dead letters, the audit trail): the
-  principal of `upstream.*` creates a missing topic. It needs Describe, Read, Write and Create on it
-  (dead letters and the audit trail: not Read).
+- The principal of `upstream.*` creates the topics that Penstock writes to, and needs
+  [ACLs](operations.md#security) for them.
 """
 
 _UPSTREAM: Final = """\
