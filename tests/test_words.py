@@ -40,6 +40,7 @@ PAGES: Final = (
     "docs/policies.md",
     "docs/report.schema.json",
     "docs/schemas.md",
+    "docs/registry.md",
     "docs/security.md",
     "docs/topics.md",
     "docs/troubleshooting.md",

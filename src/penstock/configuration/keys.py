@@ -152,11 +152,9 @@ class Keys(BaseModel):
         reloaded=False,
         default="ports",
         meaning=(
-            "How clients reach each broker. `ports`: each broker has its own port. `sni`: the "
-            "broker with node id N is `broker-N.<advertised.host>`, and all brokers share one "
-            "port. The name in the TLS handshake chooses the broker, so `listeners` must be "
-            "`SSL` or `SASL_SSL`, and the certificate must cover these names. [One "
-            "port](operations.md#one-port)"
+            "How clients reach each broker. `ports`: each broker has its own port. `sni`: all "
+            "brokers share [one port](operations.md#one-port), and the name in the TLS handshake "
+            "chooses the broker, so `listeners` must be `SSL` or `SASL_SSL`."
         ),
     )
     advertised_port: Port | None = key(
@@ -175,9 +173,8 @@ class Keys(BaseModel):
         default=False,
         meaning=(
             "Whether every connection begins with a header of the PROXY protocol, version 2, "
-            "with the client's address. Connections without it are closed. Who can reach the "
-            "port can claim any address, so let only the load balancer reach it. [Behind a load "
-            "balancer](operations.md#behind-a-load-balancer)"
+            "with the client's address. Let only the load balancer reach the port. [Behind a "
+            "load balancer](operations.md#behind-a-load-balancer)"
         ),
     )
     broker_ports: PortRange | None = key(
@@ -224,11 +221,9 @@ class Keys(BaseModel):
         name="policies",
         default=(),
         meaning=(
-            "Names of policies, separated by commas. `policies.<name>.type` is a class with the "
-            "methods of KIP-940, 729, 686 or 905, or the short name of an installed policy "
-            "(entry point group `penstock.policies`). `configure()` receives "
-            "`policies.<name>.<key>` without the prefix. Topics name their policies in "
-            "`penstock.policies`. [Named policies](built-in.md#named-policies)"
+            "Names of policies, separated by commas. `policies.<name>.type` is a class or the "
+            "short name of a policy, `policies.<name>.<key>` its key. Topics name their policies "
+            "in `penstock.policies`. [Named policies](built-in.md#named-policies)"
         ),
     )
     policy_workers: WorkerCount = key(
@@ -304,9 +299,8 @@ class Keys(BaseModel):
         POLICIES,
         default=32768,
         meaning=(
-            "The largest batch, decompressed, that is accepted without a worker if one of "
-            "[these policies](built-in.md#small-batches) is the topic's only policy. 0: workers "
-            "judge all batches."
+            "The largest batch, decompressed, that some built-in policies accept [without a "
+            "worker](built-in.md#small-batches). 0: workers judge all batches."
         ),
     )
     decompressed_batch_max_bytes: PositiveInt32 = key(
@@ -317,10 +311,7 @@ class Keys(BaseModel):
     decompressed_batch_max_records: PositiveInt32 = key(
         LIMITS,
         default=500000,
-        meaning=(
-            "A batch with more records is refused, because a few bytes can stand for millions "
-            "of records."
-        ),
+        meaning=("A batch with more records is refused."),
     )
     connections_max_idle_ms: PositiveInt64 = key(
         LIMITS,

@@ -32,9 +32,8 @@ The file is a Kafka-style `.properties` file in UTF-8. `configure()` of a policy
   is a warning, and policies receive it.
 - Every error names the file and the key, and ends the program with exit code 2 before the first
   client is served.
-- Topics that Penstock writes to (state, settings, positions, dead letters, the audit trail): the
-  principal of `upstream.*` creates a missing topic. It needs Describe, Read, Write and Create on it
-  (dead letters and the audit trail: not Read).
+- The principal of `upstream.*` creates the topics that Penstock writes to, and needs
+  [ACLs](operations.md#security) for them.
 """
 
 _UPSTREAM: Final = """\
@@ -42,8 +41,8 @@ _UPSTREAM: Final = """\
 
 Any key of Kafka's admin client, consumer or producer for Java can follow `upstream.`, so you can
 copy the file of a Java client. The keys apply to all of Penstock's connections: those of librdkafka
-(metadata, offsets, state), those that read and write whole batches, and Spark's connector. A wrong
-value is an error at the start, which names the key and never repeats the value.
+(metadata, offsets, state), those that read and write whole batches, and Spark's connector. Errors
+never repeat a value.
 
 - `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, or
   `GSSAPI` if the libraries support it. User and password are options of
@@ -52,10 +51,9 @@ value is an error at the start, which names the key and never repeats the value.
 - OAUTHBEARER gets a token from `upstream.sasl.oauthbearer.token.endpoint.url` (KIP-768):
   `https:` or `http:` with the client credentials grant, or `file:`. Client id, secret and scope
   are the options `clientId`, `clientSecret` and `scope` of `upstream.sasl.jaas.config`, or the
-  keys of KIP-1139 or of librdkafka. `upstream.sasl.login.callback.handler.class` is optional, and
-  can only name Kafka's own handler. If the system does not trust the endpoint's certificate, add
-  the option `ssl.truststore.location` (PEM); Spark's executors need the file, too. The option
-  `unsecuredLoginStringClaim_sub` makes unsigned tokens, for tests.
+  keys of KIP-1139 or of librdkafka; the option `ssl.truststore.location` (PEM, also on Spark's
+  executors) has the endpoint's certificates, and `unsecuredLoginStringClaim_sub` makes unsigned
+  tokens, for tests. `upstream.sasl.login.callback.handler.class` can only name Kafka's handler.
 - Key and trust stores are PEM: a file (`location`), or the text itself
   (`upstream.ssl.keystore.key`, `upstream.ssl.keystore.certificate.chain`,
   `upstream.ssl.truststore.certificates`). Java's stores (JKS, PKCS12) are an error.
