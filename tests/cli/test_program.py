@@ -89,6 +89,7 @@ def test_version():
     assert python == f"Python {platform.python_version()}"
     assert batches == f"record batches: {describe()}"
     assert connections == "connections: Python"
+    assert connections == "connections: Python"
     assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
     assert spark == f"PySpark {metadata.version('pyspark')}"
 
