@@ -141,6 +141,16 @@ def test_how_fresh_a_topic_is_by_its_timestamps(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("s", 7200.0), ("Seconds", 7200.0), ("m", 120.0), ("mins", 120.0), ("hrs", 2.0), ("D", 0.083)],
+)
+def test_units_of_time_are_read_as_they_are_written(tmp_path, unit, expected):
+    promise = {"property": "freshness", "value": 1, "unit": unit}
+    (rule,) = contract(tmp_path, [{"name": "a"}], promises=[promise]).rules
+    assert measured(rule, [{}], NOW_MS - 7_200_000)[0] == expected
+
+
+@pytest.mark.parametrize(
     ("prop", "quality", "promises", "told"),
     [
         ({}, [{"type": "sql", "name": "n", "query": "SELECT 1"}], (), "o: n: a rule of type sql is not judged"),
@@ -155,6 +165,9 @@ def test_how_fresh_a_topic_is_by_its_timestamps(tmp_path):
         ({}, (), [{"property": "retention", "value": 1, "unit": "d"}], "o: retention: no promise but freshness and latency"),
         ({}, (), [{"property": "latency", "value": "x", "unit": "d"}], "o: latency: it has no number with a unit of time"),
         ({}, (), [{"property": "latency", "value": 1, "unit": "moons"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4, "unit": "ms"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4, "unit": "M"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4}], "o: latency: it has no number with a unit of time"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_named(tmp_path, prop, quality, promises, told):

@@ -47,8 +47,11 @@ _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "mustNotBeBetween": ("must not be between", lambda one, two: not two[0] <= one <= two[1]),
 }
 _SECONDS: Final = {
-    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600,
-    "hour": 3600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800,
+    "s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1,
+    "m": 60, "min": 60, "mins": 60, "minute": 60, "minutes": 60,
+    "h": 3600, "hr": 3600, "hrs": 3600, "hour": 3600, "hours": 3600,
+    "d": 86_400, "day": 86_400, "days": 86_400,
+    "w": 604_800, "week": 604_800, "weeks": 604_800,
 }  # fmt: skip
 
 
@@ -248,7 +251,8 @@ class _Maker:
         """Read one of `slaProperties`."""
         title = str(one.get("property"))[:100]
         place = str(one.get("element") or name)[:100]
-        seconds = _SECONDS.get(str(one.get("unit", "")).strip().lower().removesuffix("s") or "s")
+        unit = str(one.get("unit")).strip()
+        seconds = None if unit == "M" else _SECONDS.get(unit.lower())  # M is a month
         value = one.get("value")
         path = tuple(place.removeprefix(f"{name}.").split(".")) if place != name else ()
         if title not in {"freshness", "latency"} or "," in place:
@@ -262,7 +266,7 @@ class _Maker:
                     title,
                     "freshness",
                     (("mustBeLessOrEqualTo", value),),
-                    unit=str(one.get("unit")),
+                    unit=unit,
                     paths=(path,) if path else (),
                     seconds=seconds,
                 )
