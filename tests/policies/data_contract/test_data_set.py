@@ -150,6 +150,32 @@ def test_units_of_time_are_read_as_they_are_written(tmp_path, unit, expected):
     assert measured(rule, [{}], NOW_MS - 7_200_000)[0] == expected
 
 
+NESTED = [
+    {"name": "x.y", "physicalName": "p"},
+    {"name": "x", "logicalType": "object", "physicalName": "q", "properties": [{"name": "t", "physicalName": "ts"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("x.y", ("p",)), ("p", ("p",)), ("x.t", ("q", "ts")), ("q.ts", ("q", "ts")), ("x", ("q",))],
+)
+def test_properties_are_found_by_either_name(tmp_path, name, path):
+    quality = {"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": [name]}}
+    promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
+    found = contract(tmp_path, NESTED, [quality], [promise])
+    assert [one.paths for one in found.rules] == [(path,), (path,)]
+
+
+@pytest.mark.parametrize("name", ["nope", "x.nope", "x.t.nope", "y", ""])
+def test_a_property_that_is_not_there_is_named(tmp_path, name):
+    quality = {"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": ["x", name]}}
+    promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
+    found = contract(tmp_path, NESTED, [quality], [promise])
+    assert found.rules == ()
+    assert [one.why for one in found.not_judged] == [f"there is no property {name}"] * 2
+
+
 @pytest.mark.parametrize(
     ("prop", "quality", "promises", "told"),
     [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
-from penstock.policies.data_contract.document import listed
+from penstock.policies.data_contract.document import ContractError, listed
 from penstock.policies.data_contract.quality import (
     Concern,
     NotJudged,
@@ -222,19 +222,22 @@ def data_set_rules(
         agreed: What the contract promises of it: `slaProperties`.
         others: What the contract says of it that records are not judged by.
     """
-    made = _Maker([one for one in others if one.concern is not Concern.DATA_SET])
-    made.of_object(written, name)
+    made = _Maker(written, [one for one in others if one.concern is not Concern.DATA_SET])
+    made.of_object(name)
     for one in agreed:
         made.promise(one, name)
     return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
 
 
 class _Maker:
-    def __init__(self, not_judged: list[NotJudged]) -> None:
+    def __init__(self, written: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
+        self._written = written
         self.rules: list[DataSetRule] = []
         self.not_judged = not_judged
 
-    def of_object(self, written: Mapping[str, Any], name: str) -> None:
+    def of_object(self, name: str) -> None:
+        """Read the rules of the object, and of its properties."""
+        written = self._written
         keys = [
             (_name(one),)
             for one in listed(written, "properties", name)
@@ -250,15 +253,19 @@ class _Maker:
     def promise(self, one: Mapping[str, Any], name: str) -> None:
         """Read one of `slaProperties`."""
         title = str(one.get("property"))[:100]
-        place = str(one.get("element") or name)[:100]
+        element = str(one.get("element") or name).strip()
+        place = element[:100]
         unit = str(one.get("unit")).strip()
         seconds = None if unit == "M" else _SECONDS.get(unit.lower())  # M is a month
         value = one.get("value")
-        path = tuple(place.removeprefix(f"{name}.").split(".")) if place != name else ()
-        if title not in {"freshness", "latency"} or "," in place:
+        inner = element.removeprefix(f"{name}.")
+        path = () if element == name else self._path(inner)
+        if title not in {"freshness", "latency"} or "," in element:
             self._cannot(place, title, "no promise but freshness and latency is measured")
         elif seconds is None or not _is_number(value):
             self._cannot(place, title, "it has no number with a unit of time, such as 4 and d")
+        elif path is None:
+            self._cannot(place, title, _no_property(inner))
         else:
             self.rules.append(
                 DataSetRule(
@@ -301,12 +308,11 @@ class _Maker:
         limits = tuple((key, rule[key]) for key in _OPERATORS if rule.get(key) is not None)
         wrong = _why_not(metric, path, limits)
         paths: tuple[Path, ...] = () if path is None else (path,)
-        if metric == "duplicateValues" and path is None:
-            names = (rule.get("arguments") or {}).get("properties")
-            if not isinstance(names, list) or not names or not all(map(_is_text, names)):
-                wrong = wrong or "duplicateValues of an object needs arguments.properties"
-            else:
-                paths = tuple(tuple(one.split(".")) for one in names)
+        if not wrong and metric == "duplicateValues" and path is None:
+            try:
+                paths = self._together(rule)
+            except ContractError as error:
+                wrong = str(error)
         schema = ""
         if not wrong and metric in {"missingValues", "invalidValues"}:
             made = schema_of_metric(metric, rule, place, found.name)
@@ -322,6 +328,22 @@ class _Maker:
         severity = str(rule.get("severity") or "").lower()
         name = name_of_rule(rule)
         self.rules.append(DataSetRule(place, name, metric, limits, unit, paths, severity, schema))
+
+    def _together(self, rule: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the paths of the properties that are one value together."""
+        names = (rule.get("arguments") or {}).get("properties")
+        if not isinstance(names, list) or not names or not all(map(_is_text, names)):
+            raise ContractError("duplicateValues of an object needs arguments.properties")
+        paths = []
+        for name in names:
+            path = self._path(name)
+            if path is None:
+                raise ContractError(_no_property(name))
+            paths.append(path)
+        return tuple(paths)
+
+    def _path(self, name: str) -> Path | None:
+        return _path_of(name, self._written)
 
     def _cannot(self, place: str, name: str, why: str) -> None:
         self.not_judged.append(NotJudged(place, name, Concern.DATA_SET, why))
@@ -350,6 +372,24 @@ def _why_not(metric: str, path: Path | None, limits: Sequence[tuple[str, Any]]) 
         ):
             return f"{key} must have {'two numbers' if count == 2 else 'a number'}"
     return ""
+
+
+def _path_of(name: str, within: Mapping[str, Any]) -> Path | None:
+    """Return the path of a property, by names or physical names with dots; None without it."""
+    written = within.get("properties")
+    properties = written if isinstance(written, list) else ()
+    for key in ("name", "physicalName"):
+        for one in properties:
+            known = one.get(key) if isinstance(one, dict) else None
+            if not isinstance(known, str) or not known:
+                continue
+            if name == known:
+                return (_name(one),)
+            if name.startswith(f"{known}."):
+                inner = _path_of(name.removeprefix(f"{known}."), one)
+                if inner is not None:
+                    return (_name(one), *inner)
+    return None
 
 
 def _values(row: Any, path: Path) -> Iterator[Any]:
@@ -404,6 +444,10 @@ def _validator(schema: str) -> Any:
 
 def _name(one: Mapping[str, Any]) -> str:
     return str(one.get("physicalName") or one.get("name"))
+
+
+def _no_property(name: str) -> str:
+    return f"there is no property {name[:100]}"
 
 
 def _is_number(value: Any) -> bool:
