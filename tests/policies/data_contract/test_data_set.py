@@ -68,6 +68,11 @@ def test_what_is_measured_of_a_property(tmp_path, rule, values, expected):
     assert expected == measured(of_property(tmp_path, rule), rows(*values))
 
 
+def test_a_pattern_with_look_ahead_is_measured_as_each_record_is_judged(tmp_path):
+    rule = {"metric": "invalidValues", "mustBeLessThan": 3, "arguments": {"pattern": "^(?!x)a"}}
+    assert measured(of_property(tmp_path, rule), rows("a", "xa", None)) == (1, True)
+
+
 def test_what_is_no_object_has_no_properties(tmp_path):
     rule = of_property(tmp_path, {"metric": "nullValues", "mustBe": 3, "unit": "rows"})
     assert measured(rule, [None, [1], {}, {"a": 0}]) == (3, True)
@@ -188,6 +193,7 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
         ({}, [{"metric": "nullValues", "mustBe": 1}], (), "o: nullValues: nullValues is not about an object"),
         ({}, [{"metric": "duplicateValues", "mustBe": 1}], (), "duplicateValues of an object needs arguments.properties"),
         ({"quality": [{"metric": "rowCount", "mustBe": 1}]}, (), (), "o.a: rowCount: rowCount is not about a property"),
+        ({"quality": [{"metric": "invalidValues", "mustBe": 1, "arguments": {"pattern": "("}}]}, (), (), 'at /pattern: "(" is not a "regex"'),
         ({}, (), [{"property": "retention", "value": 1, "unit": "d"}], "o: retention: no promise but freshness and latency"),
         ({}, (), [{"property": "latency", "value": "x", "unit": "d"}], "o: latency: it has no number with a unit of time"),
         ({}, (), [{"property": "latency", "value": 1, "unit": "moons"}], "o: latency: it has no number with a unit of time"),

@@ -11,6 +11,7 @@ import datetime as dt
 import hashlib
 import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jsonschema_rs
@@ -25,6 +26,8 @@ from penstock.policies.data_contract.quality import (
     schema_of_metric,
     schema_of_rule,
 )
+from penstock.policies.json_schema.library import bounded_validator
+from penstock.policies.json_schema.validity import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -321,6 +324,10 @@ class _Maker:
             else:
                 made.pop("required", None)
                 schema = orjson.dumps(made).decode()
+                try:
+                    _validator(schema)
+                except ValueError as error:
+                    wrong = f"what it demands {about(error)}"
         if wrong:
             self._cannot(place, found.name, wrong)
             return
@@ -436,9 +443,8 @@ _VALIDATORS: Final[dict[str, Any]] = {}
 def _validator(schema: str) -> Any:
     found = _VALIDATORS.get(schema)
     if found is None:
-        found = _VALIDATORS[schema] = jsonschema_rs.Draft202012Validator(
-            orjson.loads(schema), pattern_options=jsonschema_rs.RegexOptions()
-        )
+        make = partial(jsonschema_rs.Draft202012Validator, orjson.loads(schema))
+        found = _VALIDATORS[schema] = bounded_validator(make)
     return found
 
 
