@@ -283,14 +283,14 @@ class _Maker:
             )
 
     def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
-        for one in listed(written, "properties", place):
+        for one in self._listed(written, "properties", place):
             name = _name(one)
             self._property(one, f"{place}.{name}", (*path, name))
 
     def _property(self, one: Mapping[str, Any], place: str, path: Path) -> None:
         if one.get("unique") is True:
             self._unique(place, "unique", (path,))
-        for rule in listed(one, "quality", place):
+        for rule in self._listed(one, "quality", place):
             self._rule(rule, place, path)
         self._properties(one, place, path)
         items, of_map = one.get("items"), one.get("map")
@@ -304,41 +304,42 @@ class _Maker:
         self.rules.append(DataSetRule(place, name, "duplicateValues", zero, paths=paths))
 
     def _rule(self, rule: Mapping[str, Any], place: str, path: Path | None) -> None:
-        found = schema_of_rule(rule, place, of_property=path is not None)
-        if not isinstance(found, NotJudged) or found.concern is not Concern.DATA_SET:
-            return  # judged with each record, or among the others already
+        try:
+            found = schema_of_rule(rule, place, of_property=path is not None)
+            if isinstance(found, NotJudged) and found.concern is Concern.DATA_SET:
+                self.rules.append(self._measured(rule, place, path))
+            # any other is judged with each record, or among the others already
+        except ContractError as error:  # a gateway does not need the rule, and has to start
+            self._cannot(place, name_of_rule(rule), str(error).removeprefix(f"{place}: "))
+
+    def _measured(self, rule: Mapping[str, Any], place: str, path: Path | None) -> DataSetRule:
+        """Return a rule that can be measured.
+
+        Raises:
+            ContractError: It cannot be.
+        """
         metric = str(rule.get("metric") or rule.get("rule"))
         limits = tuple((key, rule[key]) for key in _OPERATORS if rule.get(key) is not None)
         wrong = _why_not(metric, path, limits)
-        paths: tuple[Path, ...] = () if path is None else (path,)
-        if not wrong and metric == "duplicateValues" and path is None:
-            try:
-                paths = self._together(rule)
-            except ContractError as error:
-                wrong = str(error)
-        schema = ""
-        if not wrong and metric in {"missingValues", "invalidValues"}:
-            made = schema_of_metric(metric, rule, place, found.name)
-            if isinstance(made, NotJudged):
-                wrong = made.why
-            else:
-                made.pop("required", None)
-                schema = orjson.dumps(made).decode()
-                try:
-                    _validator(schema)
-                except ValueError as error:
-                    wrong = f"what it demands {about(error)}"
         if wrong:
-            self._cannot(place, found.name, wrong)
-            return
-        unit = "%" if is_percent(rule) else ""
-        severity = str(rule.get("severity") or "").lower()
-        name = name_of_rule(rule)
-        self.rules.append(DataSetRule(place, name, metric, limits, unit, paths, severity, schema))
+            raise ContractError(wrong)
+        return DataSetRule(
+            place,
+            name_of_rule(rule),
+            metric,
+            limits,
+            unit="%" if is_percent(rule) else "",
+            paths=self._paths(metric, rule) if path is None else (path,),
+            severity=str(rule.get("severity") or "").lower(),
+            schema=_schema(metric, rule, place),
+        )
 
-    def _together(self, rule: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the paths of the properties that are one value together."""
-        names = (rule.get("arguments") or {}).get("properties")
+    def _paths(self, metric: str, rule: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the paths of the properties that are one value together, of an object's rule."""
+        if metric != "duplicateValues":
+            return ()
+        arguments = rule.get("arguments")
+        names = arguments.get("properties") if isinstance(arguments, dict) else None
         if not isinstance(names, list) or not names or not all(map(_is_text, names)):
             raise ContractError("duplicateValues of an object needs arguments.properties")
         paths = []
@@ -351,6 +352,13 @@ class _Maker:
 
     def _path(self, name: str) -> Path | None:
         return _path_of(name, self._written)
+
+    def _listed(self, of: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
+        try:
+            return listed(of, key, place)
+        except ContractError as error:  # where no record is judged, or it would be refused
+            self._cannot(place, key, str(error).removeprefix(f"{place}: "))
+            return []
 
     def _cannot(self, place: str, name: str, why: str) -> None:
         self.not_judged.append(NotJudged(place, name, Concern.DATA_SET, why))
@@ -379,6 +387,25 @@ def _why_not(metric: str, path: Path | None, limits: Sequence[tuple[str, Any]]) 
         ):
             return f"{key} must have {'two numbers' if count == 2 else 'a number'}"
     return ""
+
+
+def _schema(metric: str, rule: Mapping[str, Any], place: str) -> str:
+    """Return what values have to be; empty for anything."""
+    if metric not in {"missingValues", "invalidValues"}:
+        return ""
+    made = schema_of_metric(metric, rule, place, name_of_rule(rule))
+    if isinstance(made, NotJudged):
+        raise ContractError(made.why)
+    made.pop("required", None)
+    try:
+        schema = orjson.dumps(made).decode()
+    except orjson.JSONEncodeError as error:
+        raise ContractError(f"its arguments cannot be compared with values: {error}") from None
+    try:
+        _validator(schema)
+    except ValueError as error:
+        raise ContractError(f"what it demands {about(error)}") from None
+    return schema
 
 
 def _path_of(name: str, within: Mapping[str, Any]) -> Path | None:
