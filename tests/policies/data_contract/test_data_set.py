@@ -28,7 +28,7 @@ def measured(rule, rows, timestamp=NOW_MS):
     """Return what a rule measures on records, and whether it holds."""
     totals, digests = Totals(), set()
     for row in rows:
-        given = rule.look(row, timestamp)
+        given = rule.look(row, timestamp, NOW_MS)
         latest = [one for one in (totals.latest, given.latest) if one is not None]
         digests.update(given.digests)
         totals = Totals(totals.total + given.total, totals.bad + given.bad, len(digests),
@@ -53,7 +53,8 @@ def rows(*values):
         ({"metric": "nullValues", "mustBeLessThan": 2}, [None, None], (2, False)),
         ({"metric": "nullValues", "mustBeLessOrEqualTo": 50, "unit": "percent"}, [None, 1], (50.0, True)),
         ({"metric": "nullValues", "mustBeLessThan": 50, "unit": "percent"}, [None, 1], (50.0, False)),
-        ({"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}, [], (0.0, True)),
+        ({"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}, [], (None, None)),
+        ({"metric": "nullValues", "mustBeLessThan": 2}, [], (0, True)),
         ({"metric": "missingValues", "mustBe": 2, "arguments": {"missingValues": ["", "-"]}}, ["", "x", None], (2, True)),
         ({"metric": "invalidValues", "mustBeBetween": [1, 2], "arguments": {"validValues": ["x"]}}, ["x", "y", None], (1, True)),
         ({"metric": "invalidValues", "mustNotBe": 1, "arguments": {"pattern": "^x+$"}}, ["xx", "y"], (1, False)),
@@ -127,7 +128,9 @@ def test_properties_within_others_are_measured_too(tmp_path):
     [
         (["2023-11-14T21:13:20Z", "2023-11-10T00:00:00Z"], (1.0, True)),
         (["2023-11-14T18:13:20", "no time", 5, None], (4.0, False)),
-        (["2023-11-15T00:00:00Z"], (0.0, True)),
+        (["2023-11-14T23:00:00Z"], (0.0, True)),
+        (["2023-11-14T18:13:20", "9999-12-31T00:00:00Z"], (4.0, False)),
+        (["9999-12-31T00:00:00Z"], (None, False)),
         (["no time"], (None, False)),
         ([], (None, False)),
     ],
@@ -144,6 +147,8 @@ def test_how_fresh_a_topic_is_by_its_timestamps(tmp_path):
     (rule,) = contract(tmp_path, [{"name": "a"}], promises=[promise]).rules
     assert measured(rule, [{}], NOW_MS - 86_400_000) == (1.0, True)
     assert measured(rule, [{}], -1) == (None, False)
+    assert measured(rule, [{}], NOW_MS + 3_600_000) == (0.0, True)
+    assert measured(rule, [{}], NOW_MS + 3_600_001) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +195,9 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
         ({"quality": [{"metric": "median", "mustBe": 1}]}, (), (), "o.a: median: the metric median is not known"),
         ({}, [{"metric": "rowCount"}], (), "o: rowCount: it has none of mustBe, "),
         ({}, [{"metric": "rowCount", "mustBe": "x"}], (), "o: rowCount: mustBe must have a number"),
+        ({}, [{"metric": "rowCount", "mustBeLessThan": float("nan")}], (), "o: rowCount: mustBeLessThan must have a number"),
+        ({}, [{"metric": "rowCount", "mustBeBetween": [0, float("inf")]}], (), "o: rowCount: mustBeBetween must have two numbers"),
+        ({}, (), [{"property": "latency", "value": float("nan"), "unit": "d"}], "o: latency: it has no number with a unit of time"),
         ({}, [{"metric": "rowCount", "mustBeBetween": [1]}], (), "o: rowCount: mustBeBetween must have two numbers"),
         ({}, [{"metric": "nullValues", "mustBe": 1}], (), "o: nullValues: nullValues is not about an object"),
         ({}, [{"metric": "duplicateValues", "mustBe": 1}], (), "duplicateValues of an object needs arguments.properties"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import math
 import operator
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _ITEMS: Final = 0
 _VALUES: Final = 1
 _DIGEST_BYTES: Final = 16
+_AHEAD_MOST_MS: Final = 3_600_000
+"""So far may a clock be ahead: the default of `message.timestamp.after.max.ms` (KIP-1030)."""
 _NOTHING_WRONG: Final = frozenset({"info", "warning"})
 """Severities of rules that are reported, and break nothing."""
 _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
@@ -129,17 +132,18 @@ class DataSetRule:
         """Whether the data falls short where the rule is broken."""
         return self.severity not in _NOTHING_WRONG
 
-    def look(self, row: Any, timestamp: int) -> Given:
+    def look(self, row: Any, timestamp: int, now_ms: int) -> Given:
         """Return what a record gives.
 
         Args:
             row: Its value; None for what is not JSON.
             timestamp: Of the record, in ms; negative without one.
+            now_ms: The time. An instant that is further ahead than clocks differ does not count.
         """
         if self.metric == "rowCount":
             return Given(1)
         if self.metric == "freshness":
-            return self._instant(row, timestamp)
+            return self._instant(row, timestamp, now_ms + _AHEAD_MOST_MS)
         values = _values(row, self.paths[0])
         if self.metric == "duplicateValues":
             return self._digests(row, values)
@@ -167,11 +171,13 @@ class DataSetRule:
             bad = totals.total - totals.distinct
         if self.unit != "%":
             return bad
-        return 100 * bad / totals.total if totals.total else 0.0
+        return 100 * bad / totals.total if totals.total else None
 
-    def holds(self, measured: float | None) -> bool:
-        """Return whether a measured value is within the limits."""
-        return measured is not None and all(
+    def holds(self, measured: float | None) -> bool | None:
+        """Return whether a measured value is within the limits; None for a share of no values."""
+        if measured is None:
+            return None if self.unit == "%" else False
+        return all(
             _OPERATORS[key][1](measured, number) for key, number in self.limits
         )
 
@@ -187,11 +193,11 @@ class DataSetRule:
         digests = tuple(_digest(value) for value in values if value is not None)
         return Given(len(digests), 0, None, digests)
 
-    def _instant(self, row: Any, timestamp: int) -> Given:
+    def _instant(self, row: Any, timestamp: int, latest: int) -> Given:
         if not self.paths:
-            return Given(1, 0, timestamp if timestamp >= 0 else None)
+            return Given(1, 0, timestamp if 0 <= timestamp <= latest else None)
         found = [_milliseconds(value) for value in _values(row, self.paths[0])]
-        known = [one for one in found if one is not None]
+        known = [one for one in found if one is not None and one <= latest]
         return Given(len(found), 0, max(known, default=None))
 
 
@@ -484,7 +490,9 @@ def _no_property(name: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_text(value: Any) -> bool:
