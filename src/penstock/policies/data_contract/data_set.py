@@ -177,9 +177,7 @@ class DataSetRule:
         """Return whether a measured value is within the limits; None for a share of no values."""
         if measured is None:
             return None if self.unit == "%" else False
-        return all(
-            _OPERATORS[key][1](measured, number) for key, number in self.limits
-        )
+        return all(_OPERATORS[key][1](measured, number) for key, number in self.limits)
 
     def _is_bad(self, value: Any) -> bool:
         if value is None:
