@@ -137,6 +137,17 @@ fn lengths_that_cannot_be_are_left_to_python() {
 }
 
 #[test]
+fn versions_that_cannot_be_are_left_to_python() {
+    let table = table();
+    for api_key in [0, 1, 5] {
+        assert_eq!(table.action(api_key, -1), Action::Python);
+        assert_eq!(table.action(api_key, i16::MIN), Action::Python);
+    }
+    assert_eq!(table.action(1, i16::MAX), Action::Forward);
+    assert_eq!(table.action(0, 14), Action::Python);
+}
+
+#[test]
 fn responses_pass_in_order_and_others_stop() {
     let mut relay = relay();
     sent(&mut relay, &[request(1, 1, b""), request(1, 2, b"")].concat());

@@ -1,15 +1,17 @@
 """Dead letters of several batches: in order, with their bytes, in few batches that fit."""
 
+import random
+
 import pytest
 
-from penstock.batch_jobs.gathered import GatheredLetters
+from penstock.batch_jobs.gathered import Gathered, GatheredLetters
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, rows_of
-from tests.records.encoding import encode_stored, zigzag
+from tests.records.encoding import CODECS, encode_stored, zigzag
 
 pytestmark = pytest.mark.usefixtures("reading")
 NOW, LATER = 1_700_000_000_000, 1_800_000_000_000
@@ -115,6 +117,23 @@ def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
     add(letters, batch(70, 1))
     with pytest.raises(RefusedBatchError, match="from orders, partition 3, offset 77"):
         add(letters, batch(77, 1, size=900))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_cannot_be_compressed_fits_the_target_too(codec):
+    chance, batches = random.Random(1), []
+    for first in range(0, 300, 5):
+        records = [Record(NOW, b"%d" % (first + n), chance.randbytes(190)) for n in range(5)]
+        stored = encode_stored(records, base_offset=first, attributes=CODECS[codec])
+        batches.append(read_stored_batch(stored, max_decompressed_bytes=LIMIT))
+    for limit in (*range(20_000, 20_400, 7), *range(262_000, 262_400, 25), 400, 300):
+        waiting, written = Gathered(SourcePartition("orders", 0), Target("clean", 1, limit)), []
+        for one in batches if limit < 100_000 else batches * 5:
+            written += waiting.add(one, range(5))
+        written += waiting.rest()
+        assert max(len(one.batch) for one in written) <= limit
+        numbers = [int(row.key) for one in written for row in rows_of(one.batch)]
+        assert numbers == [*range(300)] * (1 if limit < 100_000 else 5)
 
 
 def test_what_is_forgotten_is_not_written():

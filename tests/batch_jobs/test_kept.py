@@ -6,6 +6,7 @@ import random
 import pytest
 
 from penstock.batch_jobs.kept import SMALL_BYTES, KeptRecords
+from penstock.batch_jobs.merged import MergedBatches
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
@@ -139,3 +140,18 @@ def test_whatever_comes_all_records_stay_in_order(seed):
         before += [all_rows[at] for at in positions]
     written += records.rest()
     assert content(rows(written)) == content(before)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_merged_batches_are_compressed_as_those_that_they_were(codec):
+    records, waiting = kept(), MergedBatches()
+    merged, before, stored = [], [], 0
+    for first in range(0, 900, 15):
+        one = batch(first, *[b"%0200d" % first] * 15, attributes=CODECS[codec])
+        before, stored = before + rows_of(one.data), stored + len(one.data)
+        merged += waiting.add(one)
+    merged += waiting.rest()
+    written = [some for one in merged for some in add(records, one)] + [*records.rest()]
+    assert content(rows(written)) == content(before)
+    assert {row.codec for row in rows(written)} == {codec}
+    assert sum(len(one.batch) for one in written) <= stored

@@ -64,6 +64,15 @@ def test_gaps_and_large_ones_stay_borders():
     assert found[2] is before[3]
 
 
+def test_what_is_small_only_as_it_is_compressed_stays_alone():
+    before = [batch(0, b"a"), batch(1, b"b"), batch(2, b"0" * 10**6, attributes=CODECS["zstd"])]
+    before += [batch(3, b"0" * 10**6, attributes=CODECS["gzip"]), batch(4, b"c"), batch(5, b"d")]
+    found = merged(before)
+    assert rows(found) == rows(before)
+    assert [len(one.records) for one in found] == [2, 1, 1, 2]
+    assert found[1:3] == before[2:4]
+
+
 def test_a_part_of_a_batch_stays_alone():
     part = batch(0, b"a", b"b", b"c").between(1, 3)
     assert merged([part, batch(3, b"d"), batch(4, b"e")])[0] is part

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.judge import Judge
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.refused_letters import RefusedLetters
@@ -12,6 +13,7 @@ from penstock.batch_jobs.task import Ending, Limits, RangeTask, run
 from penstock.client.produced_batches import Source
 from penstock.client.write_errors import Refusal, RefusedBatchError
 from penstock.policy import Header, Record
+from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, MemoryCluster
 from tests.batch_jobs.policies import NoBad
 from tests.engine.chains import TOPIC_ID, chain
@@ -46,12 +48,16 @@ def letters_of(cluster, seed):
     return values
 
 
-def redrive(cluster, *, most=5, size=LIMIT, **more):
-    job = Redrive(
+def redrive_job(*, most=5, size=LIMIT):
+    return Redrive(
         Judge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0,
         target=Target("orders", 1, size), again=Target("dead", 1, LIMIT),
         parked=Target("parked", 1, LIMIT), replays_max=most,
     )  # fmt: skip
+
+
+def redrive(cluster, *, most=5, size=LIMIT, **more):
+    job = redrive_job(most=most, size=size)
     return run(RangeTask(cluster.range("dead"), cluster.read, cluster.open, "run", **more), job)
 
 
@@ -172,6 +178,25 @@ def test_nothing_is_learnt_from_other_errors(refusal):
     letters.send([5, 7, 8])
     assert not letters.learn(RefusedBatchError("text", refusal))
     assert not letters
+
+
+def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
+    stored = [
+        encode_stored([letter(b"fine %d" % n) for n in range(first, first + 3)], base_offset=first)
+        for first in (0, 3)
+    ]
+    first, second = (read_stored_batch(one, max_decompressed_bytes=LIMIT) for one in stored)
+    at_0, at_3 = (
+        RefusedBatchError("", Refusal("orders", Source("dead", 0, offset), 10)) for offset in (0, 3)
+    )
+    job = redrive_job()
+    list(job.process(first, TaskCounts()))
+    list(job.rest())
+    # A broker may still refuse it: the commit waits for all responses.
+    assert job.refuse(at_0)
+    list(job.process(second, TaskCounts()))
+    assert not job.refuse(at_0)
+    assert job.refuse(at_3)
 
 
 def test_what_is_committed_is_forgotten():

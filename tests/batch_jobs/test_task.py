@@ -382,3 +382,39 @@ def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_one_goes_on(
     assert result.ending is Ending.DONE
     assert [row.value for row in cluster.rows("clean")] == [b"fine", b"later", b"fine"]
     assert [row.value for row in cluster.rows("dead")] == [b"bad"] * 3
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_is_before_is_shown_once_unless_another_task_has_moved_the_position(moved):
+    cluster, shown, seen = MemoryCluster(), [], []
+    for n in range(40):
+        cluster.store("source", encode_stored([Record(NOW, b"%d" % n, b"fine")]))
+    aborts = itertools.count()
+
+    def disturb(moment):
+        if moment == "commit" and next(aborts) in (0, 2):
+            if moved and cluster.position is None:
+                cluster.position = Position(30, "")
+            raise AbortedError("lost")
+
+    cluster.disturb = disturb
+    job = split()
+
+    def recall(batch):
+        shown.extend(batch.offsets)
+
+    class Seeing:
+        rest, forget, refuse = job.rest, job.forget, job.refuse
+
+        def process(self, batch, counts):
+            seen.extend(batch.offsets)
+            return job.process(batch, counts)
+
+    offsets = cluster.range("source")._replace(first=20)
+    some = task(
+        cluster, offsets=offsets, recall=recall, looks_back=5, merges=False,
+        limits=Limits(chunk_records=4),
+    )  # fmt: skip
+    assert run(some, Seeing()).ending is Ending.DONE
+    assert shown == [*range(15, 20), *(range(25, 30) if moved else ())]
+    assert set(seen) == {*range(20, 24), *range(30, 40)} if moved else set(range(20, 40))

@@ -84,10 +84,12 @@ def test_version():
         [*PENSTOCK, "--version"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    own, python, batches, protocol, spark = done.stdout.splitlines()
+    own, python, batches, connections, protocol, spark = done.stdout.splitlines()
     assert own == f"penstock {penstock.__version__}"
     assert python == f"Python {platform.python_version()}"
     assert batches == f"record batches: {describe()}"
+    assert connections == "connections: Python"
+    assert connections == "connections: Python"
     assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
     assert spark == f"PySpark {metadata.version('pyspark')}"
 

@@ -56,3 +56,4 @@ def test_of_many_changes_none_is_forgotten(doubts):
     for _ in range(100):
         doubts.add(lambda _: False)
     assert doubts.affect("orders")
+    assert not doubts.affect("payments")

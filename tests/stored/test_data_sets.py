@@ -1,6 +1,7 @@
 """Rules of contracts about all records of a topic: parts of sums, and what becomes of them."""
 
 import json
+import time
 from itertools import islice
 
 import pytest
@@ -15,7 +16,13 @@ NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def evaluator(tmp_path):
+def promises():
+    """What the contract promises of its records as a whole."""
+    return []
+
+
+@pytest.fixture
+def evaluator(tmp_path, promises):
     """The policies of a file with a contract for topics orders-*."""
     contract = {
         "kind": "DataContract", "apiVersion": "v3.1.0", "name": "orders", "version": "1",
@@ -28,6 +35,7 @@ def evaluator(tmp_path):
             ],
             "quality": [{"metric": "rowCount", "mustBeGreaterThan": 2}, {"type": "sql", "name": "total"}],
         }],
+        "slaProperties": promises,
     }  # fmt: skip
     (tmp_path / "orders.yaml").write_text(yaml.safe_dump(contract))
     file = tmp_path / "gateway.properties"
@@ -98,6 +106,15 @@ def test_topics_are_measured_apart_and_a_topic_without_records_too(evaluator):
     }
 
 
+@pytest.mark.parametrize("promises", [[{"property": "freshness", "value": 1, "unit": "d"}]])
+def test_a_record_from_the_far_future_does_not_make_a_topic_fresh(evaluator):
+    measuring = Measuring(evaluator)
+    now_ms = time.time_ns() // 1_000_000
+    measuring.add("orders-1", values({"id": 1}, {"id": 2}), [1000, now_ms + 86_400_000])
+    (found,) = (row for row in decode(measuring.rest()) if row.latest is not None)
+    assert found.latest == 1000
+
+
 def test_many_values_are_given_in_several_parts(evaluator):
     measuring, parts = Measuring(evaluator), []
     numbers = iter(range(50_000))
@@ -129,6 +146,8 @@ def test_only_rules_of_a_warning_break_nothing(evaluator):
     assert one.broken == ()
     assert one.contract == "contract orders 1, order"
     assert one.rules[2].shown == "100; must be less than 50 %"
+    (empty,) = contracts_of(evaluator, ["orders-1"], {}, NOW_MS)
+    assert empty.rules[2].shown == "not judged: there are no values to take a share of"
     assert one.rules[3].shown == "not judged: a rule of type sql is not judged"
 
 

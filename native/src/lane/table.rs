@@ -91,7 +91,9 @@ impl Table {
 
     /// Return what happens to a request.
     pub fn action(&self, api_key: i16, version: i16) -> Action {
-        let Some(row) = self.rows.get(&api_key) else { return Action::Forward };
+        let Some(row) = self.rows.get(&api_key) else {
+            return if version >= 0 { Action::Forward } else { Action::Python };
+        };
         let position = i32::from(version).saturating_sub(i32::from(row.first));
         usize::try_from(position)
             .ok()

@@ -39,7 +39,9 @@ class Gathered:
         """
         self._source = source
         self._target = target
-        self._most = min(_BYTES, target.max_message_bytes - HEADER.size)
+        # What cannot be compressed becomes some bytes larger, and a broker refuses the whole batch.
+        most = target.max_message_bytes - HEADER.size
+        self._most = min(_BYTES, most - most // 16 - 64)
         self._codec = 0
         self._base: int | None = None
         self._latest = _NEVER

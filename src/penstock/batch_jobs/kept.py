@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.batch_jobs.gathered import Gathered
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
 from penstock.client.produced_batches import Source
+from penstock.records.header import ATTRIBUTES_AT, CODEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +52,8 @@ def kept_records(
         RefusedBatchError: A record is too large for the target.
     """
     is_all = len(positions) == len(batch.records) and replaced is None and batch.is_whole
+    # What was merged is not compressed yet: its attributes name the codec of what it is made of.
+    is_all = is_all and batch.data[ATTRIBUTES_AT + 1] & CODEC == batch.attributes & CODEC
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
         partition = source.partition % target.partitions

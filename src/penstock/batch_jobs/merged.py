@@ -56,6 +56,10 @@ class MergedBatches:
         section, latest = batch.section(
             range(count), self._base, first=self._count, timestamp=timestamp
         )
+        if len(section) > _BYTES:  # small only as it is compressed
+            yield from self.rest()
+            yield batch
+            return
         self._waiting.append(batch)
         self._sections.append(section)
         self._latest = max(self._latest, latest)

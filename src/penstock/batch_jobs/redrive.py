@@ -153,6 +153,7 @@ class Redrive:
         if self._is_committing:
             self._is_committing = False
             self._refused.forget_before(batch.offsets[0])
+            self._refused.forget_sent()
         letters = self._judged(batch)
         outgoing = list(self._returned(batch, letters))
         for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):

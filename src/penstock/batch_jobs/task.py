@@ -161,8 +161,9 @@ class RangeTask:
         on_lost: Called with offsets that retention removed, before they are counted; may raise,
             which ends the task.
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
-        recall: Called with the batches of the offsets before the one at which an attempt begins,
-            as many as `looks_back` says; None where nobody wants to know them.
+        recall: Called with the batches of the offsets before the one at which the first attempt
+            begins, as many as `looks_back` says, and again where another task has moved the
+            position; None where nobody wants to know them.
         looks_back: How many offsets before.
         merges: Whether small batches are given to the job as larger ones.
         clock: Returns seconds that never go back.
@@ -251,6 +252,7 @@ class _Running:
         first = task.offsets.first
         self.progress = Progress(first, first, TaskCounts())
         self._is_known = False
+        self._has_recalled = False
 
     def shorten_chunks(self) -> None:
         """Commit after the next batch, and after twice as many each time.
@@ -306,15 +308,16 @@ class _Running:
                 writer.write(*outgoing)
 
     def _recall(self, offsets: OffsetRange) -> None:
-        """Show the job what is before the offset at which it begins."""
+        """Show the job what is before the offset at which it begins, unless it has seen that."""
         task = self._task
         before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
-        if task.recall is None or before.first >= before.end:
+        if task.recall is None or self._has_recalled or before.first >= before.end:
             return
         for fetched in task.read(before, on_lost=ignore):
             batch = read_batch(fetched, before, task.limits)
             if len(batch.records) and not batch.is_control:
                 task.recall(batch)
+        self._has_recalled = True
 
     def _find_progress(self, position: Position | None) -> None:
         """Find out what was committed, by this attempt or another."""
@@ -327,6 +330,7 @@ class _Running:
                 (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
             )
             self.progress = Progress(position.offset, since, counts)
+            self._has_recalled = False  # another attempt has seen what is before that
         self._is_known = True
 
     def _lose(self, lost: LostOffsets) -> None:

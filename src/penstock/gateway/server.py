@@ -237,10 +237,24 @@ class Gateway:
         """
         if any(plan.intercepted_topics for plan in plans):
             self.producers.interceptors_changed(
-                lambda topic: any(plan.intercepts(topic) for plan in plans)
+                lambda topic: any(self._may_lose_records(topic, plan) for plan in plans)
             )
             if self.shared_producers is not None:
                 await self.shared_producers.announce_change(plans[-1].intercepted_topics)
+
+    def _may_lose_records(self, topic: str, plan: Plan) -> bool:
+        """Whether records of a topic may not be stored though the client gets success."""
+        if not plan.intercepts(topic):
+            return False
+        stored = (
+            self.topic_configs.store.index.all_of(topic) if self.topic_configs.are_stored else []
+        )
+        waited_for = (
+            found.waited_for
+            for found in (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
+            if found is not None
+        )
+        return any(one is not None and (one.interceptors or one.quarantines) for one in waited_for)
 
     @property
     def keeps_decisions(self) -> bool:

@@ -71,6 +71,11 @@ def _contract(
     entries = []
     for number, rule in enumerate(rules.rules):
         measured = rule.measured(totals.get(of._replace(number=number), Totals()), now_ms)
+        held = rule.holds(measured)
+        if held is None:
+            why = "there are no values to take a share of"
+            entries.append(ContractRuleEntry(place=rule.place, name=rule.name, why=why))
+            continue
         entries.append(
             ContractRuleEntry(
                 place=rule.place,
@@ -78,7 +83,7 @@ def _contract(
                 metric=rule.metric,
                 measured=measured,
                 limit=rule.limit,
-                held=rule.holds(measured),
+                held=held,
                 severity=rule.severity or None,
                 is_error=rule.is_error,
             )

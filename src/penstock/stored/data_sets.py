@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,7 @@ class Measuring:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._now_ms = time.time_ns() // 1_000_000
         self._rules: dict[str, Sequence[tuple[RuleKey, DataSetRule]]] = {}
         self._sums: dict[RuleKey, list[Any]] = {}
         self._digests: list[Row] = []
@@ -134,7 +136,7 @@ class Measuring:
         return encode(rows) if rows else None
 
     def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
-        given = rule.look(row, timestamp)
+        given = rule.look(row, timestamp, self._now_ms)
         if given.digests:
             self._digests.extend(Row(*key, one.hex(), 1, 0, None) for one in given.digests)
         sums = self._sums.setdefault(key, [0, 0, None])

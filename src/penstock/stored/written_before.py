@@ -21,7 +21,8 @@ _PARTITIONS: Final = 3
 _RECORDS: Final = 200
 """So many of each: the very first ones may have been refused."""
 _LOOKED_AT: Final = 10_000
-"""In so many offsets of the target, from the time of the first of them on."""
+"""Among so many records of the source; and in so many offsets of the target, from the time of the
+first of them on."""
 _Mark = tuple[int, bytes | None, bytes | None]
 
 
@@ -53,7 +54,8 @@ def find_written(
     """
     ends = cluster.end_offsets([target])
     for one in islice((some for some in ranges if some.offsets), _PARTITIONS):
-        wanted = set(islice(_marks(connection, one, rewritten=rewritten), _RECORDS))
+        looked_at = islice(_marks(connection, one, rewritten=rewritten), _LOOKED_AT)
+        wanted = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
         if not wanted:
             continue
         there = Partition(target.name, one.partition % len(target.partitions))
@@ -61,14 +63,18 @@ def find_written(
         if first < 0:
             continue
         end = min(ends[there], first + _LOOKED_AT)
-        looked_at = type(one)(there.topic, there.number, first, end)
-        if any(mark in wanted for mark in _marks(connection, looked_at, rewritten=rewritten)):
+        there_at = type(one)(there.topic, there.number, first, end)
+        if any(mark in wanted for mark in _marks(connection, there_at, rewritten=rewritten)):
             return one.of
     return None
 
 
-def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_Mark]:
-    """Return what a record is known by: its timestamp, key and value."""
+def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
+    """Return what each record is known by: its timestamp, key and value.
+
+    It is None for a record without a timestamp (-1), and for one without a key that may have been
+    rewritten.
+    """
     offsets = OffsetRange(*one)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
         batch = read_batch(fetched, offsets, Limits())
@@ -79,7 +85,7 @@ def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_
         for time, key, value in zip(
             of_log or records.timestamps, records.keys, records.values, strict=True
         ):
-            if not rewritten:
-                yield time, key, value
-            elif key is not None:
-                yield time, key, None
+            if time < 0 or (rewritten and key is None):
+                yield None
+            else:
+                yield time, key, None if rewritten else value

@@ -55,6 +55,8 @@ class Alone:
         if self.failed:
             return
         session = self.talk.session
+        # A session looks for acks again when there is twice as much; the relay each time.
+        session._acks_read_from = 0
         try:
             (session.client_data if side == "client" else session.upstream_data)(data)
         except WireError:
@@ -235,7 +237,6 @@ class History:
         self.happens("end")
         data, self.to_answer = self.to_answer, b""
         self.happens("receive", "broker", data)
-        assert self.handed.seen() == self.alone.seen()
 
     def decide(self):
         if self.alone.talk.verdicts:
@@ -257,12 +258,7 @@ class History:
         self.compare()
 
     def compare(self):
-        sent, *others = self.alone.seen()
-        handed_sent, *handed_others = self.handed.seen()
-        # A session looks for acks again when there is twice as much; the relay each time.
-        assert handed_sent[: len(sent)] == sent
-        assert len(handed_sent) - len(sent) < 100
-        assert handed_others == others
+        assert self.handed.seen() == self.alone.seen()
         assert len(self.handed.talk.verdicts) == len(self.alone.talk.verdicts)
         data = self.alone.talk.broker.data
         found, rest = responses(data[len(self.read) :], self.chance)

@@ -1,6 +1,7 @@
 """Rules of a contract about all records of a topic: what is measured, and what is demanded."""
 
 import json
+from datetime import date
 
 import pytest
 import yaml
@@ -27,7 +28,7 @@ def measured(rule, rows, timestamp=NOW_MS):
     """Return what a rule measures on records, and whether it holds."""
     totals, digests = Totals(), set()
     for row in rows:
-        given = rule.look(row, timestamp)
+        given = rule.look(row, timestamp, NOW_MS)
         latest = [one for one in (totals.latest, given.latest) if one is not None]
         digests.update(given.digests)
         totals = Totals(totals.total + given.total, totals.bad + given.bad, len(digests),
@@ -52,7 +53,8 @@ def rows(*values):
         ({"metric": "nullValues", "mustBeLessThan": 2}, [None, None], (2, False)),
         ({"metric": "nullValues", "mustBeLessOrEqualTo": 50, "unit": "percent"}, [None, 1], (50.0, True)),
         ({"metric": "nullValues", "mustBeLessThan": 50, "unit": "percent"}, [None, 1], (50.0, False)),
-        ({"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}, [], (0.0, True)),
+        ({"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}, [], (None, None)),
+        ({"metric": "nullValues", "mustBeLessThan": 2}, [], (0, True)),
         ({"metric": "missingValues", "mustBe": 2, "arguments": {"missingValues": ["", "-"]}}, ["", "x", None], (2, True)),
         ({"metric": "invalidValues", "mustBeBetween": [1, 2], "arguments": {"validValues": ["x"]}}, ["x", "y", None], (1, True)),
         ({"metric": "invalidValues", "mustNotBe": 1, "arguments": {"pattern": "^x+$"}}, ["xx", "y"], (1, False)),
@@ -66,6 +68,11 @@ def rows(*values):
 )  # fmt: skip
 def test_what_is_measured_of_a_property(tmp_path, rule, values, expected):
     assert expected == measured(of_property(tmp_path, rule), rows(*values))
+
+
+def test_a_pattern_with_look_ahead_is_measured_as_each_record_is_judged(tmp_path):
+    rule = {"metric": "invalidValues", "mustBeLessThan": 3, "arguments": {"pattern": "^(?!x)a"}}
+    assert measured(of_property(tmp_path, rule), rows("a", "xa", None)) == (1, True)
 
 
 def test_what_is_no_object_has_no_properties(tmp_path):
@@ -121,7 +128,9 @@ def test_properties_within_others_are_measured_too(tmp_path):
     [
         (["2023-11-14T21:13:20Z", "2023-11-10T00:00:00Z"], (1.0, True)),
         (["2023-11-14T18:13:20", "no time", 5, None], (4.0, False)),
-        (["2023-11-15T00:00:00Z"], (0.0, True)),
+        (["2023-11-14T23:00:00Z"], (0.0, True)),
+        (["2023-11-14T18:13:20", "9999-12-31T00:00:00Z"], (4.0, False)),
+        (["9999-12-31T00:00:00Z"], (None, False)),
         (["no time"], (None, False)),
         ([], (None, False)),
     ],
@@ -138,6 +147,44 @@ def test_how_fresh_a_topic_is_by_its_timestamps(tmp_path):
     (rule,) = contract(tmp_path, [{"name": "a"}], promises=[promise]).rules
     assert measured(rule, [{}], NOW_MS - 86_400_000) == (1.0, True)
     assert measured(rule, [{}], -1) == (None, False)
+    assert measured(rule, [{}], NOW_MS + 3_600_000) == (0.0, True)
+    assert measured(rule, [{}], NOW_MS + 3_600_001) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("s", 7200.0), ("Seconds", 7200.0), ("m", 120.0), ("mins", 120.0), ("hrs", 2.0), ("D", 0.083)],
+)
+def test_units_of_time_are_read_as_they_are_written(tmp_path, unit, expected):
+    promise = {"property": "freshness", "value": 1, "unit": unit}
+    (rule,) = contract(tmp_path, [{"name": "a"}], promises=[promise]).rules
+    assert measured(rule, [{}], NOW_MS - 7_200_000)[0] == expected
+
+
+NESTED = [
+    {"name": "x.y", "physicalName": "p"},
+    {"name": "x", "logicalType": "object", "physicalName": "q", "properties": [{"name": "t", "physicalName": "ts"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("x.y", ("p",)), ("p", ("p",)), ("x.t", ("q", "ts")), ("q.ts", ("q", "ts")), ("x", ("q",))],
+)
+def test_properties_are_found_by_either_name(tmp_path, name, path):
+    quality = {"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": [name]}}
+    promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
+    found = contract(tmp_path, NESTED, [quality], [promise])
+    assert [one.paths for one in found.rules] == [(path,), (path,)]
+
+
+@pytest.mark.parametrize("name", ["nope", "x.nope", "x.t.nope", "y", ""])
+def test_a_property_that_is_not_there_is_named(tmp_path, name):
+    quality = {"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": ["x", name]}}
+    promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
+    found = contract(tmp_path, NESTED, [quality], [promise])
+    assert found.rules == ()
+    assert [one.why for one in found.not_judged] == [f"there is no property {name}"] * 2
 
 
 @pytest.mark.parametrize(
@@ -148,13 +195,26 @@ def test_how_fresh_a_topic_is_by_its_timestamps(tmp_path):
         ({"quality": [{"metric": "median", "mustBe": 1}]}, (), (), "o.a: median: the metric median is not known"),
         ({}, [{"metric": "rowCount"}], (), "o: rowCount: it has none of mustBe, "),
         ({}, [{"metric": "rowCount", "mustBe": "x"}], (), "o: rowCount: mustBe must have a number"),
+        ({}, [{"metric": "rowCount", "mustBeLessThan": float("nan")}], (), "o: rowCount: mustBeLessThan must have a number"),
+        ({}, [{"metric": "rowCount", "mustBeBetween": [0, float("inf")]}], (), "o: rowCount: mustBeBetween must have two numbers"),
+        ({}, (), [{"property": "latency", "value": float("nan"), "unit": "d"}], "o: latency: it has no number with a unit of time"),
         ({}, [{"metric": "rowCount", "mustBeBetween": [1]}], (), "o: rowCount: mustBeBetween must have two numbers"),
         ({}, [{"metric": "nullValues", "mustBe": 1}], (), "o: nullValues: nullValues is not about an object"),
         ({}, [{"metric": "duplicateValues", "mustBe": 1}], (), "duplicateValues of an object needs arguments.properties"),
         ({"quality": [{"metric": "rowCount", "mustBe": 1}]}, (), (), "o.a: rowCount: rowCount is not about a property"),
+        ({"quality": [{"metric": "invalidValues", "mustBe": 1, "arguments": {"pattern": "("}}]}, (), (), 'at /pattern: "(" is not a "regex"'),
+        ({}, [{"metric": "duplicateValues", "mustBe": 0, "arguments": ["a"]}], (), "duplicateValues of an object needs arguments.properties"),
+        ({"quality": [{"metric": "invalidValues", "mustBe": 1, "arguments": {"validValues": [2**70]}}]}, (), (), "o.a: invalidValues: its arguments cannot be compared with values: "),
+        ({"quality": [{"metric": "missingValues", "mustBe": 1, "arguments": {"missingValues": [date(2024, 1, 1)]}}]}, (), (), "o.a: missingValues: missingValues of rule missingValues must be a list of values"),
+        ({"quality": [{"metric": "missingValues", "mustBe": 1, "arguments": ["a"]}]}, (), (), "o.a: missingValues: arguments of rule missingValues must be a mapping"),
+        ({"items": {"quality": [{"type": "library"}]}}, (), (), "o.a[*]: library: rule library of type library has no metric"),
+        ({"properties": "b"}, (), (), "o.a: properties: properties must be a list of mappings"),
         ({}, (), [{"property": "retention", "value": 1, "unit": "d"}], "o: retention: no promise but freshness and latency"),
         ({}, (), [{"property": "latency", "value": "x", "unit": "d"}], "o: latency: it has no number with a unit of time"),
         ({}, (), [{"property": "latency", "value": 1, "unit": "moons"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4, "unit": "ms"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4, "unit": "M"}], "o: latency: it has no number with a unit of time"),
+        ({}, (), [{"property": "latency", "value": 4}], "o: latency: it has no number with a unit of time"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_named(tmp_path, prop, quality, promises, told):

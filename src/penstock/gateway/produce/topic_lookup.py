@@ -150,7 +150,9 @@ class TopicLookup:
                 yield
             name = topic.data.name
             if name is not None and self._request.needs_topic_id(name):
-                topic.topic_id = cached_topic_id(name, self._request.connection)
+                # The cache may have expired since it was looked at.
+                cached = cached_topic_id(name, self._request.connection)
+                topic.topic_id = cached or topic.topic_id
         gateway = self._request.gateway
         ids = (topic.topic_id for topic in self._request.topics)
         new = gateway.topic_configs.unknown(filter(None, ids))

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import math
 import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jsonschema_rs
 import orjson
 
-from penstock.policies.data_contract.document import listed
+from penstock.policies.data_contract.document import ContractError, listed
 from penstock.policies.data_contract.quality import (
     Concern,
     NotJudged,
@@ -25,6 +27,8 @@ from penstock.policies.data_contract.quality import (
     schema_of_metric,
     schema_of_rule,
 )
+from penstock.policies.json_schema.library import bounded_validator
+from penstock.policies.json_schema.validity import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 _ITEMS: Final = 0
 _VALUES: Final = 1
 _DIGEST_BYTES: Final = 16
+_AHEAD_MOST_MS: Final = 3_600_000
+"""So far may a clock be ahead: the default of `message.timestamp.after.max.ms` (KIP-1030)."""
 _NOTHING_WRONG: Final = frozenset({"info", "warning"})
 """Severities of rules that are reported, and break nothing."""
 _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
@@ -47,8 +53,11 @@ _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "mustNotBeBetween": ("must not be between", lambda one, two: not two[0] <= one <= two[1]),
 }
 _SECONDS: Final = {
-    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600,
-    "hour": 3600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800,
+    "s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1,
+    "m": 60, "min": 60, "mins": 60, "minute": 60, "minutes": 60,
+    "h": 3600, "hr": 3600, "hrs": 3600, "hour": 3600, "hours": 3600,
+    "d": 86_400, "day": 86_400, "days": 86_400,
+    "w": 604_800, "week": 604_800, "weeks": 604_800,
 }  # fmt: skip
 
 
@@ -123,17 +132,18 @@ class DataSetRule:
         """Whether the data falls short where the rule is broken."""
         return self.severity not in _NOTHING_WRONG
 
-    def look(self, row: Any, timestamp: int) -> Given:
+    def look(self, row: Any, timestamp: int, now_ms: int) -> Given:
         """Return what a record gives.
 
         Args:
             row: Its value; None for what is not JSON.
             timestamp: Of the record, in ms; negative without one.
+            now_ms: The time. An instant that is further ahead than clocks differ does not count.
         """
         if self.metric == "rowCount":
             return Given(1)
         if self.metric == "freshness":
-            return self._instant(row, timestamp)
+            return self._instant(row, timestamp, now_ms + _AHEAD_MOST_MS)
         values = _values(row, self.paths[0])
         if self.metric == "duplicateValues":
             return self._digests(row, values)
@@ -161,13 +171,13 @@ class DataSetRule:
             bad = totals.total - totals.distinct
         if self.unit != "%":
             return bad
-        return 100 * bad / totals.total if totals.total else 0.0
+        return 100 * bad / totals.total if totals.total else None
 
-    def holds(self, measured: float | None) -> bool:
-        """Return whether a measured value is within the limits."""
-        return measured is not None and all(
-            _OPERATORS[key][1](measured, number) for key, number in self.limits
-        )
+    def holds(self, measured: float | None) -> bool | None:
+        """Return whether a measured value is within the limits; None for a share of no values."""
+        if measured is None:
+            return None if self.unit == "%" else False
+        return all(_OPERATORS[key][1](measured, number) for key, number in self.limits)
 
     def _is_bad(self, value: Any) -> bool:
         if value is None:
@@ -181,11 +191,11 @@ class DataSetRule:
         digests = tuple(_digest(value) for value in values if value is not None)
         return Given(len(digests), 0, None, digests)
 
-    def _instant(self, row: Any, timestamp: int) -> Given:
+    def _instant(self, row: Any, timestamp: int, latest: int) -> Given:
         if not self.paths:
-            return Given(1, 0, timestamp if timestamp >= 0 else None)
+            return Given(1, 0, timestamp if 0 <= timestamp <= latest else None)
         found = [_milliseconds(value) for value in _values(row, self.paths[0])]
-        known = [one for one in found if one is not None]
+        known = [one for one in found if one is not None and one <= latest]
         return Given(len(found), 0, max(known, default=None))
 
 
@@ -219,19 +229,22 @@ def data_set_rules(
         agreed: What the contract promises of it: `slaProperties`.
         others: What the contract says of it that records are not judged by.
     """
-    made = _Maker([one for one in others if one.concern is not Concern.DATA_SET])
-    made.of_object(written, name)
+    made = _Maker(written, [one for one in others if one.concern is not Concern.DATA_SET])
+    made.of_object(name)
     for one in agreed:
         made.promise(one, name)
     return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
 
 
 class _Maker:
-    def __init__(self, not_judged: list[NotJudged]) -> None:
+    def __init__(self, written: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
+        self._written = written
         self.rules: list[DataSetRule] = []
         self.not_judged = not_judged
 
-    def of_object(self, written: Mapping[str, Any], name: str) -> None:
+    def of_object(self, name: str) -> None:
+        """Read the rules of the object, and of its properties."""
+        written = self._written
         keys = [
             (_name(one),)
             for one in listed(written, "properties", name)
@@ -247,14 +260,19 @@ class _Maker:
     def promise(self, one: Mapping[str, Any], name: str) -> None:
         """Read one of `slaProperties`."""
         title = str(one.get("property"))[:100]
-        place = str(one.get("element") or name)[:100]
-        seconds = _SECONDS.get(str(one.get("unit", "")).strip().lower().removesuffix("s") or "s")
+        element = str(one.get("element") or name).strip()
+        place = element[:100]
+        unit = str(one.get("unit")).strip()
+        seconds = None if unit == "M" else _SECONDS.get(unit.lower())  # M is a month
         value = one.get("value")
-        path = tuple(place.removeprefix(f"{name}.").split(".")) if place != name else ()
-        if title not in {"freshness", "latency"} or "," in place:
+        inner = element.removeprefix(f"{name}.")
+        path = () if element == name else self._path(inner)
+        if title not in {"freshness", "latency"} or "," in element:
             self._cannot(place, title, "no promise but freshness and latency is measured")
         elif seconds is None or not _is_number(value):
             self._cannot(place, title, "it has no number with a unit of time, such as 4 and d")
+        elif path is None:
+            self._cannot(place, title, _no_property(inner))
         else:
             self.rules.append(
                 DataSetRule(
@@ -262,21 +280,21 @@ class _Maker:
                     title,
                     "freshness",
                     (("mustBeLessOrEqualTo", value),),
-                    unit=str(one.get("unit")),
+                    unit=unit,
                     paths=(path,) if path else (),
                     seconds=seconds,
                 )
             )
 
     def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
-        for one in listed(written, "properties", place):
+        for one in self._listed(written, "properties", place):
             name = _name(one)
             self._property(one, f"{place}.{name}", (*path, name))
 
     def _property(self, one: Mapping[str, Any], place: str, path: Path) -> None:
         if one.get("unique") is True:
             self._unique(place, "unique", (path,))
-        for rule in listed(one, "quality", place):
+        for rule in self._listed(one, "quality", place):
             self._rule(rule, place, path)
         self._properties(one, place, path)
         items, of_map = one.get("items"), one.get("map")
@@ -290,34 +308,61 @@ class _Maker:
         self.rules.append(DataSetRule(place, name, "duplicateValues", zero, paths=paths))
 
     def _rule(self, rule: Mapping[str, Any], place: str, path: Path | None) -> None:
-        found = schema_of_rule(rule, place, of_property=path is not None)
-        if not isinstance(found, NotJudged) or found.concern is not Concern.DATA_SET:
-            return  # judged with each record, or among the others already
+        try:
+            found = schema_of_rule(rule, place, of_property=path is not None)
+            if isinstance(found, NotJudged) and found.concern is Concern.DATA_SET:
+                self.rules.append(self._measured(rule, place, path))
+            # any other is judged with each record, or among the others already
+        except ContractError as error:  # a gateway does not need the rule, and has to start
+            self._cannot(place, name_of_rule(rule), str(error).removeprefix(f"{place}: "))
+
+    def _measured(self, rule: Mapping[str, Any], place: str, path: Path | None) -> DataSetRule:
+        """Return a rule that can be measured.
+
+        Raises:
+            ContractError: It cannot be.
+        """
         metric = str(rule.get("metric") or rule.get("rule"))
         limits = tuple((key, rule[key]) for key in _OPERATORS if rule.get(key) is not None)
         wrong = _why_not(metric, path, limits)
-        paths: tuple[Path, ...] = () if path is None else (path,)
-        if metric == "duplicateValues" and path is None:
-            names = (rule.get("arguments") or {}).get("properties")
-            if not isinstance(names, list) or not names or not all(map(_is_text, names)):
-                wrong = wrong or "duplicateValues of an object needs arguments.properties"
-            else:
-                paths = tuple(tuple(one.split(".")) for one in names)
-        schema = ""
-        if not wrong and metric in {"missingValues", "invalidValues"}:
-            made = schema_of_metric(metric, rule, place, found.name)
-            if isinstance(made, NotJudged):
-                wrong = made.why
-            else:
-                made.pop("required", None)
-                schema = orjson.dumps(made).decode()
         if wrong:
-            self._cannot(place, found.name, wrong)
-            return
-        unit = "%" if is_percent(rule) else ""
-        severity = str(rule.get("severity") or "").lower()
-        name = name_of_rule(rule)
-        self.rules.append(DataSetRule(place, name, metric, limits, unit, paths, severity, schema))
+            raise ContractError(wrong)
+        return DataSetRule(
+            place,
+            name_of_rule(rule),
+            metric,
+            limits,
+            unit="%" if is_percent(rule) else "",
+            paths=self._paths(metric, rule) if path is None else (path,),
+            severity=str(rule.get("severity") or "").lower(),
+            schema=_schema(metric, rule, place),
+        )
+
+    def _paths(self, metric: str, rule: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the paths of the properties that are one value together, of an object's rule."""
+        if metric != "duplicateValues":
+            return ()
+        arguments = rule.get("arguments")
+        names = arguments.get("properties") if isinstance(arguments, dict) else None
+        if not isinstance(names, list) or not names or not all(map(_is_text, names)):
+            raise ContractError("duplicateValues of an object needs arguments.properties")
+        paths = []
+        for name in names:
+            path = self._path(name)
+            if path is None:
+                raise ContractError(_no_property(name))
+            paths.append(path)
+        return tuple(paths)
+
+    def _path(self, name: str) -> Path | None:
+        return _path_of(name, self._written)
+
+    def _listed(self, of: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
+        try:
+            return listed(of, key, place)
+        except ContractError as error:  # where no record is judged, or it would be refused
+            self._cannot(place, key, str(error).removeprefix(f"{place}: "))
+            return []
 
     def _cannot(self, place: str, name: str, why: str) -> None:
         self.not_judged.append(NotJudged(place, name, Concern.DATA_SET, why))
@@ -346,6 +391,43 @@ def _why_not(metric: str, path: Path | None, limits: Sequence[tuple[str, Any]]) 
         ):
             return f"{key} must have {'two numbers' if count == 2 else 'a number'}"
     return ""
+
+
+def _schema(metric: str, rule: Mapping[str, Any], place: str) -> str:
+    """Return what values have to be; empty for anything."""
+    if metric not in {"missingValues", "invalidValues"}:
+        return ""
+    made = schema_of_metric(metric, rule, place, name_of_rule(rule))
+    if isinstance(made, NotJudged):
+        raise ContractError(made.why)
+    made.pop("required", None)
+    try:
+        schema = orjson.dumps(made).decode()
+    except orjson.JSONEncodeError as error:
+        raise ContractError(f"its arguments cannot be compared with values: {error}") from None
+    try:
+        _validator(schema)
+    except ValueError as error:
+        raise ContractError(f"what it demands {about(error)}") from None
+    return schema
+
+
+def _path_of(name: str, within: Mapping[str, Any]) -> Path | None:
+    """Return the path of a property, by names or physical names with dots; None without it."""
+    written = within.get("properties")
+    properties = written if isinstance(written, list) else ()
+    for key in ("name", "physicalName"):
+        for one in properties:
+            known = one.get(key) if isinstance(one, dict) else None
+            if not isinstance(known, str) or not known:
+                continue
+            if name == known:
+                return (_name(one),)
+            if name.startswith(f"{known}."):
+                inner = _path_of(name.removeprefix(f"{known}."), one)
+                if inner is not None:
+                    return (_name(one), *inner)
+    return None
 
 
 def _values(row: Any, path: Path) -> Iterator[Any]:
@@ -392,9 +474,8 @@ _VALIDATORS: Final[dict[str, Any]] = {}
 def _validator(schema: str) -> Any:
     found = _VALIDATORS.get(schema)
     if found is None:
-        found = _VALIDATORS[schema] = jsonschema_rs.Draft202012Validator(
-            orjson.loads(schema), pattern_options=jsonschema_rs.RegexOptions()
-        )
+        make = partial(jsonschema_rs.Draft202012Validator, orjson.loads(schema))
+        found = _VALIDATORS[schema] = bounded_validator(make)
     return found
 
 
@@ -402,8 +483,14 @@ def _name(one: Mapping[str, Any]) -> str:
     return str(one.get("physicalName") or one.get("name"))
 
 
+def _no_property(name: str) -> str:
+    return f"there is no property {name[:100]}"
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_text(value: Any) -> bool:

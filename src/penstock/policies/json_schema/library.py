@@ -60,7 +60,7 @@ class LibraryCheck:
             base_uri=files.uri,
         )
         try:
-            self._validator = _validator(make)
+            self._validator = bounded_validator(make)
             self.work = _work(files)
             _check_patterns(files)
         except SchemaError:
@@ -115,8 +115,15 @@ def _check_patterns(files: SchemaDocuments) -> None:
         )
 
 
-def _validator(make: Callable[..., Any]) -> Any:
-    """Return a validator whose patterns are linear; the other kind where there is look-around."""
+def bounded_validator(make: Callable[..., Any]) -> Any:
+    """Return a validator whose patterns are linear; the other kind where there is look-around.
+
+    Args:
+        make: Makes one of `jsonschema-rs`, with the options of patterns that it is given.
+
+    Raises:
+        ValueError: The schema is none, or has a pattern that is none.
+    """
     try:
         return make(pattern_options=jsonschema_rs.RegexOptions())
     except ValueError as error:

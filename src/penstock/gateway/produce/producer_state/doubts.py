@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 DOUBTED_S: Final = 600.0
 """No client retries a batch for longer, unless configured to."""
 _CHANGES_MAX: Final = 20
-"""The most changes that are told apart; with more of them at a time, all topics are affected."""
-
-
-def _all_topics(_: str) -> bool:
-    return True
+"""The most changes that expire one by one; those before count as long as the newest of them."""
 
 
 class Doubts:
@@ -47,8 +43,11 @@ class Doubts:
         """
         self.generation += 1
         if len(self._changes) == _CHANGES_MAX:
+            earlier = [change for _, change in self._changes]
             self._changes.clear()
-            affects = _all_topics
+            self._changes.append(
+                (self._now() + DOUBTED_S, lambda topic: any(change(topic) for change in earlier))
+            )
         self._changes.append((self._now() + DOUBTED_S, affects))
 
     def add_topic(self, topic: str) -> None:

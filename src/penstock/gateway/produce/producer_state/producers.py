@@ -542,7 +542,8 @@ class Producers:
         One to which the batch came first would wait for it, though its client has a success.
         """
         done(failure)
-        if failure is None and self._is_shared and batch.loses_all:
+        is_current = self._of(key, producer.epoch) is producer
+        if failure is None and self._is_shared and batch.loses_all and is_current:
             self._write(key, producer, _ignore)
 
     def _forget_letters(self, batch: Batch) -> int:
