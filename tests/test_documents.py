@@ -40,6 +40,12 @@ def test_every_document_has_its_place_on_the_site():
     assert sorted(named) == sorted(str(one.relative_to(ROOT)) for one in DOCUMENTS)
 
 
+def test_every_alert_has_its_row():
+    rules = (ROOT / "deploy/prometheus/penstock.rules.yml").read_text()
+    rows = re.findall(r"^\| `(Penstock\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(re.findall(r"- alert: (\w+)", rules))
+
+
 def properties_in_documents():
     for document in DOCUMENTS:
         blocks = re.findall(r"```properties\n(.*?)```", document.read_text(), re.DOTALL)
