@@ -112,7 +112,7 @@ def test_a_proxy_of_the_environment_is_not_asked(top, monkeypatch):
 
 @pytest.mark.parametrize(
     ("listener", "told"),
-    [(None, "metrics.listener is not set"), ("127.0.0.1:0", "only the gateway's log tells")],
+    [(None, "metrics.listener is not set"), ("127.0.0.1:0", "which only the gateway's log shows")],
 )
 def test_nobody_knows_where_is_2(top, listener, told):
     done = top(metrics_listener=listener, **{"metrics.listener": listener})

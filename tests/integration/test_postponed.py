@@ -107,7 +107,9 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
 
 def test_what_was_stored_through_another_gateway_holds_up_nothing(gateway, topic, kafka, tmp_path):
     name = topic()
-    one, other = gateway(KINDS["729"], POLICIES), gateway(KINDS["729"], POLICIES)
+    # Gateways of other tests announce interceptors in the usual topic.
+    properties = {**KINDS["729"], "produce.request.interceptors.state.topic": f"{name}-state"}
+    one, other = gateway(properties, POLICIES), gateway(properties, POLICIES)
 
     def send(address, sequence, *found):
         data = encode_batch(values(*found), producer_id=4711, producer_epoch=0,

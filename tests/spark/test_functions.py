@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said(rows, plan, topic):
         audit("missing", plan())
     with pytest.raises(ConfigurationError, match="for a frame there is apply"):
         redact(rows(b""), plan(), to="x")
-    with pytest.raises(ConfigurationError, match="another topic"):
+    with pytest.raises(ConfigurationError, match="the target must not be the dead letter topic"):
         redrive("x", plan(), to="x")
 
 

@@ -173,7 +173,7 @@ def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
     source = topic("in")
     assert numbers(run(source, "--checkpoint", tmp_path).out) == (0, 0)
     (tmp_path / "offsets").mkdir()
-    assert "go on with --reader connector" in run(source, "--checkpoint", tmp_path, code=2).err
+    assert "continue with --reader connector" in run(source, "--checkpoint", tmp_path, code=2).err
 
 
 class Running:

@@ -18,9 +18,12 @@ from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
+    ),
+]
 POLICY = {"topics.judged-*.record.validation.policy": "yes",
           "record.validation.policy.class.name": "policies.Judges"}  # fmt: skip
 POLICIES = """
@@ -97,7 +100,8 @@ def run(kafka, tmp_path, monkeypatch):
             try:
                 client = await Client.connect(await gateway.start())
                 try:
-                    await test(gateway, client)
+                    async with asyncio.timeout(120):
+                        await test(gateway, client)
                 finally:
                     client.writer.close()
                     with contextlib.suppress(OSError):
