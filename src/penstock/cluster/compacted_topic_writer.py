@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from penstock.cluster.librdkafka import is_fatal, watched
 from penstock.cluster.librdkafka import producer as new_producer
-from penstock.cluster.librdkafka import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +128,7 @@ class CompactedTopicWriter:
 
     def _replace_if_fatal(self, producer: Producer, error: KafkaError) -> bool:
         """Replace a producer after a fatal error; return whether the error is one."""
-        if not (error.fatal() or error.code() == KafkaError._FATAL):  # noqa: SLF001 - its name
+        if not is_fatal(error):
             return False
         self._replace(producer, error.str())
         return True

@@ -108,6 +108,11 @@ def producer(settings: Mapping[str, Any]) -> Producer:
     return Producer(dict(settings))
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Return whether a producer cannot be used any more after an error."""
+    return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
+
+
 def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, Any]:
     """Return settings of a client that finds out when it has lost all its brokers.
 

@@ -180,6 +180,11 @@ class Verdict:
     replacement: Replacement | None = None
     diverted: tuple[Diverted, ...] = ()
 
+    @property
+    def quarantined(self) -> list[Diverted]:
+        """The records of an accepted batch that become dead letters."""
+        return [one for one in self.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+
 
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
 

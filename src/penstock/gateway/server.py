@@ -56,10 +56,11 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
+    from penstock.engine.topic_plan import TopicPlan
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.audit_trail.trail import AuditTrail
@@ -246,15 +247,14 @@ class Gateway:
         """Whether records of a topic may not be stored though the client gets success."""
         if not plan.intercepts(topic):
             return False
-        stored = (
-            self.topic_configs.store.index.all_of(topic) if self.topic_configs.are_stored else []
-        )
-        waited_for = (
-            found.waited_for
-            for found in (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
-            if found is not None
-        )
+        waited_for = (found.waited_for for found in self._plans_of(topic, plan))
         return any(one is not None and (one.interceptors or one.quarantines) for one in waited_for)
+
+    def _plans_of(self, topic: str, plan: Plan) -> Iterator[TopicPlan]:
+        """Return the plans that may hold for a topic, by all settings that it may have."""
+        configs = self.topic_configs
+        stored = configs.store.index.all_of(topic) if configs.are_stored else []
+        return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
 
     @property
     def keeps_decisions(self) -> bool:
@@ -524,11 +524,9 @@ class Gateway:
             self.lane.forget_topics()
         if not self.topic_configs.are_stored:
             return  # the first read has not finished
-        plan = self._policies.plan
-        every = self.topic_configs.store.index.all_of(topic) or [NO_SETTINGS]
         if self._started:
             self.producers.settings_changed(topic)
-        judged = filter(None, (plan.for_topic(topic, own) for own in every))
+        judged = self._plans_of(topic, self._policies.plan)
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 
     def topic_deleted(self, name: str) -> None:

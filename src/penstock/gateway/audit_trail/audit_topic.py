@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.created_topics import DENIED, configs_of, create, describe
-from penstock.cluster.librdkafka import admin_client, client_settings, watched
+from penstock.cluster.librdkafka import admin_client, client_settings, is_fatal, watched
 from penstock.cluster.librdkafka import producer as new_producer
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
@@ -219,7 +219,7 @@ class AuditTopic:
         self._warn(error.str())
 
     def _replace_if_fatal(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - its name
+        if is_fatal(error):
             self._replace(error.str())
 
     def _lost_brokers(self) -> None:

@@ -196,9 +196,8 @@ class InterceptedBatches:
             and partition.is_translated
             and partition.dropped
         ):
-            for diverted in verdict.diverted:
-                if diverted.verdict.outcome is Outcome.QUARANTINED:
-                    return replace(diverted.verdict, outcome=Outcome.REFUSED)
+            if bad := verdict.quarantined:
+                return replace(bad[0].verdict, outcome=Outcome.REFUSED)
             return refused(
                 INVALID_RECORD,
                 "An interceptor drops records of this batch, and its producer is idempotent "

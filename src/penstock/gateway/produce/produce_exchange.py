@@ -241,11 +241,7 @@ class ProduceExchange(Held):
         self.transition_to(State.READY)
         for partition in self._intercepted.with_refused_letters:
             verdict, response = partition.verdict, partition.response
-            bad = [
-                diverted
-                for diverted in (verdict.diverted if verdict is not None else ())
-                if diverted.verdict.outcome is Outcome.QUARANTINED
-            ]
+            bad = verdict.quarantined if verdict is not None else []
             if bad and response is not None and partition.topic.plan is not None:
                 refused = replace(
                     bad[0].verdict,

@@ -16,7 +16,7 @@ from penstock.wire.names import is_topic_name
 from penstock.wire.produce import PartitionResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
@@ -65,14 +65,10 @@ class SendOrder:
             After each slice.
         """
         found: list[SentBatch] = []
-        for steps, sent in enumerate(self._sent(), 1):
+        for steps, sent in enumerate(self._unanswered(self._postponed.may_be_past), 1):
             if steps % SLICE == 0:
                 yield
-            if (
-                sent is not None
-                and sent.partition.response is None
-                and self._postponed.may_be_past(sent.sent_by, sent.producer, self._connection)
-            ):
+            if sent is not None:
                 found.append(sent)
         return found
 
@@ -99,14 +95,10 @@ class SendOrder:
             Whether that concerns a batch of the request.
         """
         is_any = False
-        for steps, sent in enumerate(self._sent(), 1):
+        for steps, sent in enumerate(self._unanswered(self._postponed.overtakes), 1):
             if steps % SLICE == 0:
                 yield
-            if (
-                sent is not None
-                and sent.partition.response is None
-                and self._postponed.overtakes(sent.sent_by, sent.producer, self._connection)
-            ):
+            if sent is not None:
                 is_any = True
                 self._request.answer(sent.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
         return is_any
@@ -132,6 +124,23 @@ class SendOrder:
                 self._postponed.answered(sent_by, producer, self._connection, comes_again=False)
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
                 self._postponed.answered(sent_by, producer, self._connection, comes_again=True)
+
+    def _unanswered(
+        self, concerns: Callable[[SentBy, BatchProducer, int], bool]
+    ) -> Iterator[SentBatch | None]:
+        """Return the batches that have no response yet and that something concerns.
+
+        Yields:
+            None for each other batch.
+        """
+        for sent in self._sent():
+            yield (
+                sent
+                if sent is not None
+                and sent.partition.response is None
+                and concerns(sent.sent_by, sent.producer, self._connection)
+                else None
+            )
 
     def _sent(self) -> Iterator[SentBatch | None]:
         """Return the batches of idempotent producers, but for topics with interceptors.

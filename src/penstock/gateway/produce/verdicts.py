@@ -68,11 +68,7 @@ class Verdicts:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         if verdict.outcome is not Outcome.ACCEPTED:
             return verdict
-        bad = [
-            diverted
-            for diverted in verdict.diverted
-            if diverted.verdict.outcome is Outcome.QUARANTINED
-        ]
+        bad = verdict.quarantined
         share = self._request.gateway.bad_shares.add(
             plan.topic, sum(diverted.count for diverted in bad), record_count(partition.data)
         )
