@@ -1,4 +1,4 @@
-"""docs/schemas.md says what each key of a topic does; docs/configuration.md lists all keys."""
+"""The pages about schemas say what each key of a topic does; docs/configuration.md lists all keys."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import FILE_KEYS, TOPIC_CONFIGS
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = "".join((DOCS / page).read_text() for page in ("schemas.md", "schema-reference.md"))
 
 
 @pytest.mark.parametrize("key", [*(one.name for one in TOPIC_CONFIGS), *FILE_KEYS, *RULE_KEYS])

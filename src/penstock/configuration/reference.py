@@ -33,7 +33,7 @@ The file is a Kafka-style `.properties` file in UTF-8. `configure()` of a policy
 - Every error names the file and the key, and ends the program with exit code 2 before the first
   client is served.
 - The principal of `upstream.*` creates the topics that Penstock writes to, and needs
-  [ACLs](operations.md#security) for them.
+  [ACLs](security.md#logins-and-acls) for them.
 """
 
 _UPSTREAM: Final = """\
@@ -79,7 +79,7 @@ _DECLARED: Final = """\
 ### Keys that built-in policies declare
 
 They apply if `record.validation.policy.class.name` names the policy. Your own classes can declare
-[keys](policies.md#declare-keys) as well.
+[keys](columns.md#declare-keys) as well.
 
 | policy | key | default | meaning |
 |---|---|---|---|
