@@ -1,4 +1,4 @@
-"""The audit trail of gateways, read with Spark as docs/console.md says."""
+"""The audit trail of gateways, read with Spark as docs/spark-api.md says."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from penstock.gateway.audit_trail.audit_file import AuditFile
 from penstock.gateway.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "console.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark-api.md"
 ERRORS = [RecordError(n, f"no {n}", "a.V") for n in (3, 5)]
 GIVEN = [
     Refused("orders", 0, "shop", refused_records(ERRORS), principal="User:alice",
@@ -22,7 +22,7 @@ GIVEN = [
 
 
 def blocks():
-    text = DOCUMENT.read_text()
+    text = DOCUMENT.read_text().partition("\n## The audit trail\n")[2]
     read, of_topic, figures = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return read, of_topic, figures
 

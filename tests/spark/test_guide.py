@@ -55,7 +55,7 @@ def test_the_source_and_the_sink(blocks, stored, capsys):
 
 
 def test_the_functions(blocks, stored):
-    (_, _, functions, frames), topics, names = blocks
+    (_, _, functions, frames, *_), topics, names = blocks
     exec(functions, names)
     assert (names["report"].judged, names["report"].refused) == (3, 1)
     assert names["report"].reasons[0].message == "bad is not good"
