@@ -40,6 +40,33 @@ def test_every_document_has_its_place_on_the_site():
     assert sorted(named) == sorted(str(one.relative_to(ROOT)) for one in DOCUMENTS)
 
 
+def guides():
+    """Yield the pages that the site lists for a role: each is about one task."""
+    _, _, navigation = (ROOT / "deploy/site/mkdocs.yml").read_text().partition("\nnav:\n")
+    for title, pages in re.findall(r"^  - (.+):\n((?:      - .+\n)+)", navigation, re.MULTILINE):
+        if title.startswith("For "):
+            yield from (ROOT / page for page in re.findall(r"[\w/-]+\.md", pages))
+
+
+@pytest.mark.parametrize("page", list(guides()), ids=lambda page: page.name)
+def test_a_guide_has_at_most_150_lines(page):
+    assert len(page.read_text().splitlines()) <= 150
+
+
+def test_guides_are_found():
+    assert len(list(guides())) > 8
+
+
+def test_the_readme_has_at_most_100_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_the_pages_have_at_most_35_000_words():
+    """Tables count by their words, not by the bars between their cells."""
+    text = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    assert sum(bool(re.search(r"\w", word)) for word in text.split()) <= 35_000
+
+
 def test_every_alert_has_its_row():
     rules = (ROOT / "deploy/prometheus/penstock.rules.yml").read_text()
     rows = re.findall(r"^\| `(Penstock\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)

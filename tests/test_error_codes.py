@@ -1,11 +1,15 @@
 """Our names for Kafka's error codes against the protocol library's."""
 
+import re
+from pathlib import Path
+
 import pytest
 from kio.schema.errors import ErrorCode
 
 from penstock import error_codes
 from penstock.wire import errors as wire_errors
 
+WORDS = Path(__file__).parents[1] / "src/penstock/gateway/console/page/words.js"
 WRITTEN_OUT = {name: code for name, code in vars(error_codes).items() if name.isupper()}
 
 
@@ -17,3 +21,11 @@ def test_a_code_is_the_one_of_its_name(name):
 def test_the_gateways_codes_are_those_of_their_names_too():
     codes = {n: c for n, c in vars(wire_errors).items() if n.isupper() and isinstance(c, int)}
     assert {name: int(ErrorCode[name.lower()]) for name in codes} == codes
+
+
+def test_the_console_names_the_gateways_codes():
+    """A row shows `87 INVALID_RECORD`, not a bare number."""
+    [table] = re.findall(r"const codes = \{(.*?)\};", WORDS.read_text(), re.DOTALL)
+    names = {name: int(code) for code, name in re.findall(r'"?(-?\d+)"?: "(\w+)"', table)}
+    assert {name: int(ErrorCode[name.lower()]) for name in names} == names
+    assert set(WRITTEN_OUT.values()) - {0} <= set(names.values())

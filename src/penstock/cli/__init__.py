@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "init": "Write a configuration, a policy and its unit test to start from.",
-    "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
+    "dev": "Run a local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
     "policies": "List the policies that you can name, with their keys.",
@@ -117,7 +117,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.add_argument(
-        "--log-level", choices=_LOG_LEVELS, default="info", help="of the log on standard error"
+        "--log-level",
+        choices=_LOG_LEVELS,
+        default="info",
+        help="the lowest level of the log on standard error",
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser

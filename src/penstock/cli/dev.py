@@ -1,4 +1,4 @@
-"""A local single-node Kafka and the gateway in front of it, in one terminal.
+"""Run a local single-node Kafka and the gateway in front of it, in one terminal.
 
 Without FILE: a scratch folder with a sample policy. The policies are reloaded whenever
 FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends both.

@@ -346,7 +346,7 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
     try:
         import pyspark  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        raise ConfigurationError(f"penstock {options.command} {_NEEDS_SPARK}") from None
+        raise ConfigurationError(_NEEDS_SPARK) from None
     from penstock.spark.failures import reason_of  # noqa: PLC0415
 
     silent = _loggers_of_contents()

@@ -248,9 +248,8 @@ class Keys(BaseModel):
         default=10_000,
         meaning=(
             "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor, for one "
-            "batch. The other deadlines do not run meanwhile. At the deadline the worker is "
-            "killed, and the batch is answered with 7 REQUEST_TIMED_OUT, which clients retry. "
-            "It is also the deadline for `load_topic()`, for one topic, which refuses no batch."
+            "batch, and for `load_topic()`, for one topic. At the deadline the worker is killed, "
+            "and the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
         ),
     )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(
@@ -405,10 +404,10 @@ class Keys(BaseModel):
         POLICIES,
         default="translate",
         meaning=(
-            "What happens to an idempotent producer whose records are dropped. `translate`: the "
-            "gateway changes its sequence numbers, and nothing is lost or stored twice. "
-            "`strip`: its batches are stored without producer id and sequence number, unless "
-            "they are transactional. `refuse`: a batch that loses a record is refused with 87."
+            "[Idempotent producers](guarantees.md#idempotent-producers) whose records are "
+            "dropped. `translate`: the gateway changes their sequence numbers. `strip`: batches "
+            "are stored without producer id and sequence number, unless they are "
+            "transactional. `refuse`: a batch that loses a record is refused with 87."
         ),
     )
     produce_request_interceptors_state: StateStore = key(
@@ -417,10 +416,9 @@ class Keys(BaseModel):
         default="",
         meaning=(
             "Where the state of producers whose records were dropped is stored. `cluster`: in a "
-            "topic of the cluster, so a producer can move between gateways at any time. "
-            "`local`: in a folder of this machine, for a single gateway. Empty: `local` if "
-            "`produce.request.interceptors.state.dir` is set or no interceptor may drop records "
-            "(`drops_records`), otherwise `cluster`."
+            "topic, for any number of gateways. `local`: in a folder, for a single gateway. "
+            "Empty: `local` if `produce.request.interceptors.state.dir` is set or no "
+            "interceptor may drop records (`drops_records`), otherwise `cluster`."
         ),
     )
     produce_request_interceptors_state_dir: OptionalText = key(
@@ -448,9 +446,9 @@ class Keys(BaseModel):
         default="__penstock_topic_settings",
         meaning=(
             "The compacted topic that keeps topic level keys set through admin tools. All "
-            "gateways of a cluster use the same topic. It is used if this file names a class "
-            "that a topic level key can enable, or names the topic. Empty: topics have no keys "
-            "of their own, and the cluster refuses the keys."
+            "gateways of a cluster use the same topic. It is used if this file has something "
+            "that a topic level key can enable, or names the topic. Empty: the cluster refuses "
+            "the keys."
         ),
     )
     topic_settings_keys_allowed: KeyPatterns = key(
@@ -458,28 +456,25 @@ class Keys(BaseModel):
         default=("*",),
         meaning=(
             "Topic level keys that admin tools can set on a topic, separated by commas: by "
-            "name, or with `*` for any characters. Others are refused with INVALID_CONFIG (40) "
-            "and described as read-only. Values that were set before have no effect, and can be "
-            "deleted. Without `penstock.mode` in this list, only this file can disable "
-            "enforcement. Empty: no key can be set."
+            "name, or with `*` for any characters. Empty: none. [Restrict the "
+            "keys](topics.md#restrict-the-keys)"
         ),
     )
     redrive_places_topic: Text = key(
         TOPICS,
         default="__penstock_places",
         meaning=(
-            "The compacted topic that keeps the positions of `split`, `redact` and `redrive` in "
-            "each partition, for longer than committed offsets last "
-            "(`offsets.retention.minutes`)."
+            "The compacted topic that keeps the [positions](pipeline.md#second-runs) of "
+            "`split`, `redact` and `redrive` for longer than committed offsets last."
         ),
     )
     records_policy_class_names_allowed: ClassPatterns = key(
         TOPICS,
         default=(),
         meaning=(
-            "Classes that a topic's own `records.policy.class.name` can name, separated by "
-            "commas: by name, or `package.*`. Classes that this file names for some topic are "
-            "always allowed. Who can alter a topic's configs can load these classes."
+            "Classes that a topic's own `records.policy.class.name` can name and load, separated "
+            "by commas: by name, or `package.*`. Classes that this file names for some topic "
+            "are always allowed."
         ),
     )
     metrics_listener: MetricsAddress | None = key(
@@ -489,8 +484,7 @@ class Keys(BaseModel):
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
             "`/livez`, `/readyz`, and the [console](console.md) at `/`. Without it, nothing is "
-            "counted. Everybody who can connect and has the token can read the names of topics, "
-            "policies and clients. Port 0 takes a free port, which the log shows."
+            "counted. Port 0 takes a free port, which the log shows."
         ),
     )
     metrics_listener_token: Text | None = key(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _HEAD: Final = """\
 # Configuration reference
 
-The file is a Kafka-style `.properties` file in UTF-8. `configure()` of a policy receives all of it.
-`make docs` generates this page from the code.
+Every key of the gateway's file, a Kafka-style `.properties` file in UTF-8. `make docs` generates
+this page from the code.
 
 - A value can have `${env:NAME}`, `${file:PATH}` (the file's text) or `${file:PATH:KEY}` (a property
   in it). A missing variable or file is an error, not an empty value.
@@ -40,9 +40,7 @@ _UPSTREAM: Final = """\
 ## Keys of Kafka's clients after `upstream.`
 
 Any key of Kafka's admin client, consumer or producer for Java can follow `upstream.`, so you can
-copy the file of a Java client. The keys apply to all of Penstock's connections: those of librdkafka
-(metadata, offsets, state), those that read and write whole batches, and Spark's connector. Errors
-never repeat a value.
+copy the file of a Java client. Errors never repeat a value.
 
 - `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, or
   `GSSAPI` if the libraries support it. User and password are options of
@@ -52,8 +50,8 @@ never repeat a value.
   `https:` or `http:` with the client credentials grant, or `file:`. Client id, secret and scope
   are the options `clientId`, `clientSecret` and `scope` of `upstream.sasl.jaas.config`, or the
   keys of KIP-1139 or of librdkafka; the option `ssl.truststore.location` (PEM, also on Spark's
-  executors) has the endpoint's certificates, and `unsecuredLoginStringClaim_sub` makes unsigned
-  tokens, for tests. `upstream.sasl.login.callback.handler.class` can only name Kafka's handler.
+  executors) has the endpoint's certificates. `upstream.sasl.login.callback.handler.class` can only
+  name Kafka's handler. `unsecuredLoginStringClaim_sub` makes unsigned tokens, for tests.
 - Key and trust stores are PEM: a file (`location`), or the text itself
   (`upstream.ssl.keystore.key`, `upstream.ssl.keystore.certificate.chain`,
   `upstream.ssl.truststore.certificates`). Java's stores (JKS, PKCS12) are an error.

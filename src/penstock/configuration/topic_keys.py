@@ -179,13 +179,10 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default=ENFORCE,
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "What happens to a record that a policy refuses. `enforce`: its batch is "
-                "refused. `quarantine`: the record goes to the dead letter topic, and the rest "
-                "of its batch is stored. `mark`: the record is stored with headers that have "
-                "the policy and the reason. `observe`: policies run and are counted, but "
-                "nothing is enforced. Without `topics.<glob>.` it applies to all topics. The "
-                "policies of KIP-108 and KIP-133 use only the file's value. Default `enforce`. "
-                "[Bad records](modes.md)"
+                "What happens to a record that a policy refuses: `enforce`, `quarantine`, "
+                "`mark` or `observe` ([bad records](modes.md)). Without `topics.<glob>.` it "
+                "applies to all topics. The policies of KIP-108 and KIP-133 use only the file's "
+                "value. Default `enforce`."
             ),
             documentation=(
                 "enforce: a batch with a bad record is refused. quarantine: its bad records go to "

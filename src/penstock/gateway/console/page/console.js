@@ -181,7 +181,7 @@ const show = {
       tile("Workers", count(judging), `${count(workers.waiting)} batches wait`, workers.states.blocked ? "would" : ""),
     ].filter(Boolean));
     const troubles = [...ready.missing, ...ready.troubles];
-    if (failedReload) troubles.unshift(`The reload at ${moment(told.reload.at)} failed, and the policies before it stay in force: ${told.reload.why_not}`);
+    if (failedReload) troubles.unshift(`The reload at ${moment(told.reload.at)} failed, and the old policies stay in force: ${told.reload.why_not}`);
     $("troubles").hidden = !troubles.length;
     setChildren($("troubles"), ...troubles.map((text) => given(text, "li")));
   },
