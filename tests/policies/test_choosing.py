@@ -10,6 +10,7 @@ import pytest
 import penstock.policies
 from penstock.configuration.installed_policies import own_policies
 from penstock.policies import Required, Rules
+from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policy.testing import judge
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -79,3 +80,10 @@ def test_each_built_in_policy_has_its_section_with_its_keys(name):
             assert re.search(rf"`{re.escape(key.name)}[`=]", section), key.name
             if key.default:
                 assert f"`{key.default}`" in section, key.name
+
+
+@pytest.mark.parametrize("key", JSON_SCHEMA_KEYS)
+def test_the_keys_of_json_schemas_have_their_place(key):
+    section = BUILT_IN.partition("\n## JsonSchema\n")[2].partition("\n## ")[0]
+    assert f"`{key}" in section
+    assert f"`{key}=" in section or JSON_SCHEMA_KEYS[key][0] in section

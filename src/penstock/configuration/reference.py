@@ -8,7 +8,6 @@ from penstock.configuration.client_keys import CLIENT_KEYS, Effect
 from penstock.configuration.declared_keys import declared_by_own
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
-from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import FILE_KEYS
@@ -84,20 +83,11 @@ They apply if `record.validation.policy.class.name` names the policy. Your own c
 """
 _READY_MADE: Final = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
 
-_JSON_SCHEMA: Final = """\
-## Keys of `penstock.policies.JsonSchema`
-
-They apply if `record.validation.policy.class.name` names the policy. See
-[JSON Schema](built-in.md#jsonschema).
-
-| key | default | meaning |
-|---|---|---|
-"""
-
 _SCHEMA_POLICY: Final = """\
 ## Keys of `penstock.policies.SchemaPolicy`
 
-They apply if `record.validation.policy.class.name` names the policy. See [schemas](schemas.md).
+They apply if `record.validation.policy.class.name` names the policy. See [schemas](schemas.md). The
+keys of the other built-in policies are on [their page](built-in.md).
 
 | key | default | meaning |
 |---|---|---|
@@ -119,7 +109,6 @@ def reference() -> str:
     declared = "".join(map(declared_keys, _READY_MADE))
     if declared:
         parts.append(_DECLARED + declared)
-    parts.append(_JSON_SCHEMA + _rows(JSON_SCHEMA_KEYS))
     parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
     return "\n".join(parts)
 
