@@ -166,6 +166,14 @@ def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
     assert again.url == address
 
 
+def test_a_choice_of_a_time_reads_as_words(watched, opened):
+    _, address = watched()
+    page = opened(address)
+    chosen = page.get_by_label("Seen").locator("option").all_inner_texts()
+    assert chosen[0] == "since the start"
+    assert all(text.startswith("in the last ") for text in chosen[1:])
+
+
 def test_a_row_leaves_the_time_that_was_chosen(watched, opened, topic):
     running, address = watched()
     produce(running, topic(), b"bad 1")

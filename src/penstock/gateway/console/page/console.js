@@ -452,7 +452,7 @@ const charts = [
     { name: "99 %", class: "s-main", of: (point) => point.produce.p99 },
     { name: "median", class: "s-soft", of: (point) => point.produce.p50 },
   ], duration),
-  new Chart("Parts of it, 99 %", [
+  new Chart("Their parts, 99 %", [
     { name: "judging", class: "s-bad", of: (point) => point.judging.p99 },
     { name: "waiting", class: "s-would", of: (point) => point.waiting.p99 },
     { name: "broker", class: "s-main", of: (point) => point.broker.p99 },
