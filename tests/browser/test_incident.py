@@ -288,8 +288,8 @@ def test_a_reason_has_a_history_from_the_second_point_on(watched, opened, topic)
     wait_until(has_history, what="two points")
 
 
-@pytest.mark.parametrize("width", [320, 390])
-def test_a_phone_needs_no_sideways_scrolling(watched, opened, topic, width):
+@pytest.mark.parametrize("width", [320, 390, 1080])
+def test_no_section_needs_sideways_scrolling(watched, opened, topic, width):
     running, address = watched(**{"topics.seen-*.penstock.mode": "observe"})
     produce(running, topic("refused"), b"bad " + b"x" * 300, client="c" * 200)
     produce(running, topic("seen-" + "y" * 100), b"bad 1", b"good")
