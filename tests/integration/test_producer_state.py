@@ -22,6 +22,7 @@ from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 from tests.refusals import Rule
+from tests.topic_configs.admin_requests import TopicClient
 
 POLICIES = """
 from penstock.policy import *
@@ -344,6 +345,43 @@ def test_while_interceptors_change_the_first_batch_on_a_connection_is_written(
     written = [one for one in values_of(stored(of_state)) if b'"batches"' in one]
     assert [b'"fence":true' in one for one in written] == [True, True, True]
     assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
+
+
+VALIDATOR = """
+from penstock.policy import *
+class Validator(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException("bad") if value == b"bad" else None
+"""
+
+
+def test_of_a_topics_own_keys_only_those_that_decide_what_is_lost_have_batches_written(
+    gateway, topic, stored
+):
+    name, state = topic(), own_topic()
+    [of_state] = state.values()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Validator",
+            "produce.request.interceptors.state": "cluster",
+            "topic.settings.topic": f"{of_state}-settings",
+            **state,
+        },
+        VALIDATOR,
+    )
+    batches = Batches(name)
+    changes = [
+        {"errors.deadletterqueue.topic.name": "${topic}.dead"},
+        {"penstock.mode": "mark"},
+        {"penstock.mode": "quarantine"},
+    ]
+    fenced = []
+    for number, change in enumerate(changes):
+        with TopicClient(running.address) as client:
+            assert client.alter(name, change) == 0
+        assert batches.send(running.address, number, b"good") == 0
+        fenced.append(sum(b'"fence":true' in one for one in values_of(stored(of_state))))
+    assert fenced == [0, 0, 1]
 
 
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
