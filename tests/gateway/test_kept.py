@@ -79,6 +79,13 @@ class Gateway:
         assert self.producers.on_response(key, 0, batch, 0, Stored(9)) == 0
         return batch
 
+    def needs_last_sequence(self, first, count):
+        numbers = Range(first, count)
+        return self.producers.needs_last_sequence(KEY, 0, numbers, (), connection=1)
+
+    def find_last_sequence(self, first, count, *, last):
+        self.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(first, count), last, connection=1)
+
     def defer(self, first, count):
         self.producers.defer(KEY, ARRIVAL, 0, Range(first, count))
 

@@ -338,7 +338,11 @@ class Producers:
         at = numbers.first, connection
         if dropped and not (producer.is_confirmed and producer.continued == at):
             return True
-        return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
+        if not self._is_shared:
+            return False
+        # A batch that has to come again may have been stored through another gateway.
+        loses_all = len(dropped) == numbers.count
+        return producer.batches.await_any or (loses_all and producer.batches.are_presumed)
 
     def on_last_sequence(
         self,
