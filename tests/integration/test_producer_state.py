@@ -261,7 +261,10 @@ def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, 
         assert get(port, "/readyz")[0] == 200
 
 
-def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gateway, topic):
+@pytest.mark.parametrize("record", [b"drop", b"none is dropped in the minutes after a start"])
+def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(
+    kafka, gateway, topic, record
+):
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
     port = free_ports(1)[0]
     with Proxy(kafka.bootstrap_servers) as proxy:
@@ -280,11 +283,11 @@ def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gate
         refusals = [proxy.refuse(state.encode(), Rule(45)) for _ in range(4)]
         for refusal in refusals:
             refusal.open()
-        assert batches.send(running.address, 2, b"b", b"drop") == 7
+        assert batches.send(running.address, 2, b"b", record) == 7
         wait_until(lambda: get(port, "/readyz")[0] == 503, what="the gateway to be not ready")
         assert f"state cannot be written to {state}" in get(port, "/readyz")[1]
         wait_until(lambda: get(port, "/readyz")[0] == 200, what="the gateway to be ready again")
-        assert batches.send(running.address, 2, b"b", b"drop") == 0
+        assert batches.send(running.address, 2, b"b", record) == 0
 
 
 def own_topic():
