@@ -152,8 +152,12 @@ def delete_topic(admin: AdminClient, name: str) -> None:
 
 @contextlib.contextmanager
 def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., RunningGateway]]:
-    """Return what starts gateways in front of the broker; end them."""
+    """Return what starts gateways in front of the broker; end them.
+
+    They share a state topic: other gateways do not hear when their interceptors change.
+    """
     running: list[RunningGateway] = []
+    state = {"produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}"}
 
     def start(
         properties: Mapping[str, object] | None = None, policies: str = "", *, upstream: str = ""
@@ -161,7 +165,8 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
         own = folder / f"gateway-{next(_counter)}"
         own.mkdir()
         upstream = upstream or kafka.bootstrap_servers
-        file = write_configuration(own, upstream, free_ports(6)[0], properties or {}, policies)
+        given = {**state, **(properties or {})}
+        file = write_configuration(own, upstream, free_ports(6)[0], given, policies)
         started = RunningGateway(file)
         running.append(started)
         return started

@@ -210,20 +210,20 @@ def test_a_reload_that_adds_the_policy_reads_what_other_gateways_have_kept_befor
     second = TopicConfigRecord("t", changes, "other", changes=changes, base="of-none")
     with pytest.raises(UnreadableTopicConfigsError):
         index.apply(key, second.encode(), 0)
-    assert index.read_again() == ()
+    assert index.read_again() == {}
     with pytest.raises(UnreadableTopicConfigsError):
         index.of("t", TOPIC_ID)
     put_in_force(rows_of(DECLARED))
     try:
-        assert index.read_again() == ("t",)
+        assert index.read_again() == {"t": None}
         assert index.of("t", TOPIC_ID) == {"records.policy.enabled": "true", "shop.level": "high"}
-        assert index.read_again() == ()
+        assert index.read_again() == {}
     finally:
         put_in_force({})
     with pytest.raises(UnreadableTopicConfigsError):
         index.apply(key, second.encode(), 0)
     index.apply(key, None, 0)
-    assert index.read_again() == ()
+    assert index.read_again() == {}
     assert index.of("t", TOPIC_ID) == {}
 
 

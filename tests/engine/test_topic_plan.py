@@ -45,3 +45,38 @@ def test_without_modes_of_their_own_there_is_one_plan():
         assert found.observed is None
     found = plan_of({**BOTH, "penstock.mode": "observe"}).for_topic("t")
     assert (found.waited_for, found.observed) == (None, found)
+
+
+def losses(**own):
+    """What decides which records a topic loses, with these topic level keys."""
+    plan = plan_of({
+        **VALIDATED,
+        "record.validation.policy.class.name": "a.Validation",
+        "policies": "small",
+        "policies.small.type": "MaxBytes",
+        "policies.small.value.max.bytes": "10",
+    })  # fmt: skip
+    plan.set_interceptor_patterns([("a.I", re.compile("^orders"))])
+    settings = {key.replace("_", "."): value for key, value in own.items()}
+    return plan.for_topic(own.pop("topic", "orders"), settings).losses
+
+
+def test_interceptors_lose_the_same_whatever_policies_refuse():
+    known = losses()
+    assert known.interceptors == ("a.I",)
+    assert losses(penstock_policies="small") == known
+    assert losses(record_validation_policy="x") == known
+    assert losses(penstock_mode="mark") == known
+    assert losses(penstock_mode="observe") is None
+    assert losses(topic="payments", record_validation_policy="x") is None
+
+
+def test_what_policies_judge_by_decides_what_is_lost_in_quarantine():
+    known = losses(penstock_mode="quarantine")
+    assert known != losses()
+    assert losses(penstock_mode="quarantine", record_validation_policy="x") != known
+    assert losses(penstock_mode="quarantine", penstock_policies="small") != known
+    for key in ("topic_name", "topic_replication_factor", "context_headers_enable"):
+        value = {"topic_name": "d", "topic_replication_factor": "1"}.get(key, "true")
+        changed = {f"errors_deadletterqueue_{key}": value}
+        assert losses(penstock_mode="quarantine", **changed) == known

@@ -57,3 +57,24 @@ def test_of_many_changes_none_is_forgotten(doubts):
         doubts.add(lambda _: False)
     assert doubts.affect("orders")
     assert not doubts.affect("payments")
+
+
+def test_the_announcements_of_thousands_of_pods_that_are_gone_are_taken(doubts):
+    """A gateway that starts reads all that is in the topic."""
+    doubts.add(lambda topic: topic == "orders")
+    for _ in range(20_000):
+        doubts.add(lambda _: False)
+    assert doubts.affect("orders")
+    assert not doubts.affect("payments")
+
+
+def test_a_topic_is_compared_with_each_change_once(doubts, clock):
+    compared = []
+    doubts.add(lambda topic: compared.append(topic) or True)
+    for _ in range(3):
+        assert doubts.affect("orders")
+    assert compared == ["orders"]
+    doubts.add_topic("payments")
+    assert doubts.affect("payments")
+    clock.now += DOUBTED_S
+    assert not doubts.affect("orders")

@@ -202,3 +202,26 @@ def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
     one.read().decide(0, 1, producer=8)
     assert KEY in one.producers._kept
     assert one.producers._kept.fences(KEY, 0).have_void
+
+
+def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
+    """The other gateway has written about it, which does not say that it is stored."""
+    _, one, other = gateways(2)
+    one.defer(10, 10)  # a policy cannot decide now
+    assert one.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    other.read().store(10, 10)
+    one.read()
+    assert one.needs_last_sequence(20, 1)
+    one.find_last_sequence(20, 1, last=18)
+    batch = one.decide(20, 1)
+    assert one.producers.send(KEY, 0, batch) == 0
+
+
+def test_a_batch_behind_one_that_is_not_stored_waits_for_it():
+    _, one, other = gateways(2)
+    one.defer(10, 10)
+    other.read().decide(10, 10)
+    one.read()
+    one.find_last_sequence(20, 1, last=8)
+    batch = one.decide(20, 1)
+    assert one.producers.send(KEY, 0, batch) == 7

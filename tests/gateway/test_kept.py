@@ -79,6 +79,13 @@ class Gateway:
         assert self.producers.on_response(key, 0, batch, 0, Stored(9)) == 0
         return batch
 
+    def needs_last_sequence(self, first, count):
+        numbers = Range(first, count)
+        return self.producers.needs_last_sequence(KEY, 0, numbers, (), connection=1)
+
+    def find_last_sequence(self, first, count, *, last):
+        self.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(first, count), last, connection=1)
+
     def defer(self, first, count):
         self.producers.defer(KEY, ARRIVAL, 0, Range(first, count))
 
@@ -357,6 +364,24 @@ def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
         never, ARRIVAL._replace(producer_id=1), 0, numbers, 9, connection=1
     )
     assert third.decide(10, 1, producer=1).broker_first == 10
+
+
+def test_where_a_number_fits_by_chance_after_an_eviction_all_gateways_count_from_there():
+    """Otherwise one would send a batch with numbers that the broker takes for another one's."""
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway(kept_max_bytes=0)
+    one.store(0, 10, (0, 1))
+    one.decide(10, 2, (0, 1))
+    one.store(12, 2)  # the broker has 0 to 9
+    other.read()
+    assert other.producers.evicted
+    # The client has no answers, and sends the last two batches again.
+    other.find_last_sequence(10, 2, last=9)
+    other.decide(10, 2, (0, 1))
+    assert other.store(12, 2).broker_first == 10
+    if one.read().needs_last_sequence(14, 2):
+        one.find_last_sequence(14, 2, last=11)
+    assert one.decide(14, 2).broker_first == 12
 
 
 def test_evictions_are_counted_and_warned_about_once_in_a_while():

@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.produce import forwarded_at_once
+from penstock.gateway.produce import forwarded_at_once
 from penstock.gateway.produce import partition as partitions
 from penstock.gateway.produce import request as requests
 from penstock.gateway.produce.postponed_batches import PostponedBatches
@@ -72,6 +74,8 @@ def most_in_a_turn(monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(requests, "is_topic_name")
+    count(forwarded_at_once, "is_topic_name")
+    count(forwarded_at_once, "is_topic_name")
     count(partitions, "read_producer")
     count(PostponedBatches, "answered")
     count(ProduceResponse, "partition_response")

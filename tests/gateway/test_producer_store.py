@@ -146,10 +146,29 @@ async def test_a_topic_that_cannot_be_read_is_logged_once_a_minute(tmp_path):
         for _ in range(100):
             with pytest.raises(CompactedTopicError):
                 await store.read_to_end()
-        store._logged_at -= 60
+        store._unread.at -= 60
         with pytest.raises(CompactedTopicError):
             await store.read_to_end()
     assert [(line["log_level"], line["times"]) for line in logs] == [("error", 1), ("error", 100)]
+
+
+async def test_state_that_cannot_be_written_is_logged_once_a_minute(tmp_path):
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    store = ClusterStore(
+        configuration, configuration.upstream_properties, Presence("g", shares=True)
+    )
+    store._follower.write = lambda _, done: done(0, "no leader")
+    failures = []
+    with capture_logs() as logs:
+        for _ in range(100):
+            store.keep(ProducerKey("t", 0, 1), b"", failures.append)
+    assert failures == ["no leader"] * 100
+    assert [(line["event"], line["reason"], line["times"]) for line in logs] == [
+        ("the state of a producer cannot be written", "no leader", 1)
+    ]
 
 
 @pytest.fixture

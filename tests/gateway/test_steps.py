@@ -135,7 +135,7 @@ async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
                 num_partitions=i32(1),
                 replication_factor=i16(1),
                 assignments=(),
-                configs=(),
+                configs=(v7.CreatableTopicConfig(name="retention.ms", value="1"),),
             )
             for n in range(TOPICS)
         ),

@@ -151,7 +151,7 @@ class Gateways:
         """Start a gateway, as after a crash."""
         log = MemoryLog(self.kept)
         log.dies = dies
-        started = StoredTopicConfigs(log, name, self.changes.append)
+        started = StoredTopicConfigs(log, name, lambda topic, _: self.changes.append(topic))
         await started.start(1.0)
         return started
 

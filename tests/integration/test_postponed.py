@@ -105,11 +105,19 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
     assert running.events("policy failed") == []
 
 
-def test_what_was_stored_through_another_gateway_holds_up_nothing(gateway, topic, kafka, tmp_path):
+@pytest.fixture(params=["no interceptors", "interceptors of a third gateway"])
+def two_gateways(request, gateway):
+    """Two with a validator. The third one announces its interceptors to them."""
+    if request.param != "no interceptors":
+        gateway(KINDS["905"], POLICIES)
+    return [gateway(KINDS["729"], POLICIES) for _ in range(2)]
+
+
+def test_what_was_stored_through_another_gateway_holds_up_nothing(
+    two_gateways, topic, kafka, tmp_path
+):
     name = topic()
-    # Gateways of other tests announce interceptors in the usual topic.
-    properties = {**KINDS["729"], "produce.request.interceptors.state.topic": f"{name}-state"}
-    one, other = gateway(properties, POLICIES), gateway(properties, POLICIES)
+    one, other = two_gateways
 
     def send(address, sequence, *found):
         data = encode_batch(values(*found), producer_id=4711, producer_epoch=0,
@@ -127,11 +135,10 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(gateway, topic
 
 
 def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_connection(
-    gateway, topic, kafka, tmp_path
+    two_gateways, topic, kafka, tmp_path
 ):
     """A leader moves to another broker and back, and the client keeps its connection."""
-    name = topic()
-    running = [gateway(KINDS["729"], POLICIES) for _ in range(2)]
+    name, running = topic(), two_gateways
     with RawClient(running[0].address) as first, RawClient(running[1].address) as second:
 
         def send(client, sequence, value):

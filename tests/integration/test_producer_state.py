@@ -22,6 +22,7 @@ from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 from tests.refusals import Rule
+from tests.topic_configs.admin_requests import TopicClient
 
 POLICIES = """
 from penstock.policy import *
@@ -260,7 +261,10 @@ def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, 
         assert get(port, "/readyz")[0] == 200
 
 
-def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gateway, topic):
+@pytest.mark.parametrize("record", [b"drop", b"none is dropped in the minutes after a start"])
+def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(
+    kafka, gateway, topic, record
+):
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
     port = free_ports(1)[0]
     with Proxy(kafka.bootstrap_servers) as proxy:
@@ -279,11 +283,11 @@ def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gate
         refusals = [proxy.refuse(state.encode(), Rule(45)) for _ in range(4)]
         for refusal in refusals:
             refusal.open()
-        assert batches.send(running.address, 2, b"b", b"drop") == 7
+        assert batches.send(running.address, 2, b"b", record) == 7
         wait_until(lambda: get(port, "/readyz")[0] == 503, what="the gateway to be not ready")
         assert f"state cannot be written to {state}" in get(port, "/readyz")[1]
         wait_until(lambda: get(port, "/readyz")[0] == 200, what="the gateway to be ready again")
-        assert batches.send(running.address, 2, b"b", b"drop") == 0
+        assert batches.send(running.address, 2, b"b", record) == 0
 
 
 def own_topic():
@@ -344,6 +348,43 @@ def test_while_interceptors_change_the_first_batch_on_a_connection_is_written(
     written = [one for one in values_of(stored(of_state)) if b'"batches"' in one]
     assert [b'"fence":true' in one for one in written] == [True, True, True]
     assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
+
+
+VALIDATOR = """
+from penstock.policy import *
+class Validator(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException("bad") if value == b"bad" else None
+"""
+
+
+def test_of_a_topics_own_keys_only_those_that_decide_what_is_lost_have_batches_written(
+    gateway, topic, stored
+):
+    name, state = topic(), own_topic()
+    [of_state] = state.values()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Validator",
+            "produce.request.interceptors.state": "cluster",
+            "topic.settings.topic": f"{of_state}-settings",
+            **state,
+        },
+        VALIDATOR,
+    )
+    batches = Batches(name)
+    changes = [
+        {"errors.deadletterqueue.topic.name": "${topic}.dead"},
+        {"penstock.mode": "mark"},
+        {"penstock.mode": "quarantine"},
+    ]
+    fenced = []
+    for number, change in enumerate(changes):
+        with TopicClient(running.address) as client:
+            assert client.alter(name, change) == 0
+        assert batches.send(running.address, number, b"good") == 0
+        fenced.append(sum(b'"fence":true' in one for one in values_of(stored(of_state))))
+    assert fenced == [0, 0, 1]
 
 
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):

@@ -74,7 +74,6 @@ TOPICS = {
     "alter.config.policy.class.name": "policies.Forever",
 }
 OBSERVE = {"penstock.mode": "observe"}
-STATE_TOPIC = "produce.request.interceptors.state.topic"
 
 
 @pytest.fixture
@@ -175,8 +174,7 @@ def test_a_policy_that_is_killed_for_its_time_would_fail(measured, topic):
 def test_interceptors_are_run_and_the_original_is_stored(measured, admin, kafka):
     name = new_name("changing")
     create_topic(admin, name)
-    # Gateways of other tests announce interceptors in the usual topic.
-    running, port = measured({**CHANGE, **OBSERVE, STATE_TOPIC: new_name("state")})
+    running, port = measured({**CHANGE, **OBSERVE})
     producer = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
     sent = [b"a", b"drop", b"b", b"drop", b"UP"]
     for value in sent:

@@ -329,10 +329,19 @@ def test_apply_tells_which_topics_changed():
     index = TopicConfigIndex()
     key = topic_key(ORDERS).encode()
 
-    assert index.apply(key, value_of("orders", judged_by("A")), 0) == ("orders",)
-    assert index.apply(key, value_of("renamed", judged_by("A")), 0) == ("orders", "renamed")
-    assert index.apply(key, None, 0) == ("renamed",)
-    assert index.apply(key, None, 0) == ()
+    assert index.apply(key, value_of("orders", judged_by("A")), 0) == {"orders": []}
+    renamed = index.apply(key, value_of("renamed", judged_by("B")), 0)
+    assert renamed == {"orders": [judged_by("A")], "renamed": []}
+    assert index.apply(key, None, 0) == {"renamed": [judged_by("B")]}
+    assert index.apply(key, None, 0) == {}
+
+
+def test_apply_returns_no_configs_from_before_if_they_could_not_be_decoded():
+    index = TopicConfigIndex()
+    key = topic_key(ORDERS).encode()
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(key, with_a_name("orders")[0], 0)
+    assert index.apply(key, value_of("orders", judged_by("A")), 0) == {"orders": None}
 
 
 def test_the_creations_of_one_topic_are_found_without_looking_at_others():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import (
     DEAD_LETTER_HEADERS,
     DEAD_LETTER_REPLICAS,
+    DEAD_LETTER_TOPIC,
     ENFORCE,
     MARK,
     MODES,
@@ -22,6 +23,9 @@ from penstock.engine.dead_letter_topics import dead_letter_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_OF_DEAD_LETTERS: Final = frozenset({DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS})
+"""Keys that say what becomes of a dead letter, not which records become one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +94,21 @@ class TopicPlan:
     def quarantines(self) -> bool:
         """Whether records may go to the dead letter topic."""
         return QUARANTINE in self.judging_modes and not self.holds_dead_letters
+
+    @cached_property
+    def losses(self) -> TopicPlan | None:
+        """What decides which records are not stored though their client gets a success.
+
+        Two plans that lose the same records, as far as their keys say, have equal ones; None if
+        none are lost.
+        """
+        judged = self.waited_for
+        if judged is None or not (judged.interceptors or judged.quarantines):
+            return None
+        if not judged.quarantines:
+            return TopicPlan(topic=self.topic, interceptors=judged.interceptors)
+        kept = {key: one for key, one in judged.settings.items() if key not in _OF_DEAD_LETTERS}
+        return replace(judged, settings=kept, unusable="")
 
     @property
     def dead_letter_topic(self) -> str:

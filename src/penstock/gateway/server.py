@@ -56,7 +56,7 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_loader import LoadedPolicies
     from penstock.gateway.policy_set import PolicySet
+    from penstock.topic_configs.index import Before
 
 log = structlog.get_logger()
 
@@ -247,14 +248,22 @@ class Gateway:
         """Whether records of a topic may not be stored though the client gets success."""
         if not plan.intercepts(topic):
             return False
-        waited_for = (found.waited_for for found in self._plans_of(topic, plan))
-        return any(one is not None and (one.interceptors or one.quarantines) for one in waited_for)
+        return any(found.losses for found in self._plans_of(topic, plan))
 
     def _plans_of(self, topic: str, plan: Plan) -> Iterator[TopicPlan]:
         """Return the plans that may hold for a topic, by all settings that it may have."""
+        return _plans(topic, plan, self._stored(topic))
+
+    def _stored(self, topic: str) -> Sequence[Mapping[str, str]]:
         configs = self.topic_configs
-        stored = configs.store.index.all_of(topic) if configs.are_stored else []
-        return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
+        return configs.store.index.all_of(topic) if configs.are_stored else []
+
+    def _loses_otherwise(self, topic: str, before: Before) -> bool:
+        """Whether a topic may lose other records than by its configs before."""
+        if before is None:
+            return True
+        plan = self._policies.plan
+        return _losses(topic, plan, self._stored(topic)) != _losses(topic, plan, before)
 
     @property
     def keeps_decisions(self) -> bool:
@@ -518,13 +527,13 @@ class Gateway:
             except Exception:
                 log.exception("settings of topics could not be checked")
 
-    def _topic_configs_changed(self, topic: str) -> None:
+    def _topic_configs_changed(self, topic: str, before: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
         if self.lane is not None:
             self.lane.forget_topics()
         if not self.topic_configs.are_stored:
             return  # the first read has not finished
-        if self._started:
+        if self._started and self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
         judged = self._plans_of(topic, self._policies.plan)
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
@@ -664,6 +673,17 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _plans(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Iterator[TopicPlan]:
+    return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
+
+
+def _losses(
+    topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]
+) -> set[TopicPlan | None]:
+    found = (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
+    return {one.losses if one is not None else None for one in found}
 
 
 def gateway_name(configuration: Configuration) -> str:

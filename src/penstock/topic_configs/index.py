@@ -21,9 +21,12 @@ from penstock.topic_configs import definitions
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.cluster.compacted_topic import LogRecord
+
+    Before = Sequence[Mapping[str, str]] | None
+    """All configs that might apply to a topic before a change; None if they were not known."""
 
 _VERSION: Final = 1
 _UNKNOWN_NAME: Final = ""
@@ -169,11 +172,13 @@ class TopicConfigIndex:
         self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
         self._unreadable: dict[RecordKey, _Unreadable] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> tuple[str, ...]:
+    def apply(
+        self, key: bytes | None, value: bytes | None, timestamp_ms: int
+    ) -> dict[str, Before]:
         """Apply the next record.
 
         Returns:
-            The names of the topics that it affects.
+            The names of the topics that it affects, with their configs before it.
 
         Raises:
             UnreadableTopicConfigsError: It cannot be decoded. If its key can be, the configs of the
@@ -199,6 +204,7 @@ class TopicConfigIndex:
                 after = TopicConfigRecord(
                     name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
                 )
+        affected = self._before(*(entry.topic for entry in (before, after) if entry is not None))
         if before is not None:
             self._forget(record_key, before.topic)
         if after is not None:
@@ -208,15 +214,21 @@ class TopicConfigIndex:
             raise UnreadableTopicConfigsError(
                 f"value for {record_key.kind} {record_key.id}: {unreadable}"
             )
-        return tuple({entry.topic: None for entry in (before, after) if entry is not None})
+        return affected
 
-    def read_again(self) -> tuple[str, ...]:
+    def _before(self, *topics: str) -> dict[str, Before]:
+        return {topic: None if self._is_unreadable(topic) else self.all_of(topic) for topic in topics}
+
+    def _is_unreadable(self, topic: str) -> bool:
+        return any(self._entries[one].unreadable for one in self._keys_by_topic.get(topic, ()))
+
+    def read_again(self) -> dict[str, Before]:
         """Read what could not be decoded once more, when topics take other keys than before.
 
         Returns:
-            The names of the topics that it affects.
+            The names of the topics that it affects, with None for their configs before.
         """
-        topics: dict[str, None] = {}
+        topics: dict[str, Before] = {}
         for record_key, (value, timestamp_ms, order, before) in list(self._unreadable.items()):
             try:
                 after = TopicConfigRecord.decode(value, timestamp_ms, order).after(before)
@@ -229,7 +241,7 @@ class TopicConfigIndex:
             self._entries[record_key] = after  # in its place: creations are in the log's order
             self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
             topics[after.topic] = None
-        return tuple(topics)
+        return topics
 
     def _forget(self, record_key: RecordKey, topic: str) -> None:
         del self._entries[record_key]

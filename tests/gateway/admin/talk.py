@@ -196,7 +196,7 @@ class AdminTalk(Talk):
         """Have topic level keys kept, in a topic in memory."""
         clock = SimpleNamespace(time=lambda: 1_700_000_000.0)
         log = MemoryLog(MemoryTopic(clock))
-        self.topic_configs = StoredTopicConfigs(log, "one", lambda _: None)
+        self.topic_configs = StoredTopicConfigs(log, "one", lambda *_: None)
         await self.topic_configs.start(1.0)
         return log
 

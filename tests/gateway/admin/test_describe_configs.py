@@ -1,5 +1,6 @@
 """DescribeConfigs: keys of Penstock stand among those of the cluster."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -106,6 +107,25 @@ async def test_a_topic_that_was_not_asked_for_gets_nothing():
     talk.answer(await talk.asked(API), **described("other"))
     ((name, configs),) = read(await talk.told())
     assert (name, configs.keys()) == ("other", {"retention.ms"})
+
+
+async def turns_until(condition):
+    """Count the turns of the event loop until something is so."""
+    turns = 0
+    while not condition():
+        turns += 1
+        await asyncio.sleep(0)
+    return turns
+
+
+async def test_thousands_of_names_are_handled_in_slices():
+    talk = await keeping()
+    names = [f"t{number}" for number in range(5_000)]
+    await talk.request(API, 4, **about(*names, keys=(OWN,)))
+    assert await turns_until(lambda: talk.broker.data) >= 5, "they are read"
+    talk.answer(await talk.asked(API), **described(*names))
+    assert await turns_until(lambda: talk.client.data) >= 10, "something is added to each"
+    assert [name for name, _ in read(await talk.told())] == names
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_connection():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
     from penstock.cluster.state_writes import StateWrites
+    from penstock.topic_configs.index import Before
 
 log = structlog.get_logger()
 
@@ -155,14 +156,15 @@ class StoredTopicConfigs(TopicConfigs):
         return self._follower.writes
 
     def __init__(
-        self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str], None]
+        self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str, Before], None]
     ) -> None:
         """Make the topic configs; `start` connects.
 
         Args:
             settings_log: The compacted topic.
             gateway: The name of this gateway, the same after a restart.
-            changed: Called with the name of a topic whose configs have changed.
+            changed: Called with the name of a topic whose configs have changed, and all that might
+                apply to it before; None if they were not known.
         """
         probe_key = topic_key(uuid.UUID(int=0)).encode()
         self._follower = LogFollower(settings_log, self._take, probe_key=probe_key)
@@ -233,19 +235,17 @@ class StoredTopicConfigs(TopicConfigs):
                 offset=record.position - 1,
                 reason=str(error),
             )
-            topics = ()
-        for topic in topics:
-            self._note_change(topic)
-            self._changed(topic)
+            topics = {}
+        self._tell(topics)
+
+    def _tell(self, changes: Mapping[str, Before]) -> None:
+        for topic, before in changes.items():
+            self._changed_at[topic] = time.monotonic()
+            self._changed(topic, before)
 
     def read_again(self) -> None:
         """Read what was not understood once more, as another gateway may have kept new keys."""
-        for topic in self.index.read_again():
-            self._note_change(topic)
-            self._changed(topic)
-
-    def _note_change(self, topic: str) -> None:
-        self._changed_at[topic] = time.monotonic()
+        self._tell(self.index.read_again())
 
     # Writing
 

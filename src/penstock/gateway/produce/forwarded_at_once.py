@@ -8,7 +8,7 @@ or these only observe (`penstock.mode`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.gateway.produce.postponed_batches import SentBy
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.wire.produce import ProduceRequest, TopicData
 
+_ENTRIES_MAX: Final = 1_000
+"""Requests with more topics and partitions are handled in slices, which this is not."""
+
 
 def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext) -> bool:
     """Return whether all batches of a request are accepted inline, or need not be judged.
@@ -38,7 +41,9 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         connection: The client's connection.
     """
     policies = connection.gateway.policies
-    if request.acks not in VALID_ACKS or not _is_possible(connection):
+    if request.acks not in VALID_ACKS or request.entries > _ENTRIES_MAX:
+        return False
+    if not _is_possible(connection):
         return False
     found = _judged_topics(request, connection)
     if found is None:

@@ -34,6 +34,27 @@ _LOG_EVERY_S: Final = 60.0
 """Many producers wait for the topic, and each of them tries again."""
 
 
+class _OnceAMinute:
+    """An event of the log that may happen thousands of times.
+
+    Attributes:
+        at: When it was logged last, in monotonic seconds.
+    """
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._times = 0
+        self.at = -_LOG_EVERY_S
+
+    def log(self, reason: str) -> None:
+        """Log it, or count it for the next line."""
+        self._times += 1
+        now = time.monotonic()
+        if now - self.at >= _LOG_EVERY_S:
+            log.error(self._event, reason=reason, times=self._times)
+            self.at, self._times = now, 0
+
+
 class ClusterStore:
     """The producer records of all gateways.
 
@@ -58,8 +79,10 @@ class ClusterStore:
         self._follower = LogFollower(topic, self._read)
         self.writes = self._follower.writes
         self._is_present = False
-        self._unread = 0
-        self._logged_at = -_LOG_EVERY_S
+        self._unread = _OnceAMinute(
+            "batches are held back: the state of their producers is not known"
+        )
+        self._unwritten = _OnceAMinute("the state of a producer cannot be written")
 
     async def start(self, timeout_s: float, take: Take) -> None:
         """Read all records, and follow the topic from here on.
@@ -85,19 +108,8 @@ class ClusterStore:
         try:
             await self._follower.read_to_end(READ_TIMEOUT_S)
         except CompactedTopicError as error:
-            self._log_unread(error)
+            self._unread.log(str(error))
             raise
-
-    def _log_unread(self, error: CompactedTopicError) -> None:
-        self._unread += 1
-        now = time.monotonic()
-        if now - self._logged_at >= _LOG_EVERY_S:
-            log.error(
-                "batches are held back: the state of their producers is not known",
-                reason=str(error),
-                times=self._unread,
-            )
-            self._logged_at, self._unread = now, 0
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
         """Write a record; `done` is called with None when it has been read back, or with an error.
@@ -107,6 +119,7 @@ class ClusterStore:
 
         def written(end: int, failure: str | None) -> None:
             if failure is not None:
+                self._unwritten.log(failure)
                 done(failure)
             else:
                 self._follower.when_read(end, READ_TIMEOUT_S, done)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Affects = tuple[Callable[[str], bool], ...]
+
 DOUBTED_S: Final = 600.0
 """No client retries a batch for longer, unless configured to."""
 _CHANGES_MAX: Final = 20
 """The most changes that expire one by one; those before count as long as the newest of them."""
+_TOPICS_MAX: Final = 10_000
 
 
 class Doubts:
@@ -28,8 +31,10 @@ class Doubts:
             now: Returns the time in seconds.
         """
         self._now = now
-        self._changes: deque[tuple[float, Callable[[str], bool]]] = deque()
+        self._changes: deque[tuple[float, Affects]] = deque()
         self._topics: dict[str, float] = {}
+        self._until: dict[str, float] = {}
+        """Until when each topic is affected, as far as it was compared with the changes."""
         self.generation = 0
 
     def __bool__(self) -> bool:
@@ -42,27 +47,37 @@ class Doubts:
             affects: Whether records of a topic may have been dropped before it, or may be now.
         """
         self.generation += 1
+        self._until.clear()
+        until = self._now() + DOUBTED_S
         if len(self._changes) == _CHANGES_MAX:
-            earlier = [change for _, change in self._changes]
+            earlier = tuple(one for _, changes in self._changes for one in changes)
             self._changes.clear()
-            self._changes.append(
-                (self._now() + DOUBTED_S, lambda topic: any(change(topic) for change in earlier))
-            )
-        self._changes.append((self._now() + DOUBTED_S, affects))
+            self._changes.append((until, earlier))
+        self._changes.append((until, (affects,)))
 
     def add_topic(self, topic: str) -> None:
         """Add a change of one topic's own settings."""
         self.generation += 1
+        self._until.clear()
         self._topics[topic] = self._now() + DOUBTED_S
 
     def affect(self, topic: str) -> bool:
         """Whether a change affects a topic, and batches that came before it may come again."""
         if not self:
             return False
-        now = self._now()
-        return self._topics.get(topic, now) > now or any(
-            until > now and affects(topic) for until, affects in self._changes
-        )
+        until = self._until.get(topic)
+        if until is None:
+            if len(self._until) == _TOPICS_MAX:
+                self._until.clear()
+            until = self._until[topic] = self._affected_until(topic)
+        return until > self._now()
+
+    def _affected_until(self, topic: str) -> float:
+        own = self._topics.get(topic, 0.0)
+        for until, changes in reversed(self._changes):
+            if any(affects(topic) for affects in changes):
+                return max(until, own)
+        return own
 
     def expire(self) -> None:
         """Forget the changes that are long past."""

@@ -89,6 +89,8 @@ class Producer:
             otherwise, whatever its interceptors are, with the connection and the generation of
             interceptors here. None if it is not certain.
         begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
+        begins_unknown: Whether its record may be one that was evicted here: other gateways may count
+            its dropped records otherwise.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -98,8 +100,8 @@ class Producer:
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late", "continued",
-                 "decided", "epoch", "fences", "history", "merged", "next", "position", "removed",
+    __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
+                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged", "next", "position", "removed",
                  "revision", "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
 
     def __init__(
@@ -142,6 +144,7 @@ class Producer:
         self.fences = Fences()
         self.agreed_at: tuple[int, int, int] | None = None
         self.begins_late = False
+        self.begins_unknown = False
         self.topic_id = topic_id
         self.used = used
         self.decided = used
@@ -757,6 +760,7 @@ class Producer:
         self.continued = self.agreed_at = None
         self.next, self.removed = following, removed
         self.history = History.COMPLETE
+        self.begins_unknown = False
         self._trim()
 
     def _first_sent_otherwise(self, batches: Sequence[Batch], *, is_newer: bool) -> int | None:

@@ -338,7 +338,11 @@ class Producers:
         at = numbers.first, connection
         if dropped and not (producer.is_confirmed and producer.continued == at):
             return True
-        return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
+        if not self._is_shared:
+            return False
+        # A batch that has to come again may have been stored through another gateway.
+        loses_all = len(dropped) == numbers.count
+        return producer.batches.await_any or (loses_all and producer.batches.are_presumed)
 
     def on_last_sequence(
         self,
@@ -497,7 +501,8 @@ class Producers:
         elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
             return False
         else:
-            fences = producer.begins_late or self._doubts.affect(key.topic)
+            is_unsure = producer.begins_late or producer.begins_unknown
+            fences = is_unsure or self._doubts.affect(key.topic)
         if is_agreed or fences:
             producer.agreed_at = batch.next, connection, self._doubts.generation
         return fences
@@ -593,8 +598,11 @@ class Producers:
                     one.unread = tuple(other for other in one.unread if other != revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
-        if failure is not None and revision in self._fencing:
-            producer.agreed_at = None
+        if revision in self._fencing:
+            if failure is None:
+                producer.begins_unknown = False
+            else:
+                producer.agreed_at = None
         self._fencing.discard(revision)
         done(failure)
 
@@ -925,6 +933,7 @@ class Producers:
         else:
             self._topics[key.topic] += 1
         producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
+        producer.begins_unknown = self._is_shared and first != 0 and history is History.UNKNOWN
         self._producers[key] = producer
         self._bound()
         return producer

@@ -1,0 +1,98 @@
+"""Histories in which a gateway of an older version shares the state of producers with newer ones.
+
+It does not announce its interceptors, writes no record that fences, and takes each record for one
+that counts (`producer_state.fences`).
+"""
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from penstock.gateway.produce.producer_state import kept, producer
+from penstock.gateway.produce.producer_state.fences import Fences, Head
+from penstock.gateway.produce.producer_state.producers import Producers
+from tests.gateway import gateway_model
+from tests.gateway.histories import World
+from tests.gateway.history_features import features_of
+
+SEEDS = range(100)
+LOSES = 967
+
+
+class OlderFences(Fences):
+    """All records count."""
+
+    __slots__ = ()
+
+    def is_void(self, head: Head) -> bool:
+        return False
+
+
+class OlderProducers(Producers):
+    """Producers of a gateway that knows nothing of fences."""
+
+    calls = 0
+    """How many calls of such gateways there are now, one in the other."""
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not callable(found):
+            return found
+
+        def call(*arguments, **options):
+            OlderProducers.calls += 1
+            try:
+                return found(*arguments, **options)
+            finally:
+                OlderProducers.calls -= 1
+
+        return call
+
+    def interceptors_changed(self, affects):
+        pass
+
+    def _fences(self, *arguments, **options):
+        return False
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Makes histories in which every other gateway is older."""
+
+    def fences():
+        return OlderFences() if OlderProducers.calls else Fences()
+
+    monkeypatch.setattr(producer, "Fences", fences)
+    monkeypatch.setattr(kept, "Fences", fences)
+
+    def make(seed, *, switches):
+        numbers = count()
+
+        def producers(**options):
+            return (Producers if next(numbers) % 2 else OlderProducers)(**options)
+
+        monkeypatch.setattr(gateway_model, "Producers", producers)
+        made = World(seed, features=replace(features_of(seed), switches=switches, rolls_out=switches))
+        for gateway in made.gateways:
+            gateway.producers.interceptors_changed(lambda _: True)
+        return made
+
+    return make
+
+
+@pytest.mark.thorough
+def test_with_the_same_interceptors_nothing_is_lost(world):
+    played = 0
+    for seed in SEEDS:
+        made = world(seed, switches=False)
+        if made.shared and made.steady:
+            made.walk()
+            played += 1
+    assert played > len(SEEDS) // 4
+
+
+def test_while_interceptors_change_a_record_can_be_lost(world):
+    """Operations says to upgrade first. A newer version of the other gateway would find it."""
+    with pytest.raises(AssertionError, match="lost"):
+        world(LOSES, switches=True).walk()
