@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from tests.chaos import modes
 from tests.chaos.account import Account, Told, account
 from tests.chaos.disturbances import PREFIX, chosen
-from tests.chaos.producers import Producer, Running, kinds, start
+from tests.chaos.producers import HANGS_AFTER_S, Producer, Running, kinds, start
 from tests.chaos.world import World
 from tests.conftest import create_topic
 from tests.gateways import wait_until
@@ -89,7 +89,9 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
 def _disturb(
     world: World, running: list[Running], result: Round, chance: random.Random, *, mild: bool
 ) -> dict[Producer, Told]:
-    wait_until(lambda: all(one.has_begun for one in running), 60, what="all producers to begin")
+    wait_until(
+        lambda: all(one.has_begun for one in running), HANGS_AFTER_S, what="all producers to begin"
+    )
     topics = [producer.topic for one in running for producer in one.producers]
     for disturbance in chosen(chance, mild=mild):
         time.sleep(chance.uniform(0.5, 1.5))

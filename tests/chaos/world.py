@@ -138,7 +138,7 @@ class World:
             if gateway.process.poll() is None:
                 gateway.process.send_signal(signal.SIGHUP)
 
-    def wait_until_whole(self, timeout_s: float = 60.0) -> None:
+    def wait_until_whole(self, timeout_s: float = 300.0) -> None:
         """Start what does not run, and wait until every replica is in sync."""
         for node in self.cluster.nodes:
             if node.pid is None:

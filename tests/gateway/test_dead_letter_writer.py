@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.client.errors import BrokerUnreachableError
-from penstock.client.metadata import Leader
+from penstock.client.metadata import Leader, TopicLeaders
 from penstock.gateway.produce import dead_letter_writer
 from penstock.gateway.produce.dead_letter_writer import (
     DeadLetterTopic,
@@ -17,6 +17,7 @@ from penstock.gateway.produce.dead_letter_writer import (
     LettersRefused,
 )
 from penstock.policy import Record
+from penstock.wire.names import NO_ID
 from tests.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
@@ -31,9 +32,15 @@ class Connection:
         self.sent = []
         self.refreshed = 0
         self.leaders = {0: Leader(1, 0), 1: Leader(2, 0)}
+        self.asked = {}
 
     def known_leaders(self, topic):
         return self.leaders
+
+    def begin_describe(self, topics):
+        (topic,) = topics
+        self.asked.setdefault(topic, []).append(asked := Future())
+        return asked
 
     def refresh(self, topic):
         self.refreshed += 1
@@ -68,6 +75,11 @@ def writer(monkeypatch):
         return made, made._connection
 
     return make
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
 
 
 async def store(writer, letters=LETTERS):
@@ -112,6 +124,27 @@ async def test_what_waits_is_bounded(writer, monkeypatch):
     assert await store(made) == "too many dead letters wait"
     assert await first is None
     assert await store(made) is None
+
+
+async def test_letters_that_wait_for_the_same_leaders_request_them_once(writer):
+    made, connection = writer()
+    connection.leaders = None
+    stored = [asyncio.ensure_future(store(made)) for _ in range(20)]
+    await until(lambda: connection.asked)
+    (asked,) = connection.asked[TO.name]
+    connection.leaders = {0: Leader(1, 0)}
+    asked.set_result({TO.name: TopicLeaders(TO.name, 0, NO_ID, connection.leaders)})
+    assert await asyncio.gather(*stored) == [None] * 20
+    assert len(connection.asked[TO.name]) == 1
+
+
+async def test_topics_whose_leaders_do_not_come_take_no_thread(writer):
+    made, connection = writer()
+    connection.leaders = None
+    for number in range(100):
+        made.store(TO._replace(name=f"{number}.dead"), LETTERS, lambda _: None)
+    await until(lambda: connection.asked)
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "there is a thread"), 30)
 
 
 async def test_an_error_of_the_gateway_is_a_failure_too(writer):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tests.soak.judge import Account
 from tests.soak.plan import LANES
-from tests.soak.samples import AT_REST, OF_WORKERS, TOLERANCES, Series
+from tests.soak.samples import AT_REST, OF_WORKERS, TOLERANCES, WITHOUT, Series
 from tests.soak.slopes import after_warm_up, line
 from tests.soak.told import Told
 
@@ -74,7 +74,7 @@ def uses(series: Series) -> tuple[str, list[str]]:
             findings.append(f"{what} is not flat: {found.per_hour:+.1f} an hour")
     if OF_WORKERS not in series:
         findings.append("no samples of the gateway that lasts")
-    return "\n".join(lines), findings
+    return "\n".join([*lines, f"  {WITHOUT}"]), findings
 
 
 def at_rest(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, list[str]]:

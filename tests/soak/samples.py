@@ -4,20 +4,23 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from penstock.gateway.produce.dead_letter_writer import CHANNELS
 from tests.gateways import descriptors
 from tests.soak.slopes import Tolerance
-from tests.soak.stage import Stage
+from tests.soak.stage import BROKERS, Stage
 
 EVERY_S: Final = 2.0
 MEMORY: Final = "memory (PSS), MiB"
 RESIDENT: Final = "memory (RSS), MiB"
 DESCRIPTORS: Final = "descriptors"
-NO_SOCKETS: Final = "descriptors but sockets"
-THREADS: Final = "threads"
+NO_SOCKETS: Final = "descriptors but sockets (*)"
+THREADS: Final = "threads (*)"
+WITHOUT: Final = "(*) without librdkafka's for brokers"
 OF_WORKERS: Final = "memory of its workers (PSS), MiB"
 TOLERANCES: Final = {
     MEMORY: Tolerance(8, 32),
@@ -27,13 +30,23 @@ TOLERANCES: Final = {
 }
 """How many sockets there are is the clients' affair, until they have gone (`AT_REST`).
 
+Each client of librdkafka has a thread for each broker that Metadata name, and ends it when they do
+not: its next Metadata, minutes later, name the broker again. A broker that is away in the first
+half would look like growth in the second. How many clients there are shows in their other threads.
+
 Workers are killed, and start anew with less: theirs is shown, and not judged."""
 _POOL: Final = min(32, (os.cpu_count() or 1) + 4)
-AT_REST: Final = {DESCRIPTORS: 24, THREADS: _POOL}
+_DEAD_LETTERS: Final = 3 + (CHANNELS + 1) * BROKERS
+AT_REST: Final = {DESCRIPTORS: 24 + _DEAD_LETTERS, THREADS: _POOL}
 """How much more there may be when all clients have gone than there was before they came: a worker
 takes three descriptors, and there are up to four more than at first; the others are connections to
-brokers and the registry. One that is left behind for each of the clients' would make hundreds.
-The event loop's pool has so many threads at most, and keeps those that were needed once."""
+brokers and the registry. The first dead letter opens an event loop and connections of its own,
+which are closed when nothing was sent over them for nine minutes. One that is left behind for each
+of the clients' would make hundreds. The event loop's pool has so many threads at most, and keeps
+those that were needed once."""
+_OF_BROKER: Final = "rdk:broker"
+_DESCRIPTORS_OF_BROKER: Final = 2
+"""What wakes such a thread up: a pipe."""
 Series = dict[str, list[tuple[float, float]]]
 
 
@@ -49,10 +62,6 @@ def _smaps(pid: int, key: str) -> int:
     return 0
 
 
-def _threads(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
-
-
 def thread_names(pid: int) -> dict[str, int]:
     """Return how many threads of each name a process has; those of librdkafka have names."""
     names: Counter[str] = Counter()
@@ -60,6 +69,10 @@ def thread_names(pid: int) -> dict[str, int]:
         with suppress(OSError):  # ended since
             names[(one / "comm").read_text().strip()] += 1
     return dict(sorted(names.items()))
+
+
+def _of_brokers(names: Mapping[str, int]) -> int:
+    return sum(count for name, count in names.items() if name.startswith(_OF_BROKER))
 
 
 def _no_sockets(pid: int) -> int:
@@ -124,12 +137,14 @@ def now(workers: list[int], pid: int) -> dict[str, float]:
     Raises:
         OSError: It has ended.
     """
+    names = thread_names(pid)
+    of_brokers = _of_brokers(names)
     found = {
         MEMORY: pss_mib(pid),
         RESIDENT: _smaps(pid, "Rss:") / 1024,
         DESCRIPTORS: float(descriptors(pid)),
-        NO_SOCKETS: float(_no_sockets(pid)),
-        THREADS: float(_threads(pid)),
+        NO_SOCKETS: float(_no_sockets(pid) - _DESCRIPTORS_OF_BROKER * of_brokers),
+        THREADS: float(sum(names.values()) - of_brokers),
     }
     of_workers = 0.0
     for worker in workers:

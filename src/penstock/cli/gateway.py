@@ -93,8 +93,10 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
         if ended.is_set():
             return
         raise
+    one_by_one = asyncio.Lock()
     loop.add_signal_handler(
-        signal.SIGHUP, lambda: gateway.run(_reload(gateway, configuration.path, systemd))
+        signal.SIGHUP,
+        lambda: gateway.run(_reload(gateway, configuration.path, systemd, one_by_one)),
     )
     collect_seldom()
     print(f"ready {address}", flush=True)
@@ -105,16 +107,20 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     await gateway.stop()
 
 
-async def _reload(gateway: Gateway, file: Path, systemd: Notifications) -> None:
+async def _reload(
+    gateway: Gateway, file: Path, systemd: Notifications, one_by_one: asyncio.Lock
+) -> None:
     """Put the policies that the file names now in force; log how that went."""
     with systemd.reloading():
-        await _reload_and_log(gateway, file)
+        async with one_by_one:  # what was written last is in force in the end
+            await _reload_and_log(gateway, file)
 
 
 async def _reload_and_log(gateway: Gateway, file: Path) -> None:
     gateway.reopen_audit_file()
     try:
-        configuration = load_configuration(file)
+        # It imports classes of users, in a process: that may take as long as they like.
+        configuration = await asyncio.to_thread(load_configuration, file)
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         log.error("not reloaded, the old policies stay in force", reason=str(error))

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from kio.schema.metadata.v11.request import MetadataRequest
+
     from penstock.client.settings import Settings
 
 T = TypeVar("T")
@@ -217,7 +219,19 @@ class Connection:
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        response = self.send_to_any(metadata_request(topics), MetadataResponse)
+        return self.begin_describe(topics).result()
+
+    def begin_describe(self, topics: Iterable[str]) -> Future[dict[str, TopicLeaders]]:
+        """Request the metadata of topics as `describe` does, and do not wait for them.
+
+        Returns:
+            What has the topics, or what `describe` raises.
+        """
+        return self._start(self._describe(metadata_request(topics)))
+
+    async def _describe(self, request: MetadataRequest) -> dict[str, TopicLeaders]:
+        answer = await self._brokers.exchange_with_any(raw_request(request))
+        response = read_entity(answer, MetadataResponse)
         self._brokers.learn(read_brokers(response))
         found = {
             name: merged(self._topics.get(name), topic)

@@ -34,11 +34,11 @@ public final class ManyProducers {
         properties.put("linger.ms", "1");
         properties.put("batch.size", "110");
         properties.put("reconnect.backoff.max.ms", "500");
-        properties.put("delivery.timeout.ms", "90000");
+        properties.put("delivery.timeout.ms", "280000");
         properties.put("request.timeout.ms", "15000");
         if (kind.equals("transactional")) {
             properties.put("transactional.id", topic);
-            properties.put("transaction.timeout.ms", "60000");
+            properties.put("transaction.timeout.ms", "280000");
         }
     }
 

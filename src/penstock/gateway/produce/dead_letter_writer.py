@@ -145,6 +145,7 @@ class DeadLetterWriter:
         self._clock = clock
         self._connection: Connection | None = None
         self._creating = asyncio.Lock()
+        self._looking: dict[str, asyncio.Future[Mapping[int, Leader]]] = {}
         self._failed = 0
         self._logged_at = -_LOG_EVERY_S
         self.waiting_bytes = 0
@@ -239,7 +240,7 @@ class DeadLetterWriter:
         connection = self._connected()
         leaders = connection.known_leaders(to.name)
         if leaders is None:
-            leaders = await self._look_up(connection, to)
+            leaders = await self._looked_up(connection, to)
         partition = to.partition % len(leaders)
         leader = leaders[partition]
         subject = f"topic {to.name}, partition {partition}"
@@ -264,15 +265,32 @@ class DeadLetterWriter:
             raise response_error(answer.code, f"{subject}{_said(answer.text)}")
         self.stored += 1
 
+    async def _looked_up(self, connection: Connection, to: DeadLetterTopic) -> Mapping[int, Leader]:
+        """Return what `_look_up` returns; all letters that wait for a topic share a look-up."""
+        looking = self._looking.get(to.name)
+        if looking is None:
+            looking = asyncio.ensure_future(self._look_up(connection, to))
+            self._looking[to.name] = looking
+            looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
+        # It goes on for the others when one letter has waited for too long.
+        return await asyncio.shield(looking)
+
+    def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, Leader]]) -> None:
+        del self._looking[topic]
+        if not done.cancelled():
+            done.exception()  # nobody may wait for it any more
+
     async def _look_up(self, connection: Connection, to: DeadLetterTopic) -> Mapping[int, Leader]:
         """Return the leaders of a dead letter topic, which is created where it is not there."""
-        found = await asyncio.to_thread(_described, connection, to.name)
+        found = await _described(connection, to.name)
         if found.code == UNKNOWN_TOPIC_OR_PARTITION:
             async with self._creating:
-                found = await asyncio.to_thread(_described, connection, to.name)
+                found = await _described(connection, to.name)
                 if found.code == UNKNOWN_TOPIC_OR_PARTITION:
-                    await asyncio.to_thread(self._create, connection, to)
-                    found = await asyncio.to_thread(_described, connection, to.name)
+                    source = await _described(connection, to.source)
+                    partitions = max(1, len(source.leaders)) if not source.code else 1
+                    await asyncio.to_thread(self._create, to, partitions)
+                    found = await _described(connection, to.name)
         if found.code or not found.leaders:
             raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
         leaders = found.leaders
@@ -283,10 +301,8 @@ class DeadLetterWriter:
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
         return leaders
 
-    def _create(self, connection: Connection, to: DeadLetterTopic) -> None:
-        """Create a dead letter topic with as many partitions as its source has. Blocks."""
-        source = _described(connection, to.source)
-        partitions = max(1, len(source.leaders)) if not source.code else 1
+    def _create(self, to: DeadLetterTopic, partitions: int) -> None:
+        """Create a dead letter topic. Blocks."""
         try:
             admin = admin_client(client_settings(self._properties, self._file.parent))
             new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
@@ -346,8 +362,9 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
         return {}  # not allowed to know it: brokers have a default
 
 
-def _described(connection: Connection, topic: str) -> TopicLeaders:
-    found = connection.describe([topic]).get(topic)
+async def _described(connection: Connection, topic: str) -> TopicLeaders:
+    # In no thread of the event loop's pool: it has a few, which read the state of producers, too.
+    found = (await asyncio.wrap_future(connection.begin_describe([topic]))).get(topic)
     if found is None:
         raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
     return found

@@ -20,7 +20,7 @@ const (
 	burst       = 30
 	window      = 300
 	transaction = 30
-	delivery    = 90 * time.Second
+	delivery    = 280 * time.Second
 )
 
 var over atomic.Bool
