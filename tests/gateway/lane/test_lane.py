@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import struct
 import sys
@@ -10,11 +11,13 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+import structlog
 import uvloop
 from kio.index import load_request_schema
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.configuration import load_configuration
+from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
 from penstock.native import find_native
 from tests.gateway.test_session import other
@@ -286,6 +289,62 @@ def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
         await forwarded(gateway, client.list_groups)
 
     run(test)
+
+
+def test_a_connection_that_cannot_be_taken_back_is_closed_and_no_other(run):
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        (broken,) = gateway.connections
+        other_client = await Client.connect(client.writer.get_extra_info("peername"))
+        while gateway.lane.count < 2:
+            await other_client.list_groups()
+        broken._session.enter = None  # raises TypeError
+        gateway.lane.follow()
+        assert gateway.lane.count == 0
+        assert await client.reader.read() == b""
+        await other_client.list_groups()
+        other_client.writer.close()
+
+    run(test)
+
+
+def test_without_descriptors_connections_are_forwarded_by_python_and_the_log_says_it_once(run):
+    async def test(gateway, client):
+        gateway.lane._lane = WithoutDescriptors(gateway.lane._lane)
+        with structlog.testing.capture_logs() as events:
+            await client.list_groups(200)
+        assert gateway.lane._lane.refused > 1
+        (event,) = events
+        assert event["reason"] == "[Errno 24] no descriptors"
+
+    run(test)
+
+
+class WithoutDescriptors:
+    """Threads that can take no connection."""
+
+    def __init__(self, threads):
+        self._threads = threads
+        self.refused = 0
+
+    def adopt(self, *_):
+        self.refused += 1
+        raise OSError(errno.EMFILE, "no descriptors")
+
+    def __getattr__(self, name):
+        return getattr(self._threads, name)
+
+
+def test_a_connection_of_which_every_request_is_judged_stays_pythons(run, topic, monkeypatch):
+    name = topic("judged")
+    monkeypatch.setattr(Lane, "take", None)  # it would have to be taken back
+
+    async def test(gateway, client):
+        for _ in range(50):
+            assert await client.produce(name, b"bad") == 87
+        assert gateway.lane.count == 0
+
+    run(test, POLICY)
 
 
 def test_a_gateway_without_the_lane_has_none(run, monkeypatch):
