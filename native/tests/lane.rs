@@ -446,7 +446,7 @@ fn when_too_much_is_held_a_connection_that_holds_much_is_given_back() {
     let lane = Lane::start(1, &[], 0, 0.0).unwrap();
     let mut ends = adopted(&lane, State::default(), b"");
     let frame = request(5, 1, &produce_body(1, "t", &[7; 100]));
-    let unfinished = [&100_000_i32.to_be_bytes()[..], &frame[4..], &[7; 80_000]].concat();
+    let unfinished = [&100_000_i32.to_be_bytes()[..], &frame[4..], &vec![7; 80_000]].concat();
     ends.client.write_all(&unfinished).unwrap();
     let back = given_back(&lane, ends.number);
     assert!(back.from_client.len() > 64 * 1024);
@@ -458,7 +458,7 @@ fn when_too_much_is_held_a_connection_that_holds_much_is_given_back() {
 fn memory_for_many_bytes_is_not_kept_for_a_few() {
     let lane = lane();
     let mut ends = adopted(&lane, State::default(), b"");
-    let frame = request(1, 1, &[7; 200_000]);
+    let frame = request(1, 1, &vec![7; 200_000]);
     ends.client.write_all(&frame[..5]).unwrap();
     until(|| lane.figures(ends.number).unwrap().held_bytes > 0);
     ends.client.write_all(&[&frame[5..], &frame[..5]].concat()).unwrap();

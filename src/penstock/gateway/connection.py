@@ -353,7 +353,7 @@ class ClientConnection(asyncio.Protocol):
             self, session, _socket(self._transport), _socket(upstream), from_client, from_broker
         )
         if number is None:
-            self._wait_longer()
+            self._set_next_try(0)
             return False
         self._transport.pause_reading()
         upstream.pause_reading()
@@ -370,10 +370,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._lane_number = None
         given = lane.take(number)
-        if given.forwarded >= _WORTH_IT:
-            self._reads_until_try = _FIRST_TRY
-        else:
-            self._wait_longer()
+        self._set_next_try(given.forwarded)
         session.enter(given.between)
         for transport in (self._transport, upstream):
             if not transport.is_closing():
@@ -392,8 +389,9 @@ class ClientConnection(asyncio.Protocol):
             upstream.abort()
         self.account()
 
-    def _wait_longer(self) -> None:
-        self._reads_until_try = min(2 * self._reads_until_try, _LAST_TRY)
+    def _set_next_try(self, forwarded: int) -> None:
+        tries = _FIRST_TRY if forwarded >= _WORTH_IT else 2 * self._reads_until_try
+        self._reads_until_try = min(tries, _LAST_TRY)
 
     def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
         figures = lane.figures(number)
