@@ -132,7 +132,7 @@ impl Lane {
             .collect()
     }
 
-    /// How many connections were closed because of an error of the lane itself.
+    /// How many errors of its own the lane had: each closed a connection, or ended a thread.
     #[getter]
     fn panics(&self) -> u64 {
         self.0.panics()

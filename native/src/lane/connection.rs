@@ -2,9 +2,11 @@
 //!
 //! Back-pressure: while what was read of one side cannot be written to the other, no more of it is
 //! read. So a connection holds what one read returns, and an incomplete frame of bounded size.
+#![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
 
 use super::counts::Counts;
 use super::epoll::Interest;
@@ -90,7 +92,7 @@ impl Connection {
     }
 
     /// Forward what was received before the lane had the connection.
-    pub fn begin(&mut self, now: f64, counts: &mut Counts) {
+    pub fn begin(&mut self, now: f64, counts: &Mutex<Counts>) {
         self.forward(Side::Client, &[], now, counts);
         self.forward(Side::Broker, &[], now, counts);
     }
@@ -113,9 +115,9 @@ impl Connection {
         Interest { read: from.passed == 0 && !suspended, write: to.passed > 0 }
     }
 
-    /// Return how many bytes are held.
+    /// Return how many bytes of memory are held.
     pub const fn held_bytes(&self) -> usize {
-        self.to_broker.bytes.len().saturating_add(self.to_client.bytes.len())
+        self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity())
     }
 
     /// Return whether the client is not read, or the broker, for what the other side does not do.
@@ -134,7 +136,7 @@ impl Connection {
     }
 
     /// Read what a side has sent, and forward it. `room` is for what is read at once.
-    pub fn readable(&mut self, side: Side, room: &mut [u8], now: f64, counts: &mut Counts) {
+    pub fn readable(&mut self, side: Side, room: &mut [u8], now: f64, counts: &Mutex<Counts>) {
         if self.stopped || !self.interest(side).read {
             return;
         }
@@ -155,7 +157,7 @@ impl Connection {
     }
 
     /// Send to a side what it did not take before.
-    pub fn writable(&mut self, side: Side, now: f64, counts: &mut Counts) {
+    pub fn writable(&mut self, side: Side, now: f64, counts: &Mutex<Counts>) {
         let (pipe, socket) = match side {
             Side::Client => (&mut self.to_client, &self.client),
             Side::Broker => (&mut self.to_broker, &self.broker),
@@ -195,7 +197,7 @@ impl Connection {
     }
 
     /// Forward what may pass of what is there and of what was received now.
-    fn forward(&mut self, side: Side, received: &[u8], now: f64, counts: &mut Counts) {
+    fn forward(&mut self, side: Side, received: &[u8], now: f64, counts: &Mutex<Counts>) {
         let (pipe, sink, to) = match side {
             Side::Client => (&mut self.to_broker, &self.broker, Side::Broker),
             Side::Broker => (&mut self.to_client, &self.client, Side::Client),
@@ -211,18 +213,7 @@ impl Connection {
             before.extend_from_slice(received);
             before.as_slice()
         };
-        let Passed { bytes: passed, stopped } = match side {
-            Side::Client => {
-                let passed = self.relay.client_data(data, now, counts);
-                counts.client_bytes = counts.client_bytes.saturating_add(passed.bytes as u64);
-                passed
-            }
-            Side::Broker => {
-                let passed = self.relay.broker_data(data, now, counts);
-                counts.broker_bytes = counts.broker_bytes.saturating_add(passed.bytes as u64);
-                passed
-            }
-        };
+        let Passed { bytes: passed, stopped } = pass(&mut self.relay, side, data, now, counts);
         let passing = data.get(..passed).unwrap_or_default();
         let written = write(sink, passing);
         let sent = *written.as_ref().unwrap_or(&0);
@@ -261,6 +252,23 @@ impl Connection {
     }
 }
 
+/// Decide what passes. Nobody who waits for the counts waits for a socket, too.
+fn pass(relay: &mut Relay, side: Side, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
+    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+    match side {
+        Side::Client => {
+            let passed = relay.client_data(data, now, &mut counts);
+            counts.client_bytes = counts.client_bytes.saturating_add(passed.bytes as u64);
+            passed
+        }
+        Side::Broker => {
+            let passed = relay.broker_data(data, now, &mut counts);
+            counts.broker_bytes = counts.broker_bytes.saturating_add(passed.bytes as u64);
+            passed
+        }
+    }
+}
+
 /// Write as much as the socket takes.
 fn write(mut socket: &TcpStream, data: &[u8]) -> io::Result<usize> {
     let mut sent = 0_usize;
@@ -280,9 +288,9 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
 }
 
-/// Keep no memory for a connection without bytes.
+/// Keep no memory that a connection does not need for its bytes.
 fn free(bytes: &mut Vec<u8>) {
-    if bytes.is_empty() && bytes.capacity() > KEPT_CAPACITY {
-        *bytes = Vec::new();
+    if bytes.capacity() > KEPT_CAPACITY.max(bytes.len().saturating_mul(4)) {
+        bytes.shrink_to_fit();
     }
 }

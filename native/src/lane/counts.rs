@@ -1,4 +1,5 @@
 //! What is counted of requests and bytes. Python collects it when somebody reads its metrics.
+#![forbid(unsafe_code)]
 
 /// API keys from here on are counted together, as Python counts those that it does not know.
 const KEYS: usize = 128;

@@ -69,6 +69,13 @@ impl Epoll {
         let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_fd(), 0, nothing);
     }
 
+    /// Return how many descriptors are waited for.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        let all = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd()));
+        all.unwrap().lines().filter(|line| line.starts_with("tfd:")).count()
+    }
+
     fn control(
         &self,
         operation: libc::c_int,

@@ -2,6 +2,7 @@
 //!
 //! Bytes are forwarded unchanged and in order, so what may pass is always a prefix of what is there.
 //! It is `penstock.gateway.session.Session` for the exchanges that need nothing else.
+#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ pub struct Limits {
 }
 
 /// Decides what passes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Relay {
     state: State,
     table: Arc<Table>,
@@ -147,6 +148,15 @@ impl Relay {
     /// Return how many requests await their response.
     pub fn unanswered(&self) -> usize {
         self.state.expected.len()
+    }
+
+    /// Return whether the first request in what was received next is Python's.
+    pub fn begins_with_pythons(&self, received: &[u8], now: f64) -> bool {
+        self.state.request_left == 0
+            && matches!(
+                self.clone().begin_request(received, now, &mut Counts::default()),
+                Begun::Stops
+            )
     }
 
     /// Return how many of a client's bytes may be sent to the broker.

@@ -1,4 +1,5 @@
 //! What happens to a request, by its API key and version: compiled by Python from the routing table.
+#![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};

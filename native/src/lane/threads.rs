@@ -3,6 +3,7 @@
 //! Python gives a connection to a thread (`adopt`) and can take it back at any moment (`take`). A
 //! thread that cannot go on with one puts it on a list (`ready`), and wakes Python. Each connection
 //! has a lock; a thread has it for the time of one read. No thread ever waits for Python.
+#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io;
@@ -82,6 +83,8 @@ struct Worker {
     waker: Waker,
     slots: Mutex<HashMap<u64, Slot>>,
     counts: Mutex<Counts>,
+    /// Whether its thread has ended before its time. It is set while `slots` is locked.
+    has_failed: AtomicBool,
 }
 
 /// All threads.
@@ -146,6 +149,7 @@ impl Lane {
                 waker: Waker::new()?,
                 slots: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
+                has_failed: AtomicBool::new(false),
             });
             let read = Interest { read: true, write: false };
             worker.epoll.add(&worker.waker, WAKE, read)?;
@@ -180,6 +184,10 @@ impl Lane {
         let Some(relay) = Relay::new(adopted.state, table, adopted.limits) else {
             return Ok(None);
         };
+        // It would come back in a later turn of Python's loop, which may be a long one.
+        if relay.begins_with_pythons(&adopted.from_client, self.shared.now()) {
+            return Ok(None);
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(worker) = self.worker(number) else { return Ok(None) };
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
@@ -187,16 +195,21 @@ impl Lane {
         let Adopted { from_client, from_broker, .. } = adopted;
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let waited_for = interests(&connection);
-        for (side, interest) in SIDES.into_iter().zip(waited_for) {
-            worker.epoll.add(connection.socket(side), token(number, side), interest)?;
-        }
         // The threads know it from here on; they wait for its lock.
         let slot = Slot::default();
         let mut place = locked(&slot);
-        locked(&worker.slots).insert(number, Arc::clone(&slot));
-        let mut counts = locked(&worker.counts);
-        self.shared.guard(&mut connection, |connection| connection.begin(now, &mut counts));
-        drop(counts);
+        if !worker.take_in(number, &slot) {
+            return Ok(None);
+        }
+        for (side, interest) in SIDES.into_iter().zip(waited_for) {
+            let added = worker.epoll.add(connection.socket(side), token(number, side), interest);
+            if let Err(error) = added {
+                locked(&worker.slots).remove(&number);
+                worker.forget(&connection);
+                return Err(error);
+            }
+        }
+        self.shared.guard(&mut connection, |connection| connection.begin(now, &worker.counts));
         settle(worker, &self.shared, number, &mut connection, (0, waited_for));
         *place = Some(connection);
         Ok(Some(number))
@@ -207,9 +220,7 @@ impl Lane {
         let worker = self.worker(number)?;
         let slot = locked(&worker.slots).remove(&number)?;
         let connection = locked(&slot).take()?;
-        for side in SIDES {
-            worker.epoll.remove(connection.socket(side));
-        }
+        worker.forget(&connection);
         self.shared.count_held(connection.held_bytes(), 0);
         Some(connection.give_back())
     }
@@ -232,7 +243,7 @@ impl Lane {
         self.workers.iter().map(|worker| locked(&worker.counts).collect()).collect()
     }
 
-    /// Return how many connections were closed because of an error of the lane.
+    /// Return how many errors of its own the lane had: each closed a connection, or ended a thread.
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }
@@ -274,13 +285,58 @@ impl Shared {
     }
 }
 
+impl Worker {
+    /// Have the thread know a connection; return false if there is no thread any more.
+    fn take_in(&self, number: u64, slot: &Slot) -> bool {
+        let mut slots = locked(&self.slots);
+        let lives = !self.has_failed.load(Ordering::Acquire);
+        if lives {
+            slots.insert(number, Arc::clone(slot));
+        }
+        lives
+    }
+
+    /// Wait for the sockets of a connection no longer.
+    ///
+    /// That is needed before they are closed: Python has the same sockets by other descriptors, so
+    /// closing these alone does not end it.
+    fn forget(&self, connection: &Connection) {
+        for side in SIDES {
+            self.epoll.remove(connection.socket(side));
+        }
+    }
+
+    /// Give all connections back: the thread has failed.
+    fn fail(&self, shared: &Shared) {
+        let slots = {
+            let slots = locked(&self.slots);
+            self.has_failed.store(true, Ordering::Release);
+            slots.clone()
+        };
+        shared.panics.fetch_add(1, Ordering::Relaxed);
+        shared.waker.wake();
+        for (number, slot) in slots {
+            if let Some(connection) = locked(&slot).as_mut().filter(|one| !one.stopped) {
+                connection.stopped = true;
+                self.forget(connection);
+                shared.give_back(number);
+            }
+        }
+    }
+}
+
 fn run(worker: &Worker, shared: &Shared) {
+    let served = catch_unwind(AssertUnwindSafe(|| serve(worker, shared)));
+    if !matches!(served, Ok(Ok(()))) {
+        worker.fail(shared);
+    }
+}
+
+fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     let mut events = Vec::new();
     let mut room = vec![0_u8; READ_BYTES];
     while !shared.ends.load(Ordering::Acquire) {
-        if worker.epoll.wait(&mut events).is_err() {
-            return;
-        }
+        worker.epoll.wait(&mut events)?;
         let now = shared.now();
         for event in &events {
             if event.token == WAKE {
@@ -290,6 +346,7 @@ fn run(worker: &Worker, shared: &Shared) {
             }
         }
     }
+    Ok(())
 }
 
 fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now: f64) {
@@ -298,19 +355,17 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now:
     let mut place = locked(&slot);
     let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
     let before = (connection.held_bytes(), interests(connection));
-    let mut counts = locked(&worker.counts);
     shared.guard(connection, |connection| {
         if event.writable {
-            connection.writable(side, now, &mut counts);
+            connection.writable(side, now, &worker.counts);
         }
         if event.readable || event.broken {
-            connection.readable(side, room, now, &mut counts);
+            connection.readable(side, room, now, &worker.counts);
         }
         if event.broken {
             connection.broken(side);
         }
     });
-    drop(counts);
     settle(worker, shared, number, connection, before);
 }
 
@@ -337,9 +392,7 @@ fn settle(
         }
     }
     if connection.stopped {
-        for side in SIDES {
-            worker.epoll.remove(connection.socket(side));
-        }
+        worker.forget(connection);
         shared.give_back(number);
     }
 }
@@ -362,18 +415,56 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
 
     use super::*;
+
+    const LIMITS: Limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
+
+    fn connected() -> TcpStream {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        TcpStream::connect(listening.local_addr().unwrap()).unwrap()
+    }
+
+    fn adopt(lane: &Lane, client: RawFd, broker: RawFd) -> io::Result<Option<u64>> {
+        let (state, limits) = (State::default(), LIMITS);
+        let (from_client, from_broker) = (vec![], vec![]);
+        let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
+        lane.adopt(adopted, Arc::default())
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_is_not_taken_and_leaves_nothing() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        let (client, file) = (connected(), File::open("/proc/self/exe").unwrap());
+        assert!(adopt(&lane, client.as_raw_fd(), file.as_raw_fd()).is_err());
+        assert_eq!(lane.workers[0].epoll.count(), 1); // the waker
+        assert!(locked(&lane.workers[0].slots).is_empty());
+    }
+
+    #[test]
+    fn the_connections_of_a_thread_that_has_failed_are_given_back() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        let (client, broker) = (connected(), connected());
+        client.set_nonblocking(true).unwrap();
+        broker.set_nonblocking(true).unwrap();
+        let taken = || adopt(&lane, client.as_raw_fd(), broker.as_raw_fd()).unwrap();
+        let number = taken().unwrap();
+        lane.workers[0].fail(&lane.shared);
+        assert_eq!(lane.ready(), [number]);
+        assert_eq!(lane.panics(), 1);
+        assert!(!lane.take(number).unwrap().client_failed);
+        assert_eq!(taken(), None);
+    }
 
     #[test]
     fn a_panic_closes_its_connection_and_is_counted() {
         let lane = Lane::start(1, &[], 0, 0.0).unwrap();
-        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let client = connected();
         let broker = client.try_clone().unwrap();
-        let limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
-        let relay = Relay::new(State::default(), Arc::default(), limits).unwrap();
+        let relay = Relay::new(State::default(), Arc::default(), LIMITS).unwrap();
         let mut connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
         lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));
         assert_eq!(lane.panics(), 1);

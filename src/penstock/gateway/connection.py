@@ -53,7 +53,8 @@ HALF_CLOSED_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
 _FIRST_TRY: Final = 4
-"""A connection is given to the lane after so many reads. What comes back soon waits longer."""
+"""A connection is given to the lane after so many reads. What is not taken, or comes back soon,
+waits longer."""
 _LAST_TRY: Final = 1024
 _WORTH_IT: Final = 8
 """So many requests have to be forwarded natively, so that giving a connection away pays."""
@@ -331,7 +332,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
         """Give the connection to the lane, with what was received now; return whether it has it."""
-        self._reads = 0  # if it fails, it is tried again after as many reads
+        self._reads = 0
         session, upstream, lane = self._session, self._upstream, self._lane
         if lane is None or session is None or upstream is None:
             self._reads_until_try = sys.maxsize
@@ -352,6 +353,7 @@ class ClientConnection(asyncio.Protocol):
             self, session, _socket(self._transport), _socket(upstream), from_client, from_broker
         )
         if number is None:
+            self._set_next_try(0)
             return False
         self._transport.pause_reading()
         upstream.pause_reading()
@@ -368,8 +370,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._lane_number = None
         given = lane.take(number)
-        tries = _FIRST_TRY if given.forwarded >= _WORTH_IT else 2 * self._reads_until_try
-        self._reads_until_try = min(tries, _LAST_TRY)
+        self._set_next_try(given.forwarded)
         session.enter(given.between)
         for transport in (self._transport, upstream):
             if not transport.is_closing():
@@ -387,6 +388,10 @@ class ClientConnection(asyncio.Protocol):
         if given.broker_failed:
             upstream.abort()
         self.account()
+
+    def _set_next_try(self, forwarded: int) -> None:
+        tries = _FIRST_TRY if forwarded >= _WORTH_IT else 2 * self._reads_until_try
+        self._reads_until_try = min(tries, _LAST_TRY)
 
     def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
         figures = lane.figures(number)

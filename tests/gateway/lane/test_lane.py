@@ -2,15 +2,22 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import struct
+import sys
+import uuid
+from datetime import timedelta
 from functools import partial
 
 import pytest
+import structlog
 import uvloop
 from kio.index import load_request_schema
+from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.configuration import load_configuration
+from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
 from penstock.native import find_native
 from tests.gateway.test_session import other
@@ -18,12 +25,9 @@ from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
+)
 POLICY = {"topics.judged-*.record.validation.policy": "yes",
           "record.validation.policy.class.name": "policies.Judges"}  # fmt: skip
 POLICIES = """
@@ -33,6 +37,7 @@ class Judges(RecordValidationPolicy):
         if record.value == b"bad":
             raise InvalidRecordException("bad")
 """
+STATE_TOPIC = "produce.request.interceptors.state.topic"
 WARM_UP = 20
 
 
@@ -91,9 +96,12 @@ def run(kafka, tmp_path, monkeypatch):
     """Runs a test with a gateway and a client of it."""
 
     monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "1")
+    # Where gateways of other tests have left state of producers, every batch is Python's.
+    own_state = {STATE_TOPIC: f"state-{uuid.uuid4().hex[:8]}"}
 
     def run(test, properties=(), policies=POLICIES):
-        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, dict(properties), policies)
+        properties = {**own_state, **dict(properties)}
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, properties, policies)
 
         async def with_gateway():
             gateway = Gateway(load_configuration(file))
@@ -205,26 +213,39 @@ def test_what_no_policy_judges_is_forwarded_beside_a_topic_that_is_judged(run, t
     run(test, POLICY)
 
 
-def test_requests_in_flight_are_answered_at_the_end(run, topic):
-    name = topic()
+def waiting_fetch(name, number):
+    """Return a Fetch request that is answered when there is a record."""
+    fetch = load_request_schema(1, 4)
+    inside = sys.modules[fetch.__module__]
+    partition = inside.FetchPartition(
+        partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1000)
+    )
+    topics = (inside.FetchTopic(topic=name, partitions=(partition,)),)
+    wait = i32Timedelta(timedelta(seconds=100))
+    return request_frame(fetch(max_wait=wait, min_bytes=i32(1), topics=topics), number)
+
+
+def test_requests_in_flight_are_answered_at_the_end(run, topic, kafka):
+    awaited, name = topic(), topic()
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
 
     async def test(gateway, client):
-        await forwarded(gateway, partial(client.produce, name, b"x"))
-        batch = encode_batch(values(b"y" * 100_000))
-        for number in range(1000, 1005):
-            request = produce_request([(name, [(0, batch)])])
+        await forwarded(gateway, client.list_groups)
+        client.writer.write(waiting_fetch(awaited, 1000))
+        for number in range(1001, 1006):
+            request = produce_request([(name, [(0, encode_batch(values(b"x")))])])
             client.writer.write(request_frame(request, number))
-        await client.writer.drain()
+        (number,) = gateway.lane._owners
+        await until(lambda: gateway.lane.figures(number).unanswered == 6)
         stopping = asyncio.create_task(gateway.stop())
-        answered = []
-        while not client.reader.at_eof():
-            try:
-                answered.append(int.from_bytes((await client.response())[4:8], "big"))
-            except asyncio.IncompleteReadError as error:
-                assert error.partial == b""
+        await until(lambda: not gateway.lane.count)
+        broker = await Client.connect((host, int(port)))
+        assert await broker.produce(awaited, b"x") == 0
+        broker.writer.close()
+        for number in range(1000, 1006):
+            assert (await client.response())[4:8] == number.to_bytes(4, "big")
+        assert await client.reader.read() == b""
         await stopping
-        # Requests that were not complete when the end came are not answered; none is skipped.
-        assert answered == list(range(1000, 1000 + len(answered)))
 
     run(test)
 
@@ -268,6 +289,62 @@ def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
         await forwarded(gateway, client.list_groups)
 
     run(test)
+
+
+def test_a_connection_that_cannot_be_taken_back_is_closed_and_no_other(run):
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        (broken,) = gateway.connections
+        other_client = await Client.connect(client.writer.get_extra_info("peername"))
+        while gateway.lane.count < 2:
+            await other_client.list_groups()
+        broken._session.enter = None  # raises TypeError
+        gateway.lane.follow()
+        assert gateway.lane.count == 0
+        assert await client.reader.read() == b""
+        await other_client.list_groups()
+        other_client.writer.close()
+
+    run(test)
+
+
+def test_without_descriptors_connections_are_forwarded_by_python_and_the_log_says_it_once(run):
+    async def test(gateway, client):
+        gateway.lane._lane = WithoutDescriptors(gateway.lane._lane)
+        with structlog.testing.capture_logs() as events:
+            await client.list_groups(200)
+        assert gateway.lane._lane.refused > 1
+        (event,) = events
+        assert event["reason"] == "[Errno 24] no descriptors"
+
+    run(test)
+
+
+class WithoutDescriptors:
+    """Threads that can take no connection."""
+
+    def __init__(self, threads):
+        self._threads = threads
+        self.refused = 0
+
+    def adopt(self, *_):
+        self.refused += 1
+        raise OSError(errno.EMFILE, "no descriptors")
+
+    def __getattr__(self, name):
+        return getattr(self._threads, name)
+
+
+def test_a_connection_of_which_every_request_is_judged_stays_pythons(run, topic, monkeypatch):
+    name = topic("judged")
+    monkeypatch.setattr(Lane, "take", None)  # it would have to be taken back
+
+    async def test(gateway, client):
+        for _ in range(50):
+            assert await client.produce(name, b"bad") == 87
+        assert gateway.lane.count == 0
+
+    run(test, POLICY)
 
 
 def test_a_gateway_without_the_lane_has_none(run, monkeypatch):

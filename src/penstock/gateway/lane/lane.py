@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 THREADS_MAX: Final = 8
+_LOG_EVERY_S: Final = 60.0
+"""Without descriptors left, each connection is refused again and again."""
 _SHARE_OF_BUDGET: Final = 16
 """When the lane holds this part of the budget, connections that hold much are given back."""
 
@@ -32,6 +34,9 @@ class Owner(Protocol):
 
     def take_back(self) -> None:
         """Take the connection back from the lane, if it has it."""
+
+    def abort(self) -> None:
+        """Close both connections at once."""
 
 
 class Figures(NamedTuple):
@@ -115,6 +120,7 @@ class Lane(UnjudgedTopics):
         self._table = native.Table([])
         self._forwards_unjudged = False
         self._panics = 0
+        self._logged_at = -_LOG_EVERY_S
         self.follow()
         loop.add_reader(self._lane.fileno(), self._take_ready)
 
@@ -124,7 +130,7 @@ class Lane(UnjudgedTopics):
         self._table = self._native.Table(list(self._rows))
         self._forwards_unjudged = any(Action.UNJUDGED in actions for _, _, actions in self._rows)
         for owner in list(self._owners.values()):
-            owner.take_back()
+            _take_back(owner)
 
     def forget_topics(self) -> None:
         """Forget which topics nobody judges: the configs of one have changed."""
@@ -188,7 +194,7 @@ class Lane(UnjudgedTopics):
                 session.valid_until,
             )
         except OSError as error:
-            log.warning("a connection is not forwarded natively", reason=str(error))
+            self._log_refused(error)
             number = None
         if number is None:
             session.enter(between)
@@ -211,10 +217,16 @@ class Lane(UnjudgedTopics):
         for number in self._lane.ready():
             owner = self._owners.get(number)
             if owner is not None:
-                owner.take_back()
+                _take_back(owner)
         if (panics := self._lane.panics) != self._panics:
-            log.error("connections were closed after an error of the native lane", count=panics)
+            log.error("errors of the native threads", count=panics)
             self._panics = panics
+
+    def _log_refused(self, error: OSError) -> None:
+        now = self._gateway.clock()
+        if now - self._logged_at >= _LOG_EVERY_S:
+            self._logged_at = now
+            log.warning("connections are not forwarded natively", reason=str(error))
 
     @property
     def count(self) -> int:
@@ -234,3 +246,12 @@ class Lane(UnjudgedTopics):
         self.collect_counts()
         self._loop.remove_reader(self._lane.fileno())
         self._lane.close()
+
+
+def _take_back(owner: Owner) -> None:
+    """Take a connection back; where that fails, it is this one that is closed, and no other."""
+    try:
+        owner.take_back()
+    except Exception:
+        log.exception("closing a connection after an error of the gateway")
+        owner.abort()

@@ -106,7 +106,7 @@ class GatewayCounts:
         client_bytes: The bytes received from clients.
         broker_bytes: The bytes received from brokers.
         records_max: No more records of one batch are believed in, whatever its header says.
-        lane_errors: Connections that were closed because of an error of the native threads.
+        lane_errors: Errors of the native threads, which closed a connection or ended a thread.
         collect_more: Called before the counts are read: has what is counted elsewhere added.
     """
 
@@ -188,7 +188,7 @@ class GatewayCounts:
         )
         yield Gauge(
             "penstock_lane_errors_total",
-            "Connections that were closed because of an error of the native threads themselves.",
+            "Errors of the native threads themselves. Each closed a connection, or ended a thread.",
             (),
             {(): self.lane_errors},
             "counter",
