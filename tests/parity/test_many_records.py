@@ -133,6 +133,11 @@ KINDS = {
     "quarantine, KIP-905": {
         **ALL_BUT_BATCH, **QUARANTINE, "produce.request.interceptors": "policies.Odd",
     },
+    "a mode for each policy": {
+        **ALL_BUT_BATCH, **QUARANTINE,
+        "policies.small.mode": "mark",
+        "policies.order.mode": "enforce",
+    },
     "all": {
         **BATCH, **JSON,
         "record.validator.classes": "policies.Keyed",
