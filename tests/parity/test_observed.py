@@ -22,6 +22,7 @@ from tests.parity.test_many_records import (
     INTERCEPTOR,
     PARTITIONS,
     Generator,
+    all_of,
     send,
 )
 from tests.parity.test_parity import POLICIES
@@ -102,7 +103,7 @@ def by_spark(spark, file, topic, records):
     of_topic = Plan(plan.configuration.policies).for_topic(topic, {})
     rows = apply(read_range(spark, options, ranges), plan)
     found = Counter()
-    for row in rows.select("partition", "offset", "verdict", "key", "value").toLocalIterator():
+    for row in all_of(rows.select("partition", "offset", "verdict", "key", "value")):
         one = records[row.offset * PARTITIONS + row.partition]
         content = [None if part is None else bytes(part) for part in (row.key, row.value)]
         if row.verdict.outcome == "dropped":
