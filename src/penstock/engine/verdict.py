@@ -340,7 +340,9 @@ def _bounded_errors(errors: Sequence[RecordError]) -> Sequence[RecordError]:
         if size > remaining:
             message, size = None, 0
         remaining -= size
-        result.append(RecordError(error.index, message, error.policy))
+        if message != error.message:
+            error = RecordError(error.index, message, error.policy)  # noqa: PLW2901
+        result.append(error)
     return result
 
 
