@@ -91,7 +91,7 @@ def test_what_is_counted_is_what_spark_judges(
 
     by_gateway = counted(port, name)
     assert by_gateway == by_spark(spark, running.file, name, records), f"seed {seed}"
-    assert len(by_gateway) > 2
+    assert len(by_gateway) > 1
 
 
 def by_spark(spark, file, topic, records):

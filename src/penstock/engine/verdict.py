@@ -107,9 +107,9 @@ def _is_panic(error: BaseException) -> bool:
     return not isinstance(error, Exception) and type(error).__name__ == "PanicException"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class RecordError:
-    """One record that is to blame.
+    """One record that is to blame. Nothing changes it: a frozen one takes three times as long.
 
     Attributes:
         index: Its position in the client's batch, from 0.
