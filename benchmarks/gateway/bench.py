@@ -56,7 +56,6 @@ VARIANTS = (
     "map one field, by batch",
     "drop a third, by batch",
 )
-TICKS = os.sysconf("SC_CLK_TCK")
 SCHEMA = HERE / "order.schema.json"
 CONDITIONS = {
     "policies": "conditions",
@@ -125,11 +124,12 @@ class Relay:
 
 def cpu_s(running: RunningGateway | Relay) -> float:
     """CPU seconds of a gateway and its workers so far."""
-    total = 0
-    for pid in (running.pid, *running.workers()):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS
+    return sum(map(process_cpu_s, (running.pid, *running.workers())))
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far, to the nanosecond: /proc counts ticks of 10 ms."""
+    return time.clock_gettime(~pid << 3 | 2)  # what clock_getcpuclockid() of Linux returns
 
 
 def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Connections to a real broker, and to what is none."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -21,8 +22,8 @@ from kio.static.primitive import i8, i32, i64
 from penstock.client import connection as module
 from penstock.client.connection import Connection, close_all, connect
 from penstock.client.errors import BrokerUnreachableError, ResponseError, UnsupportedVersionError
-from penstock.client.metadata import metadata_request
-from penstock.client.requests import RawRequest
+from penstock.client.metadata import metadata_request, read_topics
+from penstock.client.requests import RawRequest, raw_request, read_entity
 
 FILE = Path("/nowhere/penstock.properties")
 QUICK = {"default.api.timeout.ms": "300", "retry.backoff.ms": "20", "retry.backoff.max.ms": "50"}
@@ -88,6 +89,28 @@ def test_a_connection_that_the_broker_closes_is_made_again(connection, topic):
     with pytest.raises(BrokerUnreachableError):  # a broker closes the connection at such a body
         connection.begin(node, RawRequest(3, 11, True, b"\xff" * 9)).wait()
     assert connection.topic(name, refresh=True).leaders
+
+
+async def test_requests_of_an_event_loop_stay_on_it(connection, topic):
+    name = topic()
+    node = (await asyncio.to_thread(connection.leader, name, 0)).node
+    request = raw_request(metadata_request([name]))
+
+    for _ in range(2):
+        found = read_entity(await connection.exchange(node, request, channel="a"), MetadataResponse)
+        assert name in read_topics(found)
+    with pytest.raises(BrokerUnreachableError):  # a broker closes the connection at such a body
+        await connection.exchange(node, RawRequest(3, 11, True, b"\xff" * 9), channel="a")
+    read_entity(await connection.exchange(node, request, channel="a"), MetadataResponse)
+    assert not connection._brokers._open.keys() & {(node, "a")}
+
+    await connection.close_here()
+    assert not connection._here._open
+
+
+async def test_a_broker_that_is_not_known_cannot_be_reached(connection):
+    with pytest.raises(BrokerUnreachableError, match="broker 7 is not among those"):
+        await connection.exchange(7, RawRequest(3, 11, True, b""))
 
 
 def test_a_process_has_one_connection_and_a_forked_one_its_own(kafka, topic):

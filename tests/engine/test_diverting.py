@@ -20,7 +20,7 @@ from penstock.policy import (
     Record,
 )
 from penstock.records.batch import read_batch
-from tests.engine.chains import TOPIC_ID, instances
+from tests.engine.chains import TOPIC_ID, columns, each, instances
 from tests.records.encoding import CODECS, encode_batch
 
 FORGED = Header("__mark.errors.policy", b"nobody")
@@ -139,6 +139,18 @@ def test_the_strictest_policy_that_objects_counts():
 
     verdict = judge(chain(modes=modes), batch_of(b"a", b"bad"))
     assert [one.count for one in verdict.diverted] == [1]
+
+
+@pytest.mark.parametrize("by_record", [False, True])
+def test_of_stored_records_the_strictest_policy_that_objects_is_named_too(by_record):
+    policies = chain(modes={"mode": "mark", "policy_modes": {"Worse": "enforce"}})
+    records = columns(b"bad", b"bad worse", b"a", b"fail", b"worse")
+    assert each(policies.by_record() if by_record else policies, records) == [
+        (0, "refused", "Bad", 87, "it is bad"),
+        (1, "refused", "Worse", 87, "it is worse"),
+        (3, "failed", "Worse", -1, "The policy Worse failed: ZeroDivisionError"),
+        (4, "refused", "Worse", 87, "it is worse"),
+    ]
 
 
 def test_a_policy_that_fails_lets_nothing_pass():

@@ -326,6 +326,36 @@ def test_explain_names_them_in_order(file):
     ]
 
 
+def test_stored_records_are_judged_by_the_strictest_modes_first(file):
+    policies = {
+        "batches": ("Batches", {"bad": "c", "mode": "mark"}),
+        "values": ("Values", {"bad": "c", "mode": "quarantine"}),
+        "columns": ("Columns", {"bad": "a"}),
+    }
+    chain = loaded(file, policies, "batches,values,columns").chain()
+    calls(file).clear()
+
+    found = chain.judge_each(3, TOPIC_ID, columns(b"a", b"c", b"x"), records_policy_batch=3)
+    assert sorted((index, one.policy) for index, one in found.verdicts) == [
+        (0, "columns"), (1, "values"),
+    ]  # fmt: skip
+    assert calls(file) == [("c", b"c"), ("c", b"x"), [b"x"]]
+
+
+def test_explain_asks_the_strictest_modes_first(file):
+    policies = {
+        "values": ("Values", {"bad": "a", "mode": "observe"}),
+        "validator": ("Validator", {"bad": "a"}),
+        "mark": ("Suffix", {"suffix": ""}),
+    }
+    found = loaded(file, policies, "values,validator,mark")
+    record = LocatedRecord(0, TOPIC_ID, Record(0, None, b"a", ()))
+
+    explained = explain(found.plan, found.instances, "orders", record)
+    assert [one.name for one in explained.steps] == ["mark", "validator"]
+    assert explained.verdict.policy == "validator"
+
+
 def test_a_topic_that_names_an_unknown_policy_cannot_be_judged(file):
     with pytest.raises(ConfigurationError, match="there is no policy gone"):
         loaded(file, FOUR, "values").chain("orders", {"penstock.policies": "values,gone"})

@@ -1,7 +1,6 @@
 """Dead letters on their way to brokers: deadlines, retries, bounds, without a cluster."""
 
 import asyncio
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,18 +44,14 @@ class Connection:
     def refresh(self, topic):
         self.refreshed += 1
 
-    def begin(self, node, request, *, channel):
-        future = Future()
+    async def exchange(self, node, request, *, channel):
         self.sent.append((node, request.body))
         answer = self.answers.pop(0) if self.answers else 0
         if isinstance(answer, Exception):
-            future.set_exception(answer)
-        elif answer is not None:
-            future.set_result(answer)
-        return SimpleNamespace(future=future)
-
-    def close(self):
-        pass
+            raise answer
+        if answer is None:
+            await asyncio.get_running_loop().create_future()
+        return answer
 
 
 @pytest.fixture

@@ -133,6 +133,11 @@ KINDS = {
     "quarantine, KIP-905": {
         **ALL_BUT_BATCH, **QUARANTINE, "produce.request.interceptors": "policies.Odd",
     },
+    "a mode for each policy": {
+        **ALL_BUT_BATCH, **QUARANTINE,
+        "policies.small.mode": "mark",
+        "policies.order.mode": "enforce",
+    },
     "all": {
         **BATCH, **JSON,
         "record.validator.classes": "policies.Keyed",
@@ -266,7 +271,7 @@ def by_connector(spark, plan, ranges):
         "partition", "offset", "verdict", "key", "value"
     )
     found = {}
-    for row in rows.toLocalIterator():
+    for row in all_of(rows):
         verdict, content = row.verdict, None
         if verdict.outcome == "accepted":
             content = tuple(None if one is None else bytes(one) for one in (row.key, row.value))
@@ -275,6 +280,11 @@ def by_connector(spark, plan, ranges):
             verdict.outcome, verdict.code, message, content,
         )  # fmt: skip
     return found
+
+
+def all_of(rows):
+    """Yield all rows of a DataFrame, by two jobs; it would be one for each of its partitions."""
+    return rows.coalesce(2).toLocalIterator(prefetchPartitions=True)
 
 
 def by_raw_batches(plan, ranges, reading, monkeypatch):

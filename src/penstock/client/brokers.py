@@ -54,15 +54,19 @@ _LOGIN_REFUSED: Final = (
 class Brokers:
     """The brokers of a cluster. All methods run on one event loop."""
 
-    def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, settings: Settings, options: Mapping[str, Any], known: Brokers | None = None
+    ) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             settings: Of the client.
             options: The arguments of `AIOKafkaConnection` that are about TLS and SASL.
+            known: Connections on another event loop: the addresses that these learn are used here.
         """
         self._settings = settings
         self._options = options
+        self._known = known or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], AIOKafkaConnection] = {}
         self._closing: set[asyncio.Future[None]] = set()
@@ -166,7 +170,8 @@ class Brokers:
             found = self._open.get(key)
             if found is not None and found.connected():
                 return found
-            address = self._addresses.get(node) if isinstance(node, int) else node
+            addresses = self._known._addresses  # noqa: SLF001 - of this class
+            address = addresses.get(node) if isinstance(node, int) else node
             if address is None:
                 raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
             self._open[key] = connection = await self._connect(address)

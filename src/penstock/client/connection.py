@@ -66,11 +66,6 @@ class PendingResponse:
         """
         return self._future.result()
 
-    @property
-    def future(self) -> Future[RawResponse]:
-        """What has the response, or what `wait` raises, for those who do not block."""
-        return self._future
-
     def is_done(self) -> bool:
         """Return whether `wait` would return, or raise, at once."""
         return self._future.done()
@@ -96,7 +91,9 @@ class Connection:
         self.settings: Settings = read_settings(properties, file)
         self._process = os.getpid()
         self._loop = uvloop.new_event_loop()
-        self._brokers = Brokers(self.settings, connection_options(properties, file))
+        options = connection_options(properties, file)
+        self._brokers = Brokers(self.settings, options)
+        self._here = Brokers(self.settings, options, self._brokers)
         self._topics: dict[str, TopicLeaders] = {}
         self._stale: set[str] = set()
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -136,6 +133,29 @@ class Connection:
                 different channels use different connections.
         """
         return PendingResponse(self._start(self._brokers.exchange(node, request, channel)))
+
+    async def exchange(self, node: int, request: RawRequest, *, channel: str = "") -> RawResponse:
+        """Send a request to a broker and return the response, on the running event loop.
+
+        The connections belong to that loop: all calls come from the same one, and `close_here`
+        closes them there. Nothing is passed between threads, which takes longer than to send.
+
+        Args:
+            node: The broker; `describe` has to have learnt its address.
+            request: The request.
+            channel: As for `begin`.
+
+        Raises:
+            BrokerUnreachableError: There is no connection, or no response in time.
+            LoginError: The connection was refused.
+            UnsupportedVersionError: The broker does not serve the version.
+        """
+        found: RawResponse = await self._here.exchange(node, request, channel)
+        return found
+
+    async def close_here(self) -> None:
+        """Close the connections of `exchange`."""
+        await self._here.close()
 
     def send(self, node: int, request: Any, response: type[T], *, channel: str = "") -> T:
         """Send a request of the protocol library to a broker; return the response.

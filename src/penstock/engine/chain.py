@@ -126,6 +126,7 @@ class Chain:
         chain.validation = self.validation and self.validation.by_record()
         chain.named = [each.by_record() for each in self.named]
         chain._arrange()  # noqa: SLF001 - of this class
+        chain.tiers = chain._by_mode()  # noqa: SLF001
         return chain
 
     def _arrange(self) -> None:
@@ -195,6 +196,9 @@ class Chain:
     ) -> RecordVerdicts:
         """Judge records one by one, as if each had been sent alone.
 
+        Policies are asked by mode, the strictest first, as gateways ask them: of several policies
+        that object to a record, one of the strictest mode is named.
+
         Args:
             partition: The partition that all of them are in.
             topic_id: The topic's id.
@@ -219,26 +223,42 @@ class Chain:
             records = done.records(records)
             if verdicts:
                 records = records.pick(positions := remaining_positions(records.count, verdicts))
+        for _, policies in self.tiers:
+            found = policies._judge_all_each(partition, topic_id, records, records_policy_batch)  # noqa: SLF001
+            verdicts += ((positions[index], verdict) for index, verdict in found)
+            if not found or policies is self:
+                continue
+            remaining = remaining_positions(records.count, found)
+            if not remaining:
+                break
+            records = records.pick(remaining)
+            positions = [positions[index] for index in remaining]
+        return RecordVerdicts(verdicts, replaced)
+
+    def _judge_all_each(
+        self, partition: int, topic_id: UUID, records: RecordColumns, records_policy_batch: int
+    ) -> list[tuple[int, Verdict]]:
+        """Return what becomes of records by everything but interceptors, whatever the modes."""
+        verdicts: list[tuple[int, Verdict]] = []
+        positions: Sequence[int] = range(records.count)
         if self.records_policy is not None:
             destination = TopicPartition(self.plan.topic, partition)
-            found = [
+            verdicts += (
                 (index, of_stored(verdict))
                 for index, verdict in self.records_policy.judge_each(
                     destination, records, records_policy_batch
                 )
-            ]
-            if found:
-                verdicts += ((positions[index], verdict) for index, verdict in found)
-                remaining = remaining_positions(records.count, found)
-                records = records.pick(remaining)
-                positions = [positions[index] for index in remaining]
+            )
+            if verdicts:
+                positions = remaining_positions(records.count, verdicts)
+                records = records.pick(positions)
         objections = self._objections(
             partition, topic_id, records, each=True, batch_size=records_policy_batch
         )
         for index, message, policy, instead in objections:
             verdict = refused_record(message, policy) if instead is None else of_stored(instead)
             verdicts.append((positions[index], verdict))
-        return RecordVerdicts(verdicts, replaced)
+        return verdicts
 
     def _objections(
         self,

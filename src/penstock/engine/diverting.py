@@ -245,7 +245,7 @@ def _stored(
         for position, key, value in zip(rest.positions, *rest.changed, strict=True):
             keys[position], values[position] = key, value
         changed = keys, values
-    appended = list(map(marks.get, kept, repeat(())))
+    appended = list(map(marks.get, kept, repeat(()))) if marks else None
     return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
 

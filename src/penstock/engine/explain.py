@@ -96,13 +96,16 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
 
 
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
-    """Take a chain apart: kind, class or name, and a chain of that one policy alone."""
+    """Take a chain apart: kind, class or name, and a chain of that one policy alone.
+
+    Interceptors come first, then the policies of the strictest mode.
+    """
     bare = replace(chain.plan, records_policy=None, validators=(), validation_policy=None, named=())
     found = [
         ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
         for part in chain.interceptors
     ]
-    for policy in chain.judging:
+    for policy in (policy for _, tier in chain.tiers for policy in tier.judging):
         kind = "batch" if isinstance(policy, BatchPolicy) else "record"
         found.append((kind, policy.name, chain.subset(_alone(chain, bare, policy))))
     return found

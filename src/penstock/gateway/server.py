@@ -637,7 +637,7 @@ class Gateway:
     async def _close_stores(self) -> None:
         if self.audit_trail is not None:
             await asyncio.to_thread(self.audit_trail.close)
-        await asyncio.to_thread(self.dead_letters.close)
+        await self.dead_letters.close()
         await self.topic_configs.close()
         await self._opened_producers.close()
 

@@ -106,7 +106,7 @@ def rebuild(
 def rebuild_with_headers(
     original: RecordBatch,
     kept: Sequence[int],
-    appended: Sequence[Sequence[tuple[str, bytes | None]]],
+    appended: Sequence[Sequence[tuple[str, bytes | None]]] | None,
     *,
     without: Sequence[str] = (),
     replaced: KeysAndValues | None = None,
@@ -118,7 +118,7 @@ def rebuild_with_headers(
     Args:
         original: The batch of the client.
         kept: Positions in it of the records to write, ascending; at least one.
-        appended: For each of them, headers that follow its own.
+        appended: For each of them, headers that follow its own; None for none.
         without: Headers whose keys begin with one of these are left out.
         replaced: The keys and the values of all records of the original; None where they stay.
 

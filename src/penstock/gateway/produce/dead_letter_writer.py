@@ -247,9 +247,9 @@ class DeadLetterWriter:
         place = (to.name, partition)
         request = write_request(None, DEADLINE_S, {place: [batch]})
         channel = f"dead letters {partition % CHANNELS}"
-        pending = connection.begin(leader.node, request, channel=channel)
         try:
-            answer = answer_of(read_response(await asyncio.wrap_future(pending.future)), place)
+            response = await connection.exchange(leader.node, request, channel=channel)
+            answer = answer_of(read_response(response), place)
         except ClientError:
             connection.refresh(to.name)
             raise
@@ -342,11 +342,12 @@ class DeadLetterWriter:
             )
             self._logged_at, self._failed = now, 0
 
-    def close(self) -> None:
-        """Close the connections. Blocks for a moment."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    async def close(self) -> None:
+        """Close the connections."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close_here()
+            await asyncio.to_thread(connection.close)
 
 
 def _limit(admin: AdminClient, source: str) -> dict[str, str]:
