@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.spark.failures import reason_of
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
 pytestmark = pytest.mark.slow
@@ -180,7 +181,7 @@ def test_no_space_left(configured, produce, topic, tmp_path):
          "--accepted", f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}",
          "--master", "local[2]"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 2**20, 20 * 2**20)),
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=HANGS_S,
     )  # fmt: skip
     assert done.returncode == 3, done
     assert "no space left" in done.stderr, done.stderr
