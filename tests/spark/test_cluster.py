@@ -17,6 +17,7 @@ import pytest
 from penstock.spark.session import connector_jars
 from tests.integration.reading import read_topic
 from tests.java import QUICK
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD, SPARK
 
 pytestmark = pytest.mark.spark_processes
@@ -61,7 +62,6 @@ def stored_in(folder: Path) -> list[bytes]:
     return [value.as_py() for value in table["value"]]
 
 
-@pytest.mark.timeout(300)
 def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     cluster, configured, produce, topic, tmp_path
 ):
@@ -88,7 +88,7 @@ def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     )  # fmt: skip
     with ThreadPoolExecutor() as threads:
         killer = threads.submit(kill_an_executor, workers, tmp_path, process)
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0, err
     assert killer.result()
     assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
@@ -105,7 +105,6 @@ SPECULATION = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
     cluster, configured, produce, topic, kafka, tmp_path
 ):
@@ -141,7 +140,7 @@ def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
         ):
             os.kill(killed := found[0], signal.SIGKILL)
         time.sleep(0.1)
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0, err
     assert killed
     assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
@@ -166,7 +165,6 @@ def submit(master, tmp_path, *arguments, **conf):
     )  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 def test_spark_submit_with_speculation_and_an_executor_that_dies(
     cluster, configured, produce, topic, tmp_path
 ):
@@ -190,7 +188,7 @@ def test_spark_submit_with_speculation_and_an_executor_that_dies(
     )  # fmt: skip
     with ThreadPoolExecutor() as threads:
         killer = threads.submit(kill_an_executor, workers, tmp_path, process)
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0, err[-3000:]
     assert killer.result()
     assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
@@ -202,6 +200,6 @@ def test_spark_submit_with_speculation_and_an_executor_that_dies(
 def test_cluster_mode_is_refused_by_spark_itself(cluster, tmp_path):
     """Of a standalone cluster, for Python; on YARN and Kubernetes it works."""
     process = submit(cluster[0], tmp_path, "--version", **{"spark.submit.deployMode": "cluster"})
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 1
     assert "not supported for python applications on standalone clusters" in err

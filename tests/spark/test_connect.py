@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
 SCRIPT = """
@@ -42,7 +43,7 @@ query = (
     .load().writeStream.format("memory").queryName("streamed").trigger(availableNow=True)
     .option("checkpointLocation", checkpoint).start()
 )
-query.awaitTermination(60)
+query.awaitTermination()
 print("streamed", spark.table("streamed").where("verdict.outcome = 'refused'").count())
 close_policies(spark, workers=2)
 spark.stop()
@@ -51,7 +52,6 @@ end_jvm()
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 def test_what_works_with_classic_sessions_works_here(configured, produce, topic, tmp_path):
     source = topic("in")
     produce(source, [{"value": b"bad7"}, {"value": b"good"}])
@@ -59,7 +59,7 @@ def test_what_works_with_classic_sessions_works_here(configured, produce, topic,
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(file), source, str(tmp_path / "place")],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=HANGS_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "judged [('refused', 'bad is not good'), ('accepted', None), ('accepted', None)]" in (

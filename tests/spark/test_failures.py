@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.spark.failures import reason_of
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
 pytestmark = pytest.mark.slow
@@ -180,7 +181,7 @@ def test_no_space_left(configured, produce, topic, tmp_path):
          "--accepted", f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}",
          "--master", "local[2]"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 2**20, 20 * 2**20)),
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=HANGS_S,
     )  # fmt: skip
     assert done.returncode == 3, done
     assert "no space left" in done.stderr, done.stderr
@@ -217,3 +218,27 @@ def test_an_error_in_a_python_worker_is_named_without_its_text(last, said):
     text = f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{last}\n"
     reason, code = reason_of(PythonException(text))
     assert (code, said in reason, "secret" in reason) == (3, True, False), reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("InvalidTimestampException", "INVALID_TIMESTAMP (32)"),
+        ("InvalidRecordException", "INVALID_RECORD (87)"),
+        ("PolicyViolationException", "POLICY_VIOLATION (44)"),
+        ("RecordBatchTooLargeException", "RECORD_LIST_TOO_LARGE (18)"),
+    ],
+)
+def test_a_record_that_a_broker_refuses_is_named_by_its_code_without_the_brokers_text(name, said):
+    from pyspark.errors import PySparkException
+
+    text = (
+        "An error occurred while calling o7.save.\nJob aborted due to stage failure: Task 0 in "
+        f"stage 1.0 failed: org.apache.kafka.common.errors.{name}: a secret"
+    )
+    reason, code = reason_of(PySparkException(text))
+    assert code == 3
+    assert reason.startswith("the target's broker refuses a record: " + said)
+    assert "redrive leaves such records among the dead letters" in reason
+    assert "secret" not in reason

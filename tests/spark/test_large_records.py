@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 
 from penstock.spark.failures import jvm_end, lost_its_jvm, reason_of
 from tests.conftest import create_topic
+from tests.limits import HANGS_S
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +38,11 @@ def large_records(kafka, admin):
 def run(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "penstock", *map(str, arguments), "--master", "local[2]"],
-        capture_output=True, text=True, check=False, timeout=250,
+        capture_output=True, text=True, check=False, timeout=HANGS_S,
     )  # fmt: skip
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(600)
 def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
     file = configured()
     for reader in ("raw", "connector"):
@@ -54,7 +54,6 @@ def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(300)
 def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records):
     done = run("audit", configured(), "--topic", large_records, "--reader", "connector",
                "--conf", "spark.driver.memory=512m",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import create_topic
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
@@ -22,7 +23,7 @@ def test_it_is_kept_without_results():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1000)
+@pytest.mark.timeout(HANGS_S)
 def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
     sys.path.insert(0, str(ROOT / "examples" / "demo"))
     from orders import make_orders
@@ -45,7 +46,7 @@ def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(script)], cwd=examples, env=environment, capture_output=True,
-        text=True, timeout=900, check=False,
+        text=True, timeout=HANGS_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     bad = sum(bool(one.bad) for one in given)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.spark.conftest import SPARK
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines"
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 def test_the_example(spark, configured, produce, topic, tmp_path):
     source, project, storage = topic("orders", 2), tmp_path / "project", tmp_path / "storage"
     shutil.copytree(EXAMPLE, project)
@@ -35,7 +35,7 @@ def test_the_example(spark, configured, produce, topic, tmp_path):
         done = subprocess.run(
             [SPARK / "bin" / "spark-pipelines", "run", "--conf",
              "spark.sql.catalogImplementation=hive", "--spec", file],
-            cwd=project, capture_output=True, text=True, timeout=300, check=False,
+            cwd=project, capture_output=True, text=True, timeout=HANGS_S, check=False,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
                  "PYSPARK_DRIVER_PYTHON": sys.executable},
         )  # fmt: skip

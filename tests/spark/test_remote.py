@@ -10,6 +10,7 @@ from penstock.configuration import ConfigurationError
 from penstock.local import free_ports
 from penstock.spark.remote import check_remote
 from tests.gateways import wait_until
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD, SPARK
 
 ENVIRONMENT = {
@@ -50,7 +51,7 @@ def server(tmp_path_factory):
         )  # fmt: skip
     try:
         text = folder / "log"
-        wait_until(lambda: "server started at" in text.read_text(), 120, what="Spark Connect")
+        wait_until(lambda: "server started at" in text.read_text(), HANGS_S, what="Spark Connect")
         yield f"sc://127.0.0.1:{port}"
     finally:
         process.kill()
@@ -60,12 +61,11 @@ def server(tmp_path_factory):
 def penstock(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "penstock", *map(str, arguments)],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False,
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=HANGS_S, check=False,
     )  # fmt: skip
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(900)
 def test_the_commands_work_with_a_server(server, configured, produce, topic, stored, tmp_path):
     source, clean, dead, out = topic("in", 2), topic("clean"), topic("dead"), topic("out")
     produce(source, [{"value": b"bad%d" % n if n < 3 else b"good"} for n in range(10)])
@@ -92,14 +92,13 @@ def test_the_commands_work_with_a_server(server, configured, produce, topic, sto
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(600)
 def test_the_functions_and_the_sink_work_with_a_server(server, configured, produce, topic, stored):
     source, clean, dead, out = topic("in", 2), topic("clean"), topic("dead"), topic("out")
     produce(source, [{"value": b"bad%d" % n if n < 3 else b"good"} for n in range(10)])
     arguments = [server, str(configured()), source, clean, dead, out]
     done = subprocess.run(
         [sys.executable, "-c", FUNCTIONS, *arguments],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=400, check=False,
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=HANGS_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == ["audit 3", "split 7 3", "frame 7"]

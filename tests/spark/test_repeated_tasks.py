@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.integration.reading import read_topic, values_of
+from tests.limits import HANGS_S
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.spark.test_schemas import contents, register, settings
 
@@ -48,7 +49,6 @@ def away():
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(600)
 def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
     configured, produce, topic, kafka, away
 ):
@@ -72,7 +72,7 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, json.dumps(jobs)],
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-            capture_output=True, text=True, timeout=540, check=False,
+            capture_output=True, text=True, timeout=HANGS_S, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done
     assert done.stdout.count("exit code 0") == len(jobs), done

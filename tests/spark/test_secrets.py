@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.conftest import create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
+from tests.limits import HANGS_S
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.spark.test_secured import PLAIN
 
@@ -44,7 +45,7 @@ source = {"plan": str(file), "subscribe": "in"}
 assert spark.read.format("penstock").options(**source).load().count() == 2
 streamed = spark.readStream.format("penstock").options(**source).load().writeStream
 streamed = streamed.foreachBatch(lambda frame, _: frame.count()).trigger(availableNow=True)
-assert streamed.option("checkpointLocation", str(shown / "place")).start().awaitTermination(60)
+assert streamed.option("checkpointLocation", str(shown / "place")).start().awaitTermination(1800)
 
 access = ClusterAccess.of(properties, configuration.path)
 for store in configuration.path.parent.parent.glob("*.pem"):
@@ -87,7 +88,6 @@ print("done")
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("where", ["one machine", "a cluster"])
 def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     master = "local[2]"
@@ -129,7 +129,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
         )
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, master, str(file), str(shown), str(events)],
-            capture_output=True, text=True, check=False, timeout=300,
+            capture_output=True, text=True, check=False, timeout=HANGS_S,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     written = [path for path in [*shown.rglob("*"), *events.rglob("*")] if path.is_file()]

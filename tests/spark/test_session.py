@@ -7,6 +7,7 @@ import pytest
 
 from penstock.spark.session import SETTINGS
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 
 SPARKS_OWN = "avro,csv,json,kafka,orc,parquet,text"
 """Spark's default of `spark.sql.sources.useV1SourceList`."""
@@ -31,7 +32,7 @@ print("ended")
 @pytest.mark.spark_processes
 def test_a_stopped_session_leaves_no_jvm():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import BOTH, NO_BAD
 
 
@@ -156,7 +157,6 @@ def killed_at_the_end(arguments):
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(500)
 def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
     configured, produce, topic, spark, tmp_path
 ):
@@ -176,14 +176,14 @@ def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
         with killed_at_the_end(arguments):
             wait_until(
                 lambda total=total: len(read(good)) + len(read(dead)) >= total,
-                150,
+                HANGS_S,
                 what="the stream",
             )
     finished = subprocess.run(
         [*map(str, arguments), "--available-now"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_S,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
@@ -219,7 +219,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
             if line.startswith("batch 0: 1 accepted, 1 refused"):
                 break
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0, process.stderr.read()
+        assert process.wait(HANGS_S) == 0, process.stderr.read()
     finally:
         process.kill()
         process.wait()

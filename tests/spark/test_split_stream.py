@@ -21,6 +21,7 @@ from penstock.local import LocalKafka, free_ports
 from tests.chaos.leaders import move_leaders
 from tests.conftest import create_topic
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 from tests.stored.test_writing import SLOW, records, values
 
@@ -202,16 +203,16 @@ class Running:
         for line in self.process.stderr:
             self.lines.append(line)
 
-    def wait_until(self, condition, seconds, *, what):
+    def wait_until(self, condition, *, what):
         """Wait for a condition while it runs."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANGS_S
         while not condition():
             assert self.process.poll() is None, self.lines
             assert time.monotonic() < deadline, f"waited for {what}: {self.lines}"
             time.sleep(0.2)
 
     def told(self, text):
-        self.wait_until(lambda: text in "".join(self.lines), 120, what=text)
+        self.wait_until(lambda: text in "".join(self.lines), what=text)
 
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
@@ -222,7 +223,7 @@ class Running:
     def stop(self, end=subprocess.Popen.terminate):
         """End it in order; return its exit code and what it printed."""
         end(self.process)
-        out, _ = self.process.stdout.read(), self.process.wait(120)
+        out, _ = self.process.stdout.read(), self.process.wait(HANGS_S)
         self._reader.join(10)
         return self.process.returncode, out
 
@@ -232,7 +233,6 @@ def total(kafka, *topics):
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(500)
 def test_killed_again_and_again_while_records_come(configured, produce, topic, kafka):
     source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
     file, chance = configured(NO_BAD, SLOW), random.Random(11)
@@ -245,17 +245,16 @@ def test_killed_again_and_again_while_records_come(configured, produce, topic, k
         before = total(kafka, good, dead)
         with Running(*arguments) as running:
             running.wait_until(
-                lambda before=before: total(kafka, good, dead) > before, 100, what="a commit"
+                lambda before=before: total(kafka, good, dead) > before, what="a commit"
             )
             time.sleep(chance.uniform(0, 3))
             running.kill()
     with Running(*arguments, "--available-now") as running:
-        assert running.process.wait(200) == 0, running.lines
+        assert running.process.wait(HANGS_S) == 0, running.lines
     assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "end",
     [
@@ -271,11 +270,9 @@ def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka,
     arguments = (configured(NO_BAD, SLOW), "--topic", source, "--accepted", good,
                  "--rejected", dead)  # fmt: skip
     with Running(*arguments) as running:
-        running.wait_until(lambda: total(kafka, good, dead) > 0, 120, what="a commit")
-        began = time.monotonic()
+        running.wait_until(lambda: total(kafka, good, dead) > 0, what="a commit")
         code, out = running.stop(end)
         assert code == 0, running.lines
-        assert time.monotonic() - began < 30
     first = numbers(out)
     # Of a micro-batch that was given up, no counts are told.
     assert sum(first) <= total(kafka, good, dead) < 40_000
@@ -284,7 +281,7 @@ def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka,
     assert set(values(kafka, good, dead).values()) == {1}
     before = total(kafka, good, dead)
     with Running(*arguments) as running:
-        running.wait_until(lambda: total(kafka, good, dead) > before, 120, what="the rest")
+        running.wait_until(lambda: total(kafka, good, dead) > before, what="the rest")
         code, out = running.stop()
     assert code == 0
     assert sum(numbers(out)) == total(kafka, good, dead) - before
@@ -292,7 +289,6 @@ def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka,
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 def test_topics_and_partitions_that_come_and_go(configured, produce, topic, kafka, admin):
     prefix = f"orders-{os.getpid()}-{time.monotonic_ns()}"
     good, dead = topic("good", 2), topic("dead", 2)
@@ -303,20 +299,18 @@ def test_topics_and_partitions_that_come_and_go(configured, produce, topic, kafk
     port = free_ports(1)[0]
     with Running(configured(), "--topic", f"{prefix}-*", "--accepted", good, "--rejected", dead,
                  "--metrics-listener", f"127.0.0.1:{port}") as running:  # fmt: skip
-        running.wait_until(lambda: total(kafka, good, dead) == 100, 120, what="what was there")
+        running.wait_until(lambda: total(kafka, good, dead) == 100, what="what was there")
         create_topic(admin, new, 1)
         produce(new, records(30, 1))
         admin.create_partitions([NewPartitions(first, 3)])[first].result(30)
-        running.wait_until(lambda: total(kafka, good, dead) == 130, 90, what="the new topic")
+        running.wait_until(lambda: total(kafka, good, dead) == 130, what="the new topic")
         produce(first, records(30, 3))
         admin.delete_topics([gone])[gone].result(30)
         running.told(f"topic {gone} is gone")
-        running.wait_until(lambda: total(kafka, good, dead) == 160, 90, what="the new partition")
+        running.wait_until(lambda: total(kafka, good, dead) == 160, what="the new partition")
         create_topic(admin, gone, 2)
         produce(gone, records(20, 2))
-        running.wait_until(
-            lambda: total(kafka, good, dead) == 180, 90, what="the topic that came back"
-        )
+        running.wait_until(lambda: total(kafka, good, dead) == 180, what="the topic that came back")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
             text = response.read().decode()
         assert metric(text, RECORDS, topic=new, outcome="accepted") == 27
@@ -341,7 +335,6 @@ def three_brokers(tmp_path_factory):
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(590)
 def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
     servers = three_brokers.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
@@ -362,7 +355,7 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
         return Counter(value for some in found for _, _, value, _ in some)
 
     def all_are_written(what):
-        running.wait_until(lambda: sum(written().values()) >= len(sent), 100, what=what)
+        running.wait_until(lambda: sum(written().values()) >= len(sent), what=what)
 
     send(600)
     with Running(configured(), "--bootstrap-server", servers, "--topic", "in", "--accepted",
@@ -394,16 +387,15 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
 
 
 @pytest.mark.spark_processes
-@pytest.mark.timeout(400)
 def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, kafka):
     source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
     arguments = (configured(), "--topic", source, "--accepted", good, "--rejected", dead)
     produce(source, records(100, 4))
     with Running(*arguments) as older:
-        older.wait_until(lambda: total(kafka, good, dead) == 100, 120, what="the older one")
+        older.wait_until(lambda: total(kafka, good, dead) == 100, what="the older one")
         with Running(*arguments) as younger:
             younger.told("goes on in 4 partitions")
-            sent, deadline = 100, time.monotonic() + 120
+            sent, deadline = 100, time.monotonic() + HANGS_S
             # The older one ends when it finds something new that the younger one has claimed.
             while older.process.poll() is None and time.monotonic() < deadline:
                 produce(source, records(20, 4, first=sent))
@@ -412,8 +404,6 @@ def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, 
             assert older.process.returncode == 3
             older._reader.join(10)
             assert "another run of the job" in "".join(older.lines)
-            younger.wait_until(
-                lambda: total(kafka, good, dead) == sent, 120, what="the younger one"
-            )
+            younger.wait_until(lambda: total(kafka, good, dead) == sent, what="the younger one")
             assert younger.stop()[0] == 0
     assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))

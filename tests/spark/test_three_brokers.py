@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.local import LocalKafka
 from tests.chaos.leaders import move_leaders
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
 pytestmark = pytest.mark.spark_processes
@@ -122,7 +123,7 @@ def penstock(brokers, tmp_path, names):
             done = subprocess.run(
                 [sys.executable, "-m", "penstock", name, str(file), *arguments,
                  "--master", "local[3,4]"],
-                capture_output=True, text=True, check=False, timeout=250,
+                capture_output=True, text=True, check=False, timeout=HANGS_S,
             )  # fmt: skip
         assert done.returncode == 0, (SEED, done)
         assert disturbances.count > 2, (SEED, done)
@@ -153,7 +154,6 @@ def expected(*, is_bad, was=b"bad", becomes=b"bad"):
     }
 
 
-@pytest.mark.timeout(900)
 def test_each_record_once(penstock, brokers, names):
     source, good, dead, back = names
     bad = COUNT // 20

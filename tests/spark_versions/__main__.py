@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.artifacts import cache_folder
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
+from tests.limits import HANGS_S
 
 VERSIONS: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 RECORDS: Final = 2000
@@ -40,7 +41,7 @@ def main(wanted: list[str]) -> int:
             began = time.monotonic()
             done = subprocess.run(
                 [_environment(version), str(HERE / "demo.py"), *_prepared(kafka, version)],
-                env=_variables(version), capture_output=True, text=True, timeout=900, check=False,
+                env=_variables(version), capture_output=True, text=True, timeout=HANGS_S, check=False,
             )  # fmt: skip
             results[version] = done.returncode == 0
             print(f"PySpark {version}: {time.monotonic() - began:.0f} s", flush=True)

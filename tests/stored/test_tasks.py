@@ -3,6 +3,7 @@
 import pickle
 import random
 import time
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from penstock.stored.tasks import (
     next_batch,
     plan_tasks,
 )
+from penstock.wire.names import NO_ID
 
 pytestmark = pytest.mark.unit
 
@@ -43,6 +45,15 @@ def test_a_large_partition_becomes_many_tasks_and_small_ones_share_one():
     assert len(large) > 16
     assert len(tasks) < len(large) + 5
     assert sorted(without(ranges_of(10_000_000, *[10] * 50), read(tasks))) == []
+
+
+def test_ranges_are_read_with_the_id_of_their_topic():
+    topic_id = UUID(int=7)
+    task = Task((OffsetRange("t", 0, 5, 9), OffsetRange("other", 2, 0, 3)))
+    assert list(task.wanted({"t": topic_id})) == [
+        ("t", 0, 5, 9, topic_id),
+        ("other", 2, 0, 3, NO_ID),
+    ]
 
 
 def test_little_work_is_one_task():

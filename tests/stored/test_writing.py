@@ -19,6 +19,7 @@ from penstock.stored.positions import OffsetsDone, job_id
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import BOTH, NO_BAD
 
 COUNT, PARTITIONS = 4000, 8
@@ -325,7 +326,6 @@ HOW = {"spark": ["--master", "local[2]"], "local": ["--local"]}
 
 
 @pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
-@pytest.mark.timeout(300)
 def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
@@ -336,7 +336,7 @@ def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
     process = subprocess.Popen(
         arguments, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    until = time.monotonic() + 90
+    until = time.monotonic() + HANGS_S
     while not has_written(kafka, source) and time.monotonic() < until:
         assert process.poll() is None, process.communicate()
         time.sleep(0.2)
@@ -345,7 +345,7 @@ def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
     before = sum(values(kafka, good, dead).values())
     assert 0 < before < COUNT
 
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=HANGS_S)
 
     assert done.returncode == 0, done
     accepted, refused = map(int, re.search(r"(\d+) accepted, (\d+) refused",
@@ -355,7 +355,6 @@ def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
 
 
 @pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
-@pytest.mark.timeout(300)
 def test_of_two_runs_at_once_the_older_one_ends(how, configured, produce, topic, kafka, tmp_path):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
@@ -375,14 +374,14 @@ def test_of_two_runs_at_once_the_older_one_ends(how, configured, produce, topic,
 
     ended = tmp_path / "ended"
     older = start(HELD_UNTIL=str(ended))
-    until = time.monotonic() + 90
+    until = time.monotonic() + HANGS_S
     while not positions(kafka, source, f"j-{source}") and time.monotonic() < until:
         assert older.poll() is None, older.communicate()
         time.sleep(0.2)
     younger = start()
-    out, err = younger.communicate(timeout=300)
+    out, err = younger.communicate(timeout=HANGS_S)
     ended.touch()
-    _, told = older.communicate(timeout=300)
+    _, told = older.communicate(timeout=HANGS_S)
     assert (older.returncode, younger.returncode) == (3, 0), (told, out, err)
     assert "another run of the job" in told
     assert values(kafka, good, dead) == Counter(one["value"] for one in records())

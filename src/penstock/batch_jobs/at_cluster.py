@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.batch_jobs.task import Limits, RangeTask, ignore, never
@@ -11,10 +12,9 @@ from penstock.client.writer import Limits as WriterLimits
 from penstock.client.writing import open_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from penstock.batch_jobs.task import Progress
-    from penstock.client.batches import FetchedBatch
     from penstock.client.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, Task
@@ -62,11 +62,6 @@ def range_task(
         merges: See `RangeTask`.
     """
 
-    def read(
-        offsets: OffsetRange, *, on_lost: Callable[[LostOffsets], None]
-    ) -> Iterable[FetchedBatch]:
-        return RangeReader(connection, offsets, on_lost=on_lost)
-
     def opened() -> Writer:
         return open_writer(
             connection,
@@ -79,7 +74,7 @@ def range_task(
 
     return RangeTask(
         offsets,
-        read,
+        partial(RangeReader, connection),
         opened,
         run,
         limits,

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from penstock.stored.plan import RecordPlan
 
-__all__ = ["OUTCOMES", "audit", "with_payloads"]
+__all__ = ["AUDITED", "OUTCOMES", "audit", "with_payloads"]
 
+AUDITED: Final = ("key", "partition", "offset", "timestamp")
+"""The columns of which an audit counts, whatever the policies look at."""
 _PREFIX: Final = rf"^[A-Za-z]{{1,{PREFIX_MAX}}}"
 _VERDICT: Final = ("outcome", "policy", "code", "message")
 _COUNTS: Final = "counts binary"

@@ -40,6 +40,15 @@ _DOES_NOT_ANSWER: Final = (
 _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
+_REFUSED: Final = {
+    "InvalidTimestamp": "INVALID_TIMESTAMP (32): its timestamp is outside the topic's "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "InvalidRecord": "INVALID_RECORD (87): not valid for the topic; if its cleanup.policy is "
+    "compact, a record must have a key",
+    "PolicyViolation": "POLICY_VIOLATION (44): refused by a policy of the cluster",
+    "RecordBatchTooLarge": "RECORD_LIST_TOO_LARGE (18): larger than the topic's segment.bytes",
+}
+"""Why brokers refuse records, by Kafka's classes, whose own texts may hold a record."""
 _FAILURES: Final = (
     # First: the message of a policy may hold any of the words below.
     (
@@ -99,6 +108,16 @@ _FAILURES: Final = (
             "name it with --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:"
             "VERSION, or read and write topics without it"
         ),
+    ),
+    *(
+        (
+            re.compile(rf"org\.apache\.kafka\.common\.errors\.{name}Exception\b"),
+            (
+                f"the target's broker refuses a record: {why}. From topic to topic, redrive "
+                "leaves such records among the dead letters, and returns the others"
+            ),
+        )
+        for name, why in _REFUSED.items()
     ),
     (
         re.compile(r"RecordTooLargeException"),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.arguments import (
+    check_place,
+    check_plan,
+    check_text,
+    check_unused,
+    topic_name,
+    topic_names,
+)
 from penstock.spark.split import split as split_frame
 
 if TYPE_CHECKING:
@@ -18,6 +26,10 @@ if TYPE_CHECKING:
 
     Topics = str | Sequence[str]
 
+_WITH_FRAME: Final = "only with topics; a frame has the records that it has: filter it before"
+_AS_FRAME: Final = "read files and tables with Spark, and pass the frame"
+_TO_WRITE: Final = "only with topics; of a frame, write the two frames that split returns"
+_WITH_TOPICS: Final = "only with a frame, not with topics"
 # What needs the cluster or reports is imported where it is called: executors do without.
 
 
@@ -54,9 +66,15 @@ def audit(
     """
     from penstock.spark import topic_jobs  # noqa: PLC0415
 
-    names = _names(source)
+    names = topic_names(source, "audit", folders=_AS_FRAME)
+    check_plan(plan)
+    if other is not None:
+        check_plan(other, "other")
     if names is None:
+        _check_whole(start, end)
         return topic_jobs.audit_frame(source, plan, other=other, topic=topic)  # type: ignore[arg-type]
+    check_unused({"topic": topic}, _WITH_TOPICS)
+    _check_range(start, end)
     return topic_jobs.audit_topics(_session(spark), names, plan, start=start, end=end, other=other)
 
 
@@ -127,11 +145,21 @@ def split(
         ConfigurationError: A topic does not exist, a column is missing, or the frame is a stream.
         ClusterError: The cluster does not answer.
     """
-    names = _names(source)
+    names = topic_names(source, "split", folders=_AS_FRAME)
+    check_plan(plan)
     if names is None:
+        unused = {"accepted": accepted, "rejected": rejected}
+        check_unused(
+            unused, "only with topics; of a frame, write the two frames that split returns"
+        )
+        _check_whole(start, end, job=job, again=again)
         return split_frame(source, plan, topic=topic, observation=observation)  # type: ignore[arg-type]
     if accepted is None or rejected is None or accepted == rejected:
         raise ConfigurationError("split: name two topics to write to, accepted and rejected")
+    check_unused({"topic": topic, "observation": observation}, _WITH_TOPICS)
+    accepted = topic_name(accepted, "split: accepted", "split")
+    rejected = topic_name(rejected, "split: rejected", "split")
+    _check_range(start, end, job)
     from penstock.spark import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.split_topics(
@@ -176,11 +204,14 @@ def redact(
     """
     from penstock.spark import topic_jobs  # noqa: PLC0415
 
-    names = _names(source)
+    names = topic_names(source, "redact", folders=_AS_FRAME)
+    check_plan(plan)
     if names is None:
         raise ConfigurationError(
             "redact: name topics; for a frame there is apply(frame, plan), which rewrites it"
         )
+    to = topic_name(to, "redact: to", "redact")
+    _check_range(start, job=job)
     return topic_jobs.redact_topics(
         _session(spark), names, plan, to=to, start=start, job=job, again=again
     )
@@ -213,10 +244,15 @@ def redrive(
         ConfigurationError: A topic does not exist, or the interceptor cannot be loaded.
         ClusterError: The cluster does not answer.
     """
+    source = topic_name(source, "redrive: source", "redrive")
+    to = topic_name(to, "redrive: to", "redrive")
+    check_plan(plan)
+    if repair is not None:
+        check_text(repair, "redrive: repair", such_as="the name of a class, such as module.Class,")
     if source == to:
         raise ConfigurationError("redrive: the target must not be the dead letter topic")
-    if max_replays < 1:
-        raise ConfigurationError("redrive: max_replays must be 1 or more")
+    if not isinstance(max_replays, int) or max_replays < 1:
+        raise ConfigurationError("redrive: max_replays must be a number from 1 on")
     from penstock.spark import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.redrive_topic(
@@ -224,17 +260,23 @@ def redrive(
     )
 
 
-def _names(source: DataFrame | Topics) -> str | None:
-    """Return topics as the commands' `--topic`; None where the source is a frame."""
-    if isinstance(source, str):
-        return source
-    if isinstance(source, (list, tuple, set, frozenset)):
-        return ",".join(source)
-    return None
+def _check_whole(start: str, end: str, **given: Any) -> None:
+    """Refuse what has no effect on a frame."""
+    places = {"start": start != "earliest", "end": end != "latest"}
+    check_unused({**places, **given}, _WITH_FRAME)
+
+
+def _check_range(start: str, end: str = "latest", job: str | None = None) -> None:
+    check_place(start, "start")
+    check_place(end, "end")
+    if job is not None:
+        check_text(job, "job")
 
 
 def _session(given: SparkSession | None) -> SparkSession:
     if given is not None:
+        if not hasattr(given, "createDataFrame"):
+            raise ConfigurationError(f"spark: pass a SparkSession, not {type(given).__name__}")
         return given
     from pyspark.sql import SparkSession  # noqa: PLC0415
 

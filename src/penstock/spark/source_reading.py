@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from penstock.client.batches import read_fetched_batch
-from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.engine.stored_columns import StoredColumns
 from penstock.records.errors import UnreadableRecords
@@ -19,7 +18,6 @@ from penstock.spark.source_rows import RowBatches
 from penstock.stored.evaluation import evaluator_of, task_ended
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.tasks import Limit, plan_tasks
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
+    from penstock.client.reader import OffsetRange as WantedRange
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
@@ -46,9 +45,7 @@ class SourceTask(InputPartition):
 
     def __init__(self, task: Task, topic_ids: Mapping[str, UUID]) -> None:
         topics = dict.fromkeys(one.topic for one in task.ranges)
-        self.ranges = tuple(
-            WantedRange(*one, topic_ids.get(one.topic, NO_ID)) for one in task.ranges
-        )
+        self.ranges = tuple(task.wanted(topic_ids))
         super().__init__(f"{sum(one.offsets for one in task.ranges)} offsets of {len(topics)}")
 
 

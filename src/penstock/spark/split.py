@@ -11,8 +11,8 @@ from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 from penstock.spark.counting import count_verdicts, counted
 from penstock.spark.dead_letters import still_dead_letter
-from penstock.spark.sources import with_all_columns
-from penstock.spark.verdicts import apply, needed_columns
+from penstock.spark.sources import COLUMNS, with_all_columns
+from penstock.spark.verdicts import apply, check_arguments, needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,14 +63,15 @@ def split(
 
     Raises:
         ConfigurationError: It is a streaming frame, or a column that the policies need is
-            missing.
+            missing or has another type.
     """
+    check_arguments("split", df, plan, topic)
     if df.isStreaming:
         raise ConfigurationError(
             "a stream cannot be split into two frames: each would be a query that judges by "
             "itself; call split in foreachBatch"
         )
-    needed_columns(df, plan, topic, replacing=True)
+    needed_columns(df, plan, topic, replacing=True, optional=COLUMNS)
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
     judged = _judged(df, plan, topic).localCheckpoint()

@@ -11,9 +11,12 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
 from penstock.report.summary import summarize
+from penstock.spark.audit import AUDITED
 from penstock.spark.audit import audit as frame_audit
 from penstock.spark.data_sets import measure_frame, measure_topics
+from penstock.spark.frame_columns import check_columns
 from penstock.spark.task_runner import SparkRunner
+from penstock.spark.verdicts import check_arguments
 from penstock.stored.audit import audit_raw
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.jobs import WritingJob, write_topics
@@ -70,10 +73,12 @@ def audit_frame(
     df: DataFrame, plan: RecordPlan, *, other: RecordPlan | None, topic: str | None
 ) -> Report:
     """Judge the records of a frame; see `penstock.spark.functions.audit`."""
+    check_arguments("audit", df, plan, topic)
     if df.isStreaming:
         raise ConfigurationError(
             "a stream has no end to report at; call audit in foreachBatch, or of topics"
         )
+    check_columns(df.dtypes, AUDITED, "an audit reports", optional=("headers",))
     began = time.monotonic()
     counts = frame_audit(df, plan, other=other, topic=topic)
     names = sorted({one for one in counts.by_topic() if one})

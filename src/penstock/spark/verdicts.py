@@ -8,11 +8,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
-from penstock.configuration import ConfigurationError
 from penstock.spark import evaluation
+from penstock.spark.arguments import check_plan, check_text
+from penstock.spark.frame_columns import check_columns, check_frame
 from penstock.spark.rows import VERDICT_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock.stored.plan import RecordPlan
@@ -52,8 +55,9 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         accepted) and `message`.
 
     Raises:
-        ConfigurationError: A column that the policies need is missing.
+        ConfigurationError: A column that the policies need is missing, or has another type.
     """
+    check_arguments("judge", df, plan, topic)
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, replacing=False)
     return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False))
@@ -72,8 +76,9 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         records, and `verdict` as from `judge`.
 
     Raises:
-        ConfigurationError: A column that the policies need is missing.
+        ConfigurationError: A column that the policies need is missing, or has another type.
     """
+    check_arguments("apply", df, plan, topic)
     if not plan.has_interceptors:
         return judge(df, plan, topic=topic)
     if _ARROW_UDF is None:
@@ -86,6 +91,24 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
             "verdict": F.col("verdict.verdict"),
         }
     )
+
+
+def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str | None) -> None:
+    """Check what a user passed to a function over frames.
+
+    Args:
+        function: Its name.
+        df: The frame.
+        plan: The plan.
+        topic: The one topic, or None.
+
+    Raises:
+        ConfigurationError: It is no frame, no plan, or no name of a topic.
+    """
+    check_frame(df, function)
+    check_plan(plan)
+    if topic is not None:
+        check_text(topic, "topic")
 
 
 def close_policies(spark: SparkSession, *, workers: int) -> None:
@@ -102,7 +125,12 @@ def close_policies(spark: SparkSession, *, workers: int) -> None:
 
 
 def needed_columns(
-    df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    *,
+    replacing: bool,
+    optional: Collection[str] = (),
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """Return the columns that are always brought to Python, and those that the policies need.
 
@@ -113,21 +141,17 @@ def needed_columns(
         plan: The policies.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values are needed in any case.
+        optional: Other columns that are used where they are there.
 
     Raises:
-        ConfigurationError: One is missing.
+        ConfigurationError: One is missing, is there twice, or has another type.
     """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
     if replacing:
         columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
-    missing = [name for name in (*always, *columns) if name not in df.columns]
-    if missing:
-        raise ConfigurationError(
-            f"{plan.path}: the records have no column {', '.join(missing)}, which the policies "
-            f"look at; there are {', '.join(df.columns)}"
-            + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
-        )
+    by = f"the policies of {plan.path} look at"
+    check_columns(df.dtypes, (*always, *columns), by, optional)
     return always, columns
 
 

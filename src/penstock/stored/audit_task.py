@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client.batches import read_fetched_batch
-from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
@@ -19,19 +19,17 @@ from penstock.stored.batch_counts import StoredCounts
 from penstock.stored.evaluation import evaluator_of
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.retention import RangeResult
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
+    from penstock.batch_jobs.task import Read
     from penstock.client.batches import FetchedBatch
-    from penstock.client.reader import LostOffsets
+    from penstock.client.reader import OffsetRange as WantedRange
     from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks import Task
-
-    Read = Callable[[WantedRange, Callable[[LostOffsets], None]], Iterable[FetchedBatch]]
 
 
 class AuditResult(NamedTuple):
@@ -91,19 +89,12 @@ class AuditTask:
             ClientError: The cluster cannot be reached in time, or refuses.
             UnreadableBatchError: It cannot be said where a damaged batch ends.
         """
-        connection = self.access.connect()
-
-        def read(
-            wanted: WantedRange, on_lost: Callable[[LostOffsets], None]
-        ) -> Iterable[FetchedBatch]:
-            return RangeReader(connection, wanted, on_lost=on_lost)
-
+        read = partial(RangeReader, self.access.connect())
         plans = filter(None, (self.plan, self.other))
         evaluators = [evaluator_of(plan) for plan in plans]
         counting = RangeCounting(read, evaluators, self.plan.max_decompressed_bytes)
-        for one in task.ranges:
-            topic_id = self.plan.topic_ids.get(one.topic, NO_ID)
-            for _ in counting.add(WantedRange(*one, topic_id)):
+        for wanted in task.wanted(self.plan.topic_ids):
+            for _ in counting.add(wanted):
                 yield None
         yield counting.result().encode()
 
@@ -135,7 +126,7 @@ class RangeCounting:
         """Judge and count the records of a range; yields after each batch."""
         lost: list[OffsetRange] = []
         records = 0
-        for batch in self._read(wanted, lambda one: lost.append(OffsetRange(*one))):
+        for batch in self._read(wanted, on_lost=lambda one: lost.append(OffsetRange(*one))):
             records += self._add_batch(wanted, batch)
             yield
         planned = OffsetRange(wanted.topic, wanted.partition, wanted.first, wanted.end)

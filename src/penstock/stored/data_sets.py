@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from penstock.client.batches import read_fetched_batch
-from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.stored.evaluation import evaluator_of
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -182,8 +180,7 @@ class MeasuringTask:
         """
         connection = self.access.connect()
         measuring = Measuring(evaluator_of(self.plan))
-        for one in task.ranges:
-            wanted = WantedRange(*one, self.plan.topic_ids.get(one.topic, NO_ID))
+        for wanted in task.wanted(self.plan.topic_ids):
             for fetched in RangeReader(connection, wanted, on_lost=_ignore):
                 try:
                     batch = read_fetched_batch(
@@ -196,7 +193,7 @@ class MeasuringTask:
                 timestamps = records.timestamps
                 if batch.is_log_append_time:
                     timestamps = [batch.max_timestamp] * len(records)
-                yield measuring.add(one.topic, records.values, timestamps)
+                yield measuring.add(wanted.topic, records.values, timestamps)
         yield measuring.rest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -178,6 +179,10 @@ def load_plan(
         ConfigurationError: The file or a policy is not usable.
         ValueError: `records_policy_batch` is less than 1.
     """
+    if not isinstance(file, (str, os.PathLike)):
+        raise ConfigurationError(
+            f"load_plan: the path of a configuration file is wanted, not {type(file).__name__}"
+        )
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`

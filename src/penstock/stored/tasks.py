@@ -16,10 +16,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.client.reader import OffsetRange as WantedRange
 from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from uuid import UUID
 
 TASKS_PER_CORE: Final = 4
 """So many that a slow one does not leave the other cores idle for long at the end."""
@@ -78,6 +81,11 @@ class Task(NamedTuple):
     """What one task reads, in this order."""
 
     ranges: tuple[OffsetRange, ...]
+
+    def wanted(self, topic_ids: Mapping[str, UUID]) -> Iterator[WantedRange]:
+        """Yield its ranges as `RangeReader` reads them; a topic that is not named has no id."""
+        for one in self.ranges:
+            yield WantedRange(*one, topic_ids.get(one.topic, NO_ID))
 
 
 def plan_tasks(

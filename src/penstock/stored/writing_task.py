@@ -391,9 +391,8 @@ class CountingTask:
         """
         connection, counts = self.of.access.connect(), TaskCounts()
         limits = self.of.limits
-        for one in task.ranges:
+        for one, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
             job = self.of.job_of(one, _no_beat, threading.Lock())
-            wanted = WantedRange(*one, self.of.topic_ids[one.topic])
             for fetched in RangeReader(connection, wanted, on_lost=ignore):
                 batch = read_batch(fetched, wanted, limits)
                 if len(batch.records) and not batch.is_control:

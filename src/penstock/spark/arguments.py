@@ -1,0 +1,115 @@
+"""Checks the arguments of `penstock.spark`'s functions, which Python does not check itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.stored.plan import RecordPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PATHS: Final = ("path:", "table:")
+
+
+def check_plan(given: Any, name: str = "plan") -> RecordPlan:
+    """Return a plan.
+
+    Args:
+        given: The argument.
+        name: Its name.
+
+    Raises:
+        ConfigurationError: It is none, such as the name of its file.
+    """
+    if not isinstance(given, RecordPlan):
+        raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(given).__name__}")
+    return given
+
+
+def topic_names(given: Any, function: str, *, folders: str) -> str | None:
+    """Return topics as the commands' `--topic`; None where something else is given than texts.
+
+    Args:
+        given: The argument: a name, or several.
+        function: Which was called.
+        folders: What reads a folder or table instead.
+
+    Raises:
+        ConfigurationError: There is no name, or one is none of a topic.
+    """
+    if isinstance(given, str):
+        names = given.split(",")
+    elif isinstance(given, (list, tuple, set, frozenset)):
+        names = list(given)
+    else:
+        return None
+    for name in names:
+        check_text(name, f"{function}: a topic")
+    if not any(name.strip() for name in names):
+        raise ConfigurationError(f"{function}: name a topic")
+    for name in names:
+        if name.startswith(_PATHS) or "/" in name:
+            raise ConfigurationError(f"{function}: {name} is no topic; {folders}")
+    return ",".join(names)
+
+
+def topic_name(given: Any, argument: str, command: str) -> str:
+    """Return the name of one topic.
+
+    Args:
+        given: The argument.
+        argument: The function and the argument, such as `redrive: to`.
+        command: The command that takes folders.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    folders = f"for folders there is the command {command}"
+    name = topic_names(check_text(given, argument), argument, folders=folders)
+    if name is None or "," in name:
+        raise ConfigurationError(f"{argument}: name one topic, not {given}")
+    return name
+
+
+def check_text(given: Any, argument: str, *, such_as: str = "") -> str:
+    """Return a text.
+
+    Args:
+        given: The argument.
+        argument: Its name.
+        such_as: What it can be.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if not isinstance(given, str):
+        wanted = such_as or "text"
+        raise ConfigurationError(f"{argument}: {wanted} is wanted, not {type(given).__name__}")
+    return given
+
+
+def check_place(given: Any, argument: str) -> str:
+    """Return a start or end; whether it is one, is found out with the topics.
+
+    Raises:
+        ConfigurationError: It is no text.
+    """
+    such_as = "earliest, latest, an ISO time or PARTITION:OFFSET,... as text"
+    return check_text(given, argument, such_as=such_as)
+
+
+def check_unused(given: Mapping[str, Any], because: str) -> None:
+    """Refuse arguments that would have no effect.
+
+    Args:
+        given: Arguments by name; None, False and "" where they are not given.
+        because: Why they have none.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    unused = [name for name, value in given.items() if value not in (None, False, "")]
+    if unused:
+        raise ConfigurationError(f"{', '.join(unused)}: {because}")

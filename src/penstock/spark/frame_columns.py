@@ -1,0 +1,104 @@
+"""Checks the frames that users pass: Kafka's columns, each once and with its type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.sources import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import DataFrame
+
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_ALSO: Final = {
+    "partition": _INTEGERS,
+    "offset": _INTEGERS,
+    "timestampType": _INTEGERS,
+}
+"""Other types that are judged as well; a frame that was read from JSON has them."""
+_FROM_NUMBER: Final = 'F.timestamp_millis("{name}")'
+_CAST: Final = 'F.col("{name}").cast("{wanted}")'
+_UNKNOWN: Final = {"topic": 'F.lit("NAME")', "partition": "F.lit(0)"}
+_NULL: Final = 'F.lit(None).cast("{wanted}")'
+
+
+def check_frame(given: Any, function: str) -> DataFrame:
+    """Return what a user passed as a frame.
+
+    Args:
+        given: The argument.
+        function: Which was called, for the error.
+
+    Raises:
+        ConfigurationError: It is no frame of Spark.
+    """
+    if not callable(getattr(given, "mapInArrow", None)) or not hasattr(given, "dtypes"):
+        raise ConfigurationError(
+            f"{function}: pass a DataFrame of Spark with Kafka's columns, not {_kind(given)}"
+        )
+    frame: DataFrame = given
+    return frame
+
+
+def check_columns(
+    types: Sequence[tuple[str, str]], needed: Collection[str], by: str, optional: Collection[str]
+) -> None:
+    """Check columns that are used.
+
+    Args:
+        types: The frame's columns with Spark's types.
+        needed: Those that must be there.
+        by: What needs them, for the error.
+        optional: Those that are used where they are there.
+
+    Raises:
+        ConfigurationError: One is missing, is there twice, or has another type.
+    """
+    names = [name for name, _ in types]
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise ConfigurationError(_missing(missing, names, by))
+    for name, given in types:
+        if name not in needed and name not in optional:
+            continue
+        if names.count(name) > 1:
+            raise ConfigurationError(f"the frame has two columns {name}: drop or rename one")
+        if not _fits(name, given):
+            raise ConfigurationError(_wrong(name, given))
+
+
+def _missing(missing: Sequence[str], names: Sequence[str], by: str) -> str:
+    added = ", ".join(
+        f'"{one}": {_UNKNOWN.get(one, _NULL.format(wanted=COLUMNS[one]))}' for one in missing
+    )
+    return (
+        f"the records have no column {', '.join(missing)}, which {by}; there are "
+        f"{', '.join(names)}"
+        + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
+        + f"; where it is not known, give frame.withColumns({{{added}}})"
+    )
+
+
+def _fits(name: str, given: str) -> bool:
+    # A collation or a length belongs to the type of a text.
+    if COLUMNS[name] == "string":
+        return given.startswith(("string", "varchar", "char"))
+    return given == COLUMNS[name] or given in _ALSO.get(name, ())
+
+
+def _wrong(name: str, given: str) -> str:
+    wanted = COLUMNS[name]
+    how = ""
+    if name == "timestamp" and given in _INTEGERS:
+        how = f": give it as {_FROM_NUMBER.format(name=name)}, if it is in ms"
+    elif name != "headers":
+        how = f": give it as {_CAST.format(name=name, wanted=wanted)}"
+    return f"column {name} is {given}, not {wanted}{how}"
+
+
+def _kind(given: Any) -> str:
+    kind = type(given)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
