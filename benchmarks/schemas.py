@@ -12,7 +12,8 @@ machine knows. Its measures are policies over the same batches:
 - Avro: a `validate_batch` that cuts the id off each value, has fastavro read it, and looks
 - Protobuf: the same with ParseFromString of upb, which looks for no unknown fields
 
-`schemas.py compiled` measures compiled schemas without policies, beside the same calls in a loop.
+`schemas.py compiled` measures compiled schemas without policies, beside the same calls in a loop;
+`schemas.py keywords` JSON Schemas with one keyword more, beside jsonschema-rs over orjson.
 """
 
 import json
@@ -27,6 +28,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import fastavro
+import jsonschema_rs
+import orjson
 from rich.console import Console
 from rich.table import Table
 
@@ -90,6 +93,25 @@ JSON = {
         },
     },
 }
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "none more": {},
+    "$ref": {"properties": {"id": {"$ref": "#/$defs/id"}}, "$defs": {"id": {"type": "string"}}},
+    "allOf": {"allOf": [{"required": ["id"]}, {"required": ["at"]}]},
+    "anyOf": {"anyOf": [{"required": ["nothing"]}, {"required": ["id"]}]},
+    "oneOf": {"oneOf": [{"required": ["nothing"]}, {"required": ["id"]}]},
+    "not": {"not": {"required": ["nothing"]}},
+    "if": {"if": {"required": ["note"]}, "then": {"minProperties": 8}},
+    "pattern": {"properties": {"id": {"pattern": "^order-[0-9]+$"}}},
+    "patternProperties": {"patternProperties": {"^i": {"type": "string"}}},
+    "additionalProperties": {"additionalProperties": False},
+    "propertyNames": {"propertyNames": {"maxLength": 8}},
+    "dependentRequired": {"dependentRequired": {"note": ["id"]}},
+    "uniqueItems": {"properties": {"lines": {"uniqueItems": True}}},
+    "contains": {"properties": {"lines": {"contains": {"type": "object"}, "minContains": 0}}},
+    "multipleOf": {"properties": {"customer": {"multipleOf": 10}}},
+    "unevaluatedProperties": {"unevaluatedProperties": False},
+}
+"""What each keyword adds to the schema of `JSON`; of `properties` only those that are named."""
 PROTOBUF = """
 syntax = "proto3";
 package shop;
@@ -343,9 +365,42 @@ def compiled_alone(rounds: int) -> Table:
     return table
 
 
+def with_keyword(more: dict[str, Any]) -> dict[str, Any]:
+    """The schema of `JSON` with something more."""
+    properties = dict(JSON["properties"])
+    for name, schema in more.get("properties", {}).items():
+        properties[name] = {**properties[name], **schema}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {**JSON, **more, "$schema": draft, "properties": properties}
+
+
+def keywords(rounds: int) -> Table:
+    """JSON Schemas by keyword, without a policy around them."""
+    table = Table("ns per record", "jsonschema-rs", "compiled", "ratio")
+    payloads = [json.dumps(order(number)).encode() for number in range(LEAST_RECORDS)]
+    for name, more in KEYWORDS.items():
+        schema = with_keyword(more)
+        is_valid = jsonschema_rs.validator_for(schema).is_valid
+        compiled = compile_schema(SchemaSource("JSON", json.dumps(schema)))
+        taken = []
+        for _ in range(rounds):
+            start = time.thread_time_ns()
+            fit = all(is_valid(orjson.loads(one)) for one in payloads)
+            between = time.thread_time_ns()
+            refused = list(compiled.objections(payloads))
+            taken.append((between - start, time.thread_time_ns() - between))
+            assert fit, name
+            assert not refused, name
+        table.add_row(*row(name, taken, len(payloads)))
+    return table
+
+
+TABLES: dict[str, Callable[[int], Table]] = {
+    "policy": whole_policy,
+    "compiled": compiled_alone,
+    "keywords": keywords,
+}
+
 if __name__ == "__main__":
-    only = sys.argv[1:]
-    if "compiled" not in only:
-        Console().print(whole_policy(ROUNDS))
-    if "policy" not in only:
-        Console().print(compiled_alone(ROUNDS))
+    for name in sys.argv[1:] or TABLES:
+        Console().print(TABLES[name](ROUNDS))

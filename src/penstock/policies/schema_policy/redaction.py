@@ -19,12 +19,8 @@ _ZEROS: Final[dict[type, Any]] = {
 }
 
 
-class Redaction:
-    """Replaces what fields of some tags hold, in values of Avro and JSON.
-
-    A string becomes the replacement; anything else null where the schema lets it be null, and
-    otherwise the zero of its type: 0, false, no bytes, no items, the first symbol of an enum.
-    Of a record that cannot be null, each field is replaced so. null stays null.
+class _OfTags:
+    """What both redactions know of a schema.
 
     Args:
         root: The fields of the schema.
@@ -32,12 +28,7 @@ class Redaction:
         replacement: What strings become.
     """
 
-    def __init__(
-        self,
-        root: Node,
-        tags: frozenset[str],
-        replacement: str,
-    ) -> None:
+    def __init__(self, root: Node, tags: frozenset[str], replacement: str) -> None:
         self._root = root
         self._tags = tags
         self._replacement = replacement
@@ -47,6 +38,15 @@ class Redaction:
     def is_empty(self) -> bool:
         """Whether no field has any of the tags."""
         return id(self._root) not in self._ways
+
+
+class Redaction(_OfTags):
+    """Replaces what fields of some tags hold, in values of Avro and JSON.
+
+    A string becomes the replacement; anything else null where the schema lets it be null, and
+    otherwise the zero of its type: 0, false, no bytes, no items, the first symbol of an enum.
+    Of a record that cannot be null, each field is replaced so. null stays null.
+    """
 
     def apply(self, value: Any) -> tuple[Any, bool]:
         """Return a value, changed in place where that is possible, and whether it changed."""
@@ -131,29 +131,13 @@ class Redaction:
         return node
 
 
-class MessageRedaction:
+class MessageRedaction(_OfTags):
     """Replaces what fields of some tags hold, in Protobuf messages.
 
     A string becomes the replacement; any other field is cleared, so it is absent or zero. A
     required field that is no string gets its zero, and of a required message, each field is
     replaced so.
-
-    Args:
-        root: The fields of the message.
-        tags: Fields of any of these are replaced.
-        replacement: What strings become.
     """
-
-    def __init__(self, root: Node, tags: frozenset[str], replacement: str) -> None:
-        self._root = root
-        self._tags = tags
-        self._replacement = replacement
-        self._ways = leading_to(reachable(root), lambda field: not tags.isdisjoint(field.tags))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no field has any of the tags."""
-        return id(self._root) not in self._ways
 
     def apply(self, message: Any) -> bool:
         """Change a message; return whether it changed."""

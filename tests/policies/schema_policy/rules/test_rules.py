@@ -309,6 +309,14 @@ def test_which_rule_is_wrong_is_said():
         rules_of({"type": "record", "name": "R", "fields": [], "confluent:rules": [{"sql": "a"}]})
 
 
+@pytest.mark.parametrize(
+    "expr", ["variant(message.ssn) != null", "variants.type(message.ssn) == 'object'"]
+)
+def test_functions_of_variants_make_rules_unusable(expr):
+    with pytest.raises(InvalidSchemaError, match=r'^rule "r": its expression is not valid: '):
+        rules_of(USER, rule(expr))
+
+
 def test_no_rules_is_empty():
     rules = rules_of(USER)
     assert rules.is_empty
