@@ -54,6 +54,7 @@ pub struct Document {
 
 /// One schema: `true`, `false` or an object of keywords.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is found out once, and looked at alone
 pub struct Node {
     /// The types that it allows; none is the schema `false`.
     pub types: u8,
