@@ -14,7 +14,9 @@ use super::node::{
     ObjectChecks, OneOf, Place, Schema, StringChecks, types,
 };
 use super::pattern::Pattern;
-use super::text::{Flaw, Kind, Text, Value, Values};
+use super::text::{Flaw, Kind, MAX_LEVELS, Text, Value, Values};
+
+mod one_pass;
 
 /// How many schemas may judge inside each other: this much of the stack is taken at most.
 const MAX_DEPTH: u32 = 2000;
@@ -53,7 +55,7 @@ impl Schema {
     /// `values` is kept from text to text. Steps are taken from `budget`: one for each schema
     /// that judges a value, and others in proportion to what is compared.
     pub fn judge(&self, bytes: &[u8], values: &mut Values, budget: &mut u64) -> Verdict {
-        let text = match Text::read(bytes, values) {
+        let text = match Text::unread(bytes, values) {
             Ok(text) => text,
             Err(flaw) => return Verdict::NotJson(flaw),
         };
@@ -70,6 +72,13 @@ impl Schema {
             scopes: Vec::new(),
             is_over: false,
         };
+        if check.fits_in_one_pass() {
+            *budget = check.left;
+            return Verdict::Fits;
+        }
+        if let Err(flaw) = check.text.read_all(MAX_LEVELS) {
+            return Verdict::NotJson(flaw);
+        }
         if !self.anchors.is_empty() {
             check.scopes.push(HashMap::new());
         }
@@ -146,9 +155,19 @@ impl Check<'_, '_> {
             let keyword = if node.types == 0 { "falseSchema" } else { "type" };
             return self.fail(keyword, node.types_at, at);
         }
-        if node.is_plain {
-            return true;
-        }
+        node.is_plain || self.of_its_type(id, node, at, value, seen)
+    }
+
+    /// Judge a value whose type is allowed.
+    #[inline]
+    fn of_its_type(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        at: u32,
+        value: Value,
+        seen: Option<&mut Seen>,
+    ) -> bool {
         match value.kind {
             Kind::Object | Kind::Array => self.deeper(id, node, at, value, seen),
             _ if node.in_place.is_empty() => self.keywords(node, at, value, None),

@@ -123,14 +123,14 @@ impl<'a> Compiler<'a> {
         let resource = &self.resources.list[at.resource as usize];
         let (draft, document) = (resource.draft, resource.document);
         let place = place_of(document, at.json);
-        let node = Node {
+        let mut node = Node {
             types: types::ALL,
             types_at: place,
-            is_plain: true,
             draft,
             resource: at.resource,
             ..Node::default()
         };
+        node.finish();
         match at.json.content {
             Content::Bool(false) => Ok(Node { types: 0, ..node }),
             Content::Object(_) => {
@@ -190,14 +190,7 @@ impl<'a> Keywords<'_, 'a> {
             self.unevaluated(&mut node);
         }
         self.references(&mut node)?;
-        node.is_plain = node.values.is_empty()
-            && node.number.is_empty()
-            && node.string.is_none()
-            && node.array.is_none()
-            && node.object.is_none()
-            && node.in_place.is_empty()
-            && node.unevaluated_items.is_none()
-            && node.unevaluated_properties.is_none();
+        node.finish();
         Ok(node)
     }
 

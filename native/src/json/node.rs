@@ -54,6 +54,7 @@ pub struct Document {
 
 /// One schema: `true`, `false` or an object of keywords.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is found out once, and looked at alone
 pub struct Node {
     /// The types that it allows; none is the schema `false`.
     pub types: u8,
@@ -61,6 +62,12 @@ pub struct Node {
     pub types_at: Place,
     /// Whether it says nothing but the types.
     pub is_plain: bool,
+    /// Whether it is a reference and nothing else.
+    pub is_reference: bool,
+    /// Whether an object is judged while its properties are read, one after the other.
+    pub reads_properties: bool,
+    /// The same of an array and its items.
+    pub reads_items: bool,
     /// Its draft.
     pub draft: u16,
     /// Whether several references lead here, or one from inside.
@@ -83,6 +90,49 @@ pub struct Node {
     pub unevaluated_items: Option<(NodeId, Place)>,
     /// `unevaluatedProperties`.
     pub unevaluated_properties: Option<(NodeId, Place)>,
+}
+
+impl Node {
+    /// Note by which ways it can be judged, once all of its keywords are known.
+    pub(super) fn finish(&mut self) {
+        let is_evaluated =
+            self.unevaluated_items.is_some() || self.unevaluated_properties.is_some();
+        let says_nothing_else = self.values.is_empty() && !is_evaluated;
+        let is_of_one_value = self.number.is_empty() && self.string.is_none();
+        let has_nothing_inside = self.array.is_none() && self.object.is_none();
+        self.is_plain =
+            says_nothing_else && is_of_one_value && has_nothing_inside && self.in_place.is_empty();
+        self.is_reference = says_nothing_else
+            && is_of_one_value
+            && has_nothing_inside
+            && self.types == types::ALL
+            && matches!(self.in_place[..], [InPlace::Ref(_)]);
+        let may_be_read = says_nothing_else && self.in_place.is_empty();
+        self.reads_properties = may_be_read
+            && self.object.as_deref().is_none_or(ObjectChecks::are_of_one_property_each);
+        self.reads_items =
+            may_be_read && self.array.as_deref().is_none_or(ArrayChecks::are_of_one_item_each);
+    }
+}
+
+impl ArrayChecks {
+    fn are_of_one_item_each(&self) -> bool {
+        self.unique.is_none() && self.contains.is_none()
+    }
+}
+
+impl ObjectChecks {
+    fn are_of_one_property_each(&self) -> bool {
+        let is_written_as_it_is = |known: &Known| {
+            known.name.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+        };
+        self.min.is_none()
+            && self.max.is_none()
+            && self.dependent.is_empty()
+            && self.patterns.is_empty()
+            && self.names.is_none()
+            && self.known.iter().all(is_written_as_it_is)
+    }
 }
 
 /// `const` or `enum`.

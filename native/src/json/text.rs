@@ -7,11 +7,10 @@
 use std::borrow::Cow;
 
 use super::number::Number;
+use super::scan::{Scan, escape};
 
 /// How many arrays and objects may be inside each other.
 pub const MAX_LEVELS: usize = 127;
-/// Up to how many digits a number cannot be too large for a double.
-const CERTAINLY_FINITE: usize = 300;
 
 /// Why a text is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +64,16 @@ pub struct Value {
     pub next: u32,
 }
 
-const ESCAPED: u8 = 1;
+impl Value {
+    /// Return a value with nothing inside, from which byte to before which.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // no text is longer than 4 GB
+    pub(super) fn scalar(kind: Kind, flags: u8, start: usize, end: usize) -> Self {
+        Self { kind, flags, start: start as u32, len: (end - start) as u32, next: 0 }
+    }
+}
+
+pub(super) const ESCAPED: u8 = 1;
 const REPLACED: u8 = 2;
 const UNIQUE: u8 = 4;
 
@@ -101,21 +109,60 @@ impl<'a> Text<'a> {
         values: &'a mut Values,
         levels: usize,
     ) -> Result<Self, Flaw> {
+        let mut text = Self::unread(bytes, values)?;
+        text.read_all(levels)?;
+        Ok(text)
+    }
+
+    /// Take a text of which no value is known yet.
+    ///
+    /// # Errors
+    ///
+    /// It is too long, or not UTF-8.
+    pub fn unread(bytes: &'a [u8], values: &'a mut Values) -> Result<Self, Flaw> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(Flaw::Length);
         }
         if std::str::from_utf8(bytes).is_err() {
             return Err(Flaw::Utf8);
         }
-        values.list.clear();
-        let mut reader = Reader { bytes, at: 0, list: &mut values.list, levels };
-        reader.space();
-        reader.value()?;
-        reader.space();
-        if reader.at < bytes.len() {
-            return Err(Flaw::Syntax);
-        }
         Ok(Self { bytes, values })
+    }
+
+    /// Read the whole text; its values are known then.
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON as it is meant here.
+    pub fn read_all(&mut self, levels: usize) -> Result<(), Flaw> {
+        let mut scan = self.scan();
+        scan.space();
+        self.read_next(&mut scan, levels)?;
+        scan.space();
+        if scan.at < self.bytes.len() { Err(Flaw::Syntax) } else { Ok(()) }
+    }
+
+    /// Read the next value, which alone is known then: it has the position 0.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn read_next(&mut self, scan: &mut Scan<'a>, levels: usize) -> Result<(), Flaw> {
+        self.values.list.clear();
+        let mut reader = Reader { scan, list: &mut self.values.list, levels };
+        reader.value()
+    }
+
+    /// Let a scalar alone be known: it has the position 0.
+    #[inline]
+    pub fn know(&mut self, scalar: Value) {
+        self.values.list.clear();
+        self.values.list.push(Value { next: 1, ..scalar });
+    }
+
+    /// Return the text, to read its tokens from the start.
+    pub fn scan(&self) -> Scan<'a> {
+        Scan { bytes: self.bytes, at: 0 }
     }
 
     /// Return a value by its position.
@@ -255,90 +302,30 @@ fn unescaped(raw: &str) -> String {
     out
 }
 
-/// Return what an escape means, and its length; None where it is none.
-fn escape(bytes: &[u8]) -> Option<(char, usize)> {
-    let simple = match bytes.get(1)? {
-        b'"' => '"',
-        b'\\' => '\\',
-        b'/' => '/',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'u' => return unicode(bytes),
-        _ => return None,
-    };
-    Some((simple, 2))
-}
-
-fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
-    let first = four_digits(bytes.get(2..6)?)?;
-    if let Some(read) = char::from_u32(first) {
-        return Some((read, 6));
-    }
-    if first >= 0xdc00 || bytes.get(6..8)? != b"\\u" {
-        return None;
-    }
-    let second = four_digits(bytes.get(8..12)?)?;
-    if !(0xdc00..0xe000).contains(&second) {
-        return None;
-    }
-    char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)).map(|read| (read, 12))
-}
-
-fn four_digits(bytes: &[u8]) -> Option<u32> {
-    bytes.iter().try_fold(0, |sum, &byte| Some(sum * 16 + char::from(byte).to_digit(16)?))
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    list: &'a mut Vec<Value>,
+struct Reader<'r, 'a> {
+    scan: &'r mut Scan<'a>,
+    list: &'r mut Vec<Value>,
     levels: usize,
 }
 
-impl Reader<'_> {
-    #[inline]
-    fn peek(&self) -> u8 {
-        // No JSON has a zero byte outside of a string, so the end can be one.
-        self.bytes.get(self.at).copied().unwrap_or(0)
-    }
-
-    #[inline]
-    fn space(&mut self) {
-        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
-            self.at += 1;
+impl Reader<'_, '_> {
+    fn value(&mut self) -> Result<(), Flaw> {
+        match self.scan.peek() {
+            b'{' => self.inside(Kind::Object, b'}'),
+            b'[' => self.inside(Kind::Array, b']'),
+            _ => {
+                let value = self.scan.scalar()?;
+                self.push(value);
+                Ok(())
+            }
         }
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // no text is longer than 4 GB
-    fn push(&mut self, kind: Kind, flags: u8, start: usize, end: usize) {
+    fn push(&mut self, value: Value) {
         let next = self.list.len() as u32 + 1;
-        self.list.push(Value { kind, flags, start: start as u32, len: (end - start) as u32, next });
-    }
-
-    fn value(&mut self) -> Result<(), Flaw> {
-        match self.peek() {
-            b'"' => self.string(),
-            b'{' => self.inside(Kind::Object, b'}'),
-            b'[' => self.inside(Kind::Array, b']'),
-            b't' => self.word(Kind::True, b"true"),
-            b'f' => self.word(Kind::False, b"false"),
-            b'n' => self.word(Kind::Null, b"null"),
-            _ => self.number(),
-        }
-    }
-
-    fn word(&mut self, kind: Kind, word: &[u8]) -> Result<(), Flaw> {
-        let end = self.at + word.len();
-        if self.bytes.get(self.at..end) != Some(word) {
-            return Err(Flaw::Syntax);
-        }
-        self.push(kind, 0, self.at, end);
-        self.at = end;
-        Ok(())
+        self.list.push(Value { next, ..value });
     }
 
     #[allow(clippy::cast_possible_truncation)]
@@ -348,30 +335,21 @@ impl Reader<'_> {
         }
         self.levels -= 1;
         let own = self.list.len();
-        self.push(kind, 0, self.at, self.at);
-        self.at += 1;
-        self.space();
+        self.push(Value::scalar(kind, 0, self.scan.at, self.scan.at));
+        self.scan.at += 1;
+        self.scan.space();
         let mut count = 0;
-        if self.peek() == close {
-            self.at += 1;
-        } else {
-            loop {
-                if kind == Kind::Object {
-                    self.name()?;
-                }
-                self.value()?;
-                count += 1;
-                self.space();
-                let found = self.peek();
-                self.at += 1;
-                if found == close {
-                    break;
-                }
-                if found != b',' {
-                    return Err(Flaw::Syntax);
-                }
-                self.space();
+        let mut goes_on = self.scan.peek() != close;
+        self.scan.at += usize::from(!goes_on);
+        while goes_on {
+            if kind == Kind::Object {
+                let name = self.scan.string()?;
+                self.push(name);
+                self.scan.colon()?;
             }
+            self.value()?;
+            count += 1;
+            goes_on = self.scan.goes_on(close)?;
         }
         self.levels += 1;
         let next = self.list.len() as u32;
@@ -380,110 +358,4 @@ impl Reader<'_> {
         own.next = next;
         Ok(())
     }
-
-    #[inline]
-    fn name(&mut self) -> Result<(), Flaw> {
-        if self.peek() != b'"' {
-            return Err(Flaw::Syntax);
-        }
-        self.string()?;
-        self.space();
-        if self.peek() != b':' {
-            return Err(Flaw::Syntax);
-        }
-        self.at += 1;
-        self.space();
-        Ok(())
-    }
-
-    #[inline]
-    fn string(&mut self) -> Result<(), Flaw> {
-        let start = self.at + 1;
-        let mut at = start;
-        let mut flags = 0;
-        loop {
-            at += ordinary(&self.bytes[at..]);
-            match self.bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    flags = ESCAPED;
-                    at += escape(&self.bytes[at..]).ok_or(Flaw::Syntax)?.1;
-                }
-                _ => return Err(Flaw::Syntax),
-            }
-        }
-        self.push(Kind::String, flags, start, at);
-        self.at = at + 1;
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), Flaw> {
-        let start = self.at;
-        if self.peek() == b'-' {
-            self.at += 1;
-        }
-        let first = self.peek();
-        let digits = self.digits()?;
-        if first == b'0' && digits > 1 {
-            return Err(Flaw::Syntax);
-        }
-        let mut kind = Kind::Whole;
-        let mut may_be_large = digits > CERTAINLY_FINITE;
-        if self.peek() == b'.' {
-            kind = Kind::Decimal;
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), b'e' | b'E') {
-            kind = Kind::Decimal;
-            may_be_large = true;
-            self.at += 1;
-            if matches!(self.peek(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        self.push(kind, 0, start, self.at);
-        if may_be_large && Number::is_too_large(&self.bytes[start..self.at]) {
-            return Err(Flaw::Range);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn digits(&mut self) -> Result<usize, Flaw> {
-        let start = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        if self.at == start { Err(Flaw::Syntax) } else { Ok(self.at - start) }
-    }
-}
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// Return how many bytes come before the first quote, backslash or control character.
-#[inline]
-fn ordinary(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    for eight in bytes.chunks_exact(8) {
-        let word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        // Of each the high bit is set where the byte is zero, or below a space; what a borrow
-        // sets above the first one does not matter.
-        let found = (quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash)
-            | (word.wrapping_sub(ONES * 0x20) & !word);
-        if found & HIGH != 0 {
-            return at + ((found & HIGH).trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = &bytes[at..];
-    at + rest
-        .iter()
-        .position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
-        .unwrap_or(rest.len())
 }

@@ -1,0 +1,233 @@
+//! Reads the tokens of a JSON text, each from where the last one ended.
+
+use super::number::Number;
+use super::text::{ESCAPED, Flaw, Kind, Value};
+
+/// Up to how many digits a number cannot be too large for a double.
+const CERTAINLY_FINITE: usize = 300;
+
+/// A text, and how far it has been read.
+pub struct Scan<'a> {
+    /// The text.
+    pub bytes: &'a [u8],
+    /// The position of the next byte.
+    pub at: usize,
+}
+
+impl Scan<'_> {
+    /// Return the next byte, which stays the next one.
+    #[inline]
+    pub fn peek(&self) -> u8 {
+        // No JSON has a zero byte outside of a string, so the end can be one.
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    /// Pass over white space.
+    #[inline]
+    pub fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    /// Read anything that is neither an array nor an object.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or a number that is too large.
+    #[inline]
+    pub fn scalar(&mut self) -> Result<Value, Flaw> {
+        match self.peek() {
+            b'"' => self.string(),
+            b't' => self.word(Kind::True, b"true"),
+            b'f' => self.word(Kind::False, b"false"),
+            b'n' => self.word(Kind::Null, b"null"),
+            _ => self.number(),
+        }
+    }
+
+    #[inline]
+    fn word(&mut self, kind: Kind, word: &[u8]) -> Result<Value, Flaw> {
+        let start = self.at;
+        self.at += word.len();
+        if self.bytes.get(start..self.at) != Some(word) {
+            return Err(Flaw::Syntax);
+        }
+        Ok(Value::scalar(kind, 0, start, self.at))
+    }
+
+    /// Read the colon behind a name.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    #[inline]
+    pub fn colon(&mut self) -> Result<(), Flaw> {
+        self.space();
+        if self.peek() != b':' {
+            return Err(Flaw::Syntax);
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    /// Read what is behind an item or property: true where another one follows.
+    ///
+    /// # Errors
+    ///
+    /// There is neither a comma nor `close`.
+    #[inline]
+    pub fn goes_on(&mut self, close: u8) -> Result<bool, Flaw> {
+        self.space();
+        let found = self.peek();
+        self.at += 1;
+        if found == b',' {
+            self.space();
+            return Ok(true);
+        }
+        if found == close { Ok(false) } else { Err(Flaw::Syntax) }
+    }
+
+    /// Return whether a string is next that is written as `text`, which has nothing to escape.
+    #[inline]
+    pub fn has_string(&self, text: &[u8]) -> bool {
+        let Some(rest) = self.bytes.get(self.at..) else { return false };
+        let [b'"', rest @ ..] = rest else { return false };
+        // Names are short: to call a function that compares takes longer than to compare.
+        rest.get(text.len()) == Some(&b'"') && rest.iter().zip(text).all(|(one, own)| one == own)
+    }
+
+    /// Read a string.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    #[inline]
+    pub fn string(&mut self) -> Result<Value, Flaw> {
+        if self.peek() != b'"' {
+            return Err(Flaw::Syntax);
+        }
+        let start = self.at + 1;
+        let mut at = start;
+        let mut flags = 0;
+        loop {
+            at += ordinary(&self.bytes[at..]);
+            match self.bytes.get(at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    flags = ESCAPED;
+                    at += escape(&self.bytes[at..]).ok_or(Flaw::Syntax)?.1;
+                }
+                _ => return Err(Flaw::Syntax),
+            }
+        }
+        self.at = at + 1;
+        Ok(Value::scalar(Kind::String, flags, start, at))
+    }
+
+    fn number(&mut self) -> Result<Value, Flaw> {
+        let start = self.at;
+        if self.peek() == b'-' {
+            self.at += 1;
+        }
+        let first = self.peek();
+        let digits = self.digits()?;
+        if first == b'0' && digits > 1 {
+            return Err(Flaw::Syntax);
+        }
+        let mut kind = Kind::Whole;
+        let mut may_be_large = digits > CERTAINLY_FINITE;
+        if self.peek() == b'.' {
+            kind = Kind::Decimal;
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            kind = Kind::Decimal;
+            may_be_large = true;
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        if may_be_large && Number::is_too_large(&self.bytes[start..self.at]) {
+            return Err(Flaw::Range);
+        }
+        Ok(Value::scalar(kind, 0, start, self.at))
+    }
+
+    #[inline]
+    fn digits(&mut self) -> Result<usize, Flaw> {
+        let start = self.at;
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+        if self.at == start { Err(Flaw::Syntax) } else { Ok(self.at - start) }
+    }
+}
+
+/// Return what an escape means, and its length; None where it is none.
+pub fn escape(bytes: &[u8]) -> Option<(char, usize)> {
+    let simple = match bytes.get(1)? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unicode(bytes),
+        _ => return None,
+    };
+    Some((simple, 2))
+}
+
+fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
+    let first = four_digits(bytes.get(2..6)?)?;
+    if let Some(read) = char::from_u32(first) {
+        return Some((read, 6));
+    }
+    if first >= 0xdc00 || bytes.get(6..8)? != b"\\u" {
+        return None;
+    }
+    let second = four_digits(bytes.get(8..12)?)?;
+    if !(0xdc00..0xe000).contains(&second) {
+        return None;
+    }
+    char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)).map(|read| (read, 12))
+}
+
+fn four_digits(bytes: &[u8]) -> Option<u32> {
+    bytes.iter().try_fold(0, |sum, &byte| Some(sum * 16 + char::from(byte).to_digit(16)?))
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Return how many bytes come before the first quote, backslash or control character.
+#[inline]
+fn ordinary(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    for eight in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let slash = word ^ (ONES * u64::from(b'\\'));
+        // Of each the high bit is set where the byte is zero, or below a space; what a borrow
+        // sets above the first one does not matter.
+        let found = (quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | (word.wrapping_sub(ONES * 0x20) & !word);
+        if found & HIGH != 0 {
+            return at + ((found & HIGH).trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let rest = &bytes[at..];
+    at + rest
+        .iter()
+        .position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+        .unwrap_or(rest.len())
+}
