@@ -8,7 +8,6 @@ import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.produce import forwarded_at_once
-from penstock.gateway.produce import forwarded_at_once
 from penstock.gateway.produce import partition as partitions
 from penstock.gateway.produce import request as requests
 from penstock.gateway.produce.postponed_batches import PostponedBatches

@@ -73,7 +73,9 @@ def world(monkeypatch):
             return (Producers if next(numbers) % 2 else OlderProducers)(**options)
 
         monkeypatch.setattr(gateway_model, "Producers", producers)
-        made = World(seed, features=replace(features_of(seed), switches=switches, rolls_out=switches))
+        made = World(
+            seed, features=replace(features_of(seed), switches=switches, rolls_out=switches)
+        )
         for gateway in made.gateways:
             gateway.producers.interceptors_changed(lambda _: True)
         return made

@@ -262,9 +262,7 @@ def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, 
 
 
 @pytest.mark.parametrize("record", [b"drop", b"none is dropped in the minutes after a start"])
-def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(
-    kafka, gateway, topic, record
-):
+def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gateway, topic, record):
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
     port = free_ports(1)[0]
     with Proxy(kafka.bootstrap_servers) as proxy:

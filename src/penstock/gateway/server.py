@@ -679,9 +679,7 @@ def _plans(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Itera
     return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
 
 
-def _losses(
-    topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]
-) -> set[TopicPlan | None]:
+def _losses(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> set[TopicPlan | None]:
     found = (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
     return {one.losses if one is not None else None for one in found}
 

@@ -172,9 +172,7 @@ class TopicConfigIndex:
         self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
         self._unreadable: dict[RecordKey, _Unreadable] = {}
 
-    def apply(
-        self, key: bytes | None, value: bytes | None, timestamp_ms: int
-    ) -> dict[str, Before]:
+    def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> dict[str, Before]:
         """Apply the next record.
 
         Returns:
@@ -217,7 +215,9 @@ class TopicConfigIndex:
         return affected
 
     def _before(self, *topics: str) -> dict[str, Before]:
-        return {topic: None if self._is_unreadable(topic) else self.all_of(topic) for topic in topics}
+        return {
+            topic: None if self._is_unreadable(topic) else self.all_of(topic) for topic in topics
+        }
 
     def _is_unreadable(self, topic: str) -> bool:
         return any(self._entries[one].unreadable for one in self._keys_by_topic.get(topic, ()))

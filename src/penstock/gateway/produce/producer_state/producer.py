@@ -89,8 +89,8 @@ class Producer:
             otherwise, whatever its interceptors are, with the connection and the generation of
             interceptors here. None if it is not certain.
         begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
-        begins_unknown: Whether its record may be one that was evicted here: other gateways may count
-            its dropped records otherwise.
+        begins_unknown: Whether its record may be one that was evicted here: other gateways may
+            count its dropped records otherwise.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -101,8 +101,9 @@ class Producer:
     """
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged", "next", "position", "removed",
-                 "revision", "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
+                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
+                 "next", "position", "removed", "revision", "topic_id", "undecided", "unread",
+                 "used", "written")  # fmt: skip
 
     def __init__(
         self,
