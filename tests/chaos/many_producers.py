@@ -19,6 +19,7 @@ WINDOW = 300  # records without an answer: what waits longer in a client's queue
 TRANSACTION = 30
 DELIVERY_S = 280  # on a busy machine, too, nothing fails but what hangs
 OF_A_CROWD = 10_000_000
+WINDOW_OF_A_CROWD = 30  # of 200 together: 6,000
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
@@ -56,7 +57,14 @@ class Numbers:
 
 
 def idempotent(
-    numbers: Numbers, bootstrap: str, topic: str, rate: int, *, first: int = 0, key: bytes = b"k"
+    numbers: Numbers,
+    bootstrap: str,
+    topic: str,
+    rate: int,
+    *,
+    first: int = 0,
+    key: bytes = b"k",
+    window: int = WINDOW,
 ) -> None:
     unanswered = 0
 
@@ -79,7 +87,7 @@ def idempotent(
         )
         unanswered += 1
         producer.poll(0)
-        while unanswered >= WINDOW:
+        while unanswered >= window:
             producer.poll(0.1)
         number += 1
     producer.flush(DELIVERY_S + 10)
@@ -127,7 +135,11 @@ def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
     numbers = Numbers(name, rate)
     produce = {"idempotent": idempotent, "transactional": transactional}.get(kind)
     if produce is None:  # one of a crowd, with numbers and keys of its own
-        own = {"first": int(name) * OF_A_CROWD, "key": f"{name}-".encode()}
+        own = {
+            "first": int(name) * OF_A_CROWD,
+            "key": f"{name}-".encode(),
+            "window": WINDOW_OF_A_CROWD,
+        }
         produce = partial(idempotent, **own)
     try:
         produce(numbers, bootstrap.replace("+", ","), topic, rate)
