@@ -44,6 +44,30 @@ def test_a_file_of_records(file, lines, tmp_path, capsys):
     assert "exists already; no file is replaced" in capsys.readouterr().err
 
 
+def test_what_is_proposed_from_a_sample_is_counted_over_all_records(file, tmp_path, capsys):
+    lines, out = tmp_path / "records.jsonl", tmp_path / "out"
+    bad = [b'{"id": 1}', b'{"id": "1", "kind": "a"}', b'{"id": 2, "kind": "c"}']
+    lines.write_text(
+        "".join(
+            json.dumps(
+                {"topic": "t", "partition": 0, "offset": n, "key": "k!", "value": v.decode()}
+            )
+            + "\n"
+            for n, v in enumerate([*VALUES, *bad])
+        )
+    )
+    assert run(file, "--topic", "t", "--input", lines, "--limit", 250, "--output", out) == 0
+    whole = out / "whole.properties"
+    whole.write_text(file.read_text() + (out / "suggested.properties").read_text())
+
+    report = tmp_path / "report"
+    audit = ["audit", whole, "--input", lines, "--local", "--report", report]
+    assert cli.main([str(one) for one in audit]) == 0
+    found = json.loads((report / "report.json").read_text())
+    assert (found["judged"], found["refused"]) == (303, 3)
+    assert {one["policy"] for one in found["reasons"]} <= {"t-schema", "t-rules"}
+
+
 def test_no_more_than_the_limit(file, lines, capsys):
     assert run(file, "--topic", "t", "--input", lines, "--limit", 7) == 0
     assert "topic t: 7 records" in capsys.readouterr().out

@@ -1,5 +1,9 @@
 """The program that `penstock dev` prints: what it says of a response, and how it ends."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9.response import (
     BatchIndexAndErrorMessage,
@@ -7,8 +11,12 @@ from kio.schema.produce.v9.response import (
 )
 from kio.static.primitive import i32, i64
 
+from penstock.client.errors import ResponseError, response_error
+from penstock.client.metadata import Leader
+from penstock.client.retries import Retries
+from penstock.client.settings import read_settings
 from penstock.local.ports import free_ports
-from penstock.local.produce import lines_of, main
+from penstock.local.produce import leader_of, lines_of, main
 
 POLICY = """
 from penstock.policy import *
@@ -73,6 +81,29 @@ def test_a_refusal_shows_its_reason_and_is_1(gateway, topic, capsys):
     ]
     assert main([running.address, name, "6"]) == 0
     assert capsys.readouterr().out == "stored:  6  at offset 1\n"
+
+
+def test_a_topic_that_was_just_created_is_waited_for():
+    unknown = response_error(3, "topic new")
+    found = [unknown, response_error(5, "topic new"), Leader(1, 0)]
+
+    def leader(topic, partition):
+        one = found.pop(0)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    settings = read_settings({"bootstrap.servers": "a:1"}, Path("f"))
+    connection = SimpleNamespace(
+        leader=leader, retries=lambda: Retries(settings, sleep=lambda _: None)
+    )
+    assert leader_of(connection, "new") == Leader(1, 0)
+
+    over = iter([0.0, 1e9])
+    connection.retries = lambda: Retries(settings, clock=lambda: next(over))
+    found.append(unknown)
+    with pytest.raises(ResponseError, match="topic new"):
+        leader_of(connection, "new")
 
 
 def test_a_topic_that_does_not_exist_is_one_line(kafka, capsys):

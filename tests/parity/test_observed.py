@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import time
 from collections import Counter
 
@@ -100,7 +101,9 @@ def by_spark(spark, file, topic, records):
     options = client_options(plan.configuration.upstream_properties, plan.path)
     cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
     ranges = cluster.ranges(cluster.topics(topic), "earliest")
-    of_topic = Plan(plan.configuration.policies).for_topic(topic, {})
+    plans = Plan(plan.configuration.policies)
+    plans.set_interceptor_patterns({"policies.Odd": re.compile(".*")})
+    of_topic = plans.for_topic(topic, {})
     rows = apply(read_range(spark, options, ranges), plan)
     found = Counter()
     for row in all_of(rows.select("partition", "offset", "verdict", "key", "value")):

@@ -16,7 +16,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResponse
 
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError, describe
+from penstock.client.errors import ClientError, ResponseError, describe
 from penstock.client.produce import write_request
 from penstock.client.requests import read_entity
 from penstock.configuration import ConfigurationError
@@ -25,9 +25,13 @@ from penstock.wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.client.metadata import Leader
+
 CLIENT_ID: Final = "penstock-produce"
 _PARTITION: Final = 0
 _TIMEOUT_S: Final = 30.0
+_TOPIC_WITHIN_MS: Final = "5000"
+"""`penstock dev` creates topics, and a busy broker knows a new one only after a moment."""
 _BATCH_BYTES: Final = 64 * 2**20
 _REFUSED, _UNREACHABLE = 1, 3
 _OTHERS: Final = """\
@@ -61,9 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
     """Send and print; return the error codes."""
     codes = []
-    properties = {"bootstrap.servers": address, "client.id": CLIENT_ID}
+    properties = {
+        "bootstrap.servers": address,
+        "client.id": CLIENT_ID,
+        "default.api.timeout.ms": _TOPIC_WITHIN_MS,
+    }
     with Connection(properties, Path("command line")) as connection:
-        node = connection.leader(topic, _PARTITION).node
+        node = leader_of(connection, topic).node
         for value in values:
             batch = _batch(value.encode(errors="surrogateescape"))
             request = write_request(None, _TIMEOUT_S, {(topic, _PARTITION): [batch]})
@@ -72,6 +80,21 @@ def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
             print("\n".join(lines_of(value, answer)), flush=True)  # noqa: T201
             codes.append(int(answer.error_code))
     return codes
+
+
+def leader_of(connection: Connection, topic: str) -> Leader:
+    """Return the leader of the partition that is written to; wait a moment for a new topic.
+
+    Raises:
+        ClientError: There is no such topic, or no broker responds.
+        WireError: The response cannot be read.
+    """
+    retries = connection.retries()
+    while True:
+        try:
+            return connection.leader(topic, _PARTITION)
+        except ResponseError as error:
+            retries.after(error)
 
 
 def _batch(value: bytes) -> bytes:
