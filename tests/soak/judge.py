@@ -4,8 +4,7 @@ What is promised stands in docs/guarantees.md; what is no promise is counted, an
 
 - a plain producer may store a record twice, or out of order, when it sends again what was stored;
 - an idempotent one may store twice what was in flight when an error was final, since it then
-  numbers its records anew: what was sent before an error was told, and answered after it, or until
-  the batch behind the failed one is answered;
+  numbers its records anew: what was sent before an error was told, and answered after it;
 - of what a producer was told nothing certain, anything may have become, but a bad record is never
   stored.
 """
@@ -17,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.soak.clients.lines import DELIVERY_S
 from tests.soak.producers import PLAIN, TRANSACTIONAL, Producer
 from tests.soak.records import CHANGED, CHANGED_NOW, DEAD_PARTITIONS, DROPPED, REFUSED, Stored
 from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, UNKNOWN, Told
@@ -26,10 +24,6 @@ from tests.soak.topic_names import FORGIVING, QUARANTINED
 
 SLACK_S: Final = 2.0
 """How long after an error was told a client may still send under its old numbers."""
-BEHIND_S: Final = float(DELIVERY_S)
-"""The same where batches are refused. librdkafka goes on under its old numbers until the batch behind
-the refused one, too, is answered, with 45, and begins a new epoch then without telling: late where
-connections are cut in between, but before it would give that batch up."""
 STANDSTILL_S: Final = 360.0
 """For how long a producer may be acknowledged nothing: six of the clients' time limits, as a
 producer that was made anew may meet the next fault. 270 s were seen where all was overloaded."""
@@ -136,9 +130,7 @@ def _judge_letter(account: Account, one: Stored) -> None:
 def _judge_double(account: Account, told: Told, one: Stored) -> None:
     if account.producer.kind == PLAIN:
         account.counts["doubled"] += 1
-    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(
-        told, one, BEHIND_S if _may_be_refused(account.producer) else SLACK_S
-    ):
+    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(told, one):
         account.counts["doubled after an error"] += 1
     else:
         account.find("stored twice", one.number)
@@ -159,9 +151,7 @@ def _judge_refused(account: Account, told: Told, one: Stored) -> None:
             account.find("refused and stored", one.number)
 
 
-def _is_in_trouble(
-    told: Told, one: Stored, slack_s: float = SLACK_S, *, but_its_own: bool = False
-) -> bool:
+def _is_in_trouble(told: Told, one: Stored, *, but_its_own: bool = False) -> bool:
     """Whether an error was told in the time in which a record was on its way."""
     troubles = told.troubles.get(one.run, [])
     outcome = told.outcomes.get(one.number)
@@ -169,7 +159,7 @@ def _is_in_trouble(
         latest = float("inf")
     else:
         latest = outcome.at - 0.5 if but_its_own else outcome.at + 0.5
-    place = bisect_left(troubles, one.sent_at - slack_s)
+    place = bisect_left(troubles, one.sent_at - SLACK_S)
     return place < len(troubles) and troubles[place] <= latest
 
 
