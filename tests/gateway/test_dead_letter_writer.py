@@ -1,6 +1,7 @@
 """Dead letters on their way to brokers: deadlines, retries, bounds, without a cluster."""
 
 import asyncio
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -26,7 +26,7 @@ ROWS = {
 @pytest.mark.unit
 def test_each_row_has_a_test():
     text = (TESTS.parent / "docs" / "pipeline.md").read_text()
-    table = text.partition("## Second runs")[2].partition("\n\n- ")[0]
+    table = text.partition("## Second runs")[2].partition("\n\n| about jobs")[0]
     rows = [
         line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line[:3] == "| `"
     ]
