@@ -146,7 +146,7 @@ screenshots: setup $(VENV)/.browser  ## write the pictures of docs/console.md, o
 	PENSTOCK_CHROMIUM=$(CHROMIUM) PENSTOCK_SCREENSHOTS=docs $(BIN)/python -m pytest tests/browser/test_screenshots.py -m browser
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
-	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
+	$(BIN)/python -m tests.gateway.model.run_histories $(HISTORIES)
 
 fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= for another number, SEED= to begin with
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native

@@ -35,11 +35,11 @@ from penstock.batch_jobs.redact import Redact  # noqa: E402
 from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
-from penstock.client.connection import Connection  # noqa: E402
+from penstock.client.connections.connection import Connection  # noqa: E402
 from penstock.client.positions import Position, Task  # noqa: E402
-from penstock.client.produced_batches import Source  # noqa: E402
-from penstock.client.reader import OffsetRange  # noqa: E402
-from penstock.client.writing import open_writer  # noqa: E402
+from penstock.client.protocol.produced_batches import Source  # noqa: E402
+from penstock.client.reading.reader import OffsetRange  # noqa: E402
+from penstock.client.writing.open_writer import open_writer  # noqa: E402
 from penstock.policy import (  # noqa: E402
     ProduceRequestInterceptor,
     ProduceRequestInterceptorResult,

@@ -15,7 +15,7 @@ from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import VALIDATION, PolicyInstances
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policies import DataContract, JsonSchema, Required, Rules
 from penstock.policy import Record
 

@@ -17,15 +17,15 @@ from rich.console import Console as Terminal
 from rich.table import Table
 
 from penstock.configuration import Address, load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.engine.workers.worker import Worker, WorkerState
-from penstock.gateway.connection import ConnectionState
+from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.gateway.console.console import Console
 from penstock.gateway.console.recent_refusals import NEW_MAX, ROWS_MAX, RecentRefusals
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.refusal_log import Refused
+from penstock.gateway.sessions.connection import ConnectionState
 
 TOPICS = 1000
 ROUNDS = 15

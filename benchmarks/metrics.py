@@ -21,8 +21,8 @@ from rich.table import Table
 from penstock.gateway.metrics.cells import BoundedCounter, Histogram
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
-from penstock.gateway.routes import route
-from penstock.gateway.session import Session
+from penstock.gateway.sessions.routes import route
+from penstock.gateway.sessions.session import Session
 
 SERIES = 1000
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))

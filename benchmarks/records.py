@@ -27,7 +27,7 @@ from penstock.configuration import load_configuration  # noqa: E402
 from penstock.engine.chain import Chain  # noqa: E402
 from penstock.engine.columns import as_proxies  # noqa: E402
 from penstock.engine.instances import PolicyInstances  # noqa: E402
-from penstock.engine.plan import Plan  # noqa: E402
+from penstock.engine.plans.plan import Plan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
 from penstock.policy import Record, RecordIntrospectionHints  # noqa: E402
 from penstock.records import batch as batches  # noqa: E402

@@ -42,9 +42,9 @@ from tests.records.encoding import encode_batch, values  # noqa: E402
 from penstock.configuration import load_configuration  # noqa: E402
 from penstock.engine.chain import Chain  # noqa: E402
 from penstock.engine.instances import VALIDATION, PolicyInstances  # noqa: E402
-from penstock.engine.plan import Plan  # noqa: E402
+from penstock.engine.plans.plan import Plan  # noqa: E402
+from penstock.engine.plans.topic_plan import TopicPlan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
-from penstock.engine.topic_plan import TopicPlan  # noqa: E402
 from penstock.engine.verdict import ACCEPTED  # noqa: E402
 from penstock.policies.schema_policy.payloads import compile_schema  # noqa: E402
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource  # noqa: E402

@@ -32,11 +32,11 @@ from penstock.batch_jobs.judge import Judge  # noqa: E402
 from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import run  # noqa: E402
-from penstock.client.connection import Connection  # noqa: E402
+from penstock.client.connections.connection import Connection  # noqa: E402
 from penstock.client.positions import Position, Task  # noqa: E402
-from penstock.client.produced_batches import Source  # noqa: E402
-from penstock.client.reader import OffsetRange, RangeReader  # noqa: E402
-from penstock.client.writing import open_writer  # noqa: E402
+from penstock.client.protocol.produced_batches import Source  # noqa: E402
+from penstock.client.reading.reader import OffsetRange, RangeReader  # noqa: E402
+from penstock.client.writing.open_writer import open_writer  # noqa: E402
 from penstock.local import LocalKafka  # noqa: E402
 from penstock.records.header import CONTROL  # noqa: E402
 from records import schema_chain  # noqa: E402

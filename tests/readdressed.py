@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from penstock.gateway.routes import API_VERSIONS, SASL_AUTHENTICATE, route
+from penstock.gateway.sessions.routes import API_VERSIONS, SASL_AUTHENTICATE, route
 
 
 def is_readdressed(api_key: int, version: int) -> bool:

@@ -1,7 +1,7 @@
 """Stands between clients and gateways: keeps what they say, drops connections.
 
 A connection that is dropped, or that no host accepts, is reset: clients take the end of a stream
-for something else than a failure of the network (`penstock.gateway.resets`). Where one side ends or
+for something else than a failure of the network (`penstock.gateway.sessions.resets`). Where one side ends or
 resets a connection, the other side sees the same.
 """
 
@@ -11,7 +11,7 @@ import random
 import threading
 from collections.abc import Sequence
 
-from penstock.gateway.resets import reset_on_close
+from penstock.gateway.sessions.resets import reset_on_close
 
 FIRST_BYTES_S = 1.0
 """So long the first bytes of a client are waited for before a connection is reset."""

@@ -33,18 +33,18 @@ from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit
+from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.session import start_session, stop_session
-from penstock.spark.sinks import Sinks
+from penstock.spark.sink.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
-from penstock.spark.task_runner import SparkRunner
 from penstock.stored.access import ClusterAccess
 from penstock.stored.audit import audit_raw
 from penstock.stored.locations import Location
 from penstock.stored.positions import Known, claims
 from penstock.stored.sizes import measured
-from penstock.stored.writing import write_raw
-from penstock.stored.writing_task import WritingTask
+from penstock.stored.tasks.writing import write_raw
+from penstock.stored.tasks.writing_task import WritingTask
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -6,7 +6,7 @@ import uuid
 from penstock.backtest import judging
 from penstock.backtest.judging import Backtest
 from penstock.backtest.stored_batches import ReadBatch
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, failed, refused
 
 PLANS = {"orders": TopicPlan(topic="orders", validators=("a.V",))}

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.backtest.excerpt import Piece
 from penstock.backtest.stored_batches import Reading
-from penstock.client.batches import select
+from penstock.client.reading.batches import select
 from penstock.cluster.ranges import OffsetRange
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch

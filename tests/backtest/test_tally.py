@@ -5,7 +5,7 @@ import pytest
 from penstock.backtest import tally
 from penstock.backtest.stored_batches import ReadBatch
 from penstock.backtest.tally import CHANGED, NOT_JUDGED, Place, Reason, TopicTally, total
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     Outcome,

@@ -1,6 +1,6 @@
 """A cluster in memory, with a writer whose transactions it keeps: batches are stored as brokers do.
 
-What is read of it goes through `penstock.client.batches.select`, what is written through
+What is read of it goes through `penstock.client.reading.batches.select`, what is written through
 `penstock.records.header.as_produced`, as at a real one.
 """
 
@@ -9,11 +9,11 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 from penstock.batch_jobs.counts import METADATA_MAX
-from penstock.client.batches import select
-from penstock.client.produced_batches import Producer, record_count
-from penstock.client.reader import LostOffsets, OffsetRange
-from penstock.client.write_errors import FencedError, Refusal, RefusedBatchError
-from penstock.client.writer import Promise, Writer
+from penstock.client.protocol.produced_batches import Producer, record_count
+from penstock.client.protocol.write_errors import FencedError, Refusal, RefusedBatchError
+from penstock.client.reading.batches import select
+from penstock.client.reading.reader import LostOffsets, OffsetRange
+from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
 from penstock.records.stored_batch import read_stored_batch

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.batch_jobs.task import Ending
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import read_positions
 from tests.batch_jobs.test_task import fate
 from tests.batch_jobs.working import work

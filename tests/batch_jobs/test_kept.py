@@ -8,7 +8,7 @@ import pytest
 from penstock.batch_jobs.kept import SMALL_BYTES, KeptRecords
 from penstock.batch_jobs.merged import MergedBatches
 from penstock.batch_jobs.targets import SourcePartition, Target
-from penstock.client.write_errors import RefusedBatchError
+from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch

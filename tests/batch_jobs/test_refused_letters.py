@@ -10,8 +10,8 @@ from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.targets import Target
 from penstock.batch_jobs.task import Ending, Limits, RangeTask, run
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import Refusal, RefusedBatchError
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import Refusal, RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, MemoryCluster

@@ -6,10 +6,10 @@ from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.judge import Judge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
-from penstock.client.write_errors import RefusedBatchError
+from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import unusable
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, content, rows_of

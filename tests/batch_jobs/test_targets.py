@@ -5,8 +5,8 @@ import random
 import pytest
 
 from penstock.batch_jobs.targets import Target, fitting
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import RefusedBatchError
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import RefusedBatchError
 
 
 def source(position):

@@ -13,7 +13,7 @@ from penstock.batch_jobs.targets import Target
 from penstock.batch_jobs.task import Ending, Limits, RangeTask, run
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
-from penstock.client.write_errors import (
+from penstock.client.protocol.write_errors import (
     AbortedError,
     FencedError,
     RefusedBatchError,

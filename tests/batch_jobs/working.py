@@ -13,10 +13,10 @@ from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
 from penstock.batch_jobs.task import Limits, run
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import Task
-from penstock.client.reader import OffsetRange
+from penstock.client.reading.reader import OffsetRange
 from tests.batch_jobs.policies import Mask, NoBad, Repair
 from tests.client.settings import FILE
 from tests.engine.chains import TOPIC_ID, chain

@@ -10,10 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from penstock.configuration import Address, load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import RecordError, refused_records
-from penstock.engine.workers.worker import WorkerState
-from penstock.gateway.connection import ConnectionState
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.console import state
 from penstock.gateway.console.console import Console
 from penstock.gateway.metrics.access import Access
@@ -22,6 +21,7 @@ from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.metrics.counts import GatewayCounts, Totals
 from penstock.gateway.metrics.http_server import HttpServer
 from penstock.gateway.refusal_log import Refused
+from penstock.gateway.sessions.connection import ConnectionState
 from tests.gateway.metrics.test_gauges import schedule
 
 FILE = """

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from penstock.cli.top_screen import screen
+from penstock.cli.output.top_screen import screen
 from tests.browser.made_up import MadeUp, about
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]

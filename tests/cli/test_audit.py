@@ -8,7 +8,7 @@ import pytest
 
 from penstock import cli
 from penstock.cli.audit import conclude
-from penstock.cli.jobs import ratio
+from penstock.cli.jobs.spark_job import ratio
 from penstock.configuration import ConfigurationError
 from penstock.report.document import as_json
 from tests.report.samples import records, report_of

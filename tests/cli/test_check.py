@@ -7,9 +7,9 @@ import pytest
 from penstock.backtest.stored_batches import ReadBatch
 from penstock.backtest.tally import TopicTally
 from penstock.cli.check import moment
-from penstock.cli.check_since import lines_of
+from penstock.cli.checks.check_since import lines_of
 from penstock.configuration import ConfigurationError
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

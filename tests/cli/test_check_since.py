@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from penstock import cli
-from penstock.cli import check, check_since
-from penstock.cli.dry_run import DryRun
-from penstock.client.batches import select
+from penstock.cli import check
+from penstock.cli.checks import check_since
+from penstock.cli.jobs.dry_run import DryRun
 from penstock.client.errors import DeniedError
+from penstock.client.reading.batches import select
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import OffsetRange

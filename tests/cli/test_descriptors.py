@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from penstock.cli.descriptors import raise_descriptor_limit
+from penstock.cli.process.descriptors import raise_descriptor_limit
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.cli.dev import _create_topics, _greet, _named_topics, _read
 from penstock.configuration import Address, load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 
 KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3)
 

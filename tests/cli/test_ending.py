@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from penstock.cli.ending import Ending
+from penstock.cli.process.ending import Ending
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

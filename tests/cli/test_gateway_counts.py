@@ -1,7 +1,7 @@
 """What a gateway has counted, as it serves it."""
 
-from penstock.cli.gateway_counts import counts_of
-from penstock.engine.topic_plan import TopicPlan
+from penstock.cli.checks.gateway_counts import counts_of
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render

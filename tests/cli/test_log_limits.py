@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from penstock.cli.log_limits import (
+from penstock.cli.process.log_limits import (
     EXCEPTION_MAX,
     FIELD_MAX,
     ITEM_MAX,

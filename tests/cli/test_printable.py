@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.printable import printable
+from penstock.cli.output.printable import printable
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.cli.refusal_lines import refusal_lines
+from penstock.cli.output.refusal_lines import refusal_lines
 from penstock.engine.verdict import Outcome, RecordError, Verdict
 from penstock.gateway.refusal_log import Refused
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.dry_run import dry_run
+from penstock.cli.jobs.dry_run import dry_run
 from penstock.configuration import read_configuration
 
 pytestmark = pytest.mark.system

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.cli.steps import Steps
+from penstock.cli.output.steps import Steps
 
 
 def test_a_step_says_when_it_begins_and_how_long_it_took(capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.systemd import Notifications
+from penstock.cli.process.systemd import Notifications
 
 pytestmark = pytest.mark.system
 POLICY = """

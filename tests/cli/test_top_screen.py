@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from penstock.cli.top_screen import screen
+from penstock.cli.output.top_screen import screen
 
 
 def point(accepted=0.0, refused=0.0):

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from uuid import UUID
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, Task
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import FencedError
-from penstock.client.writing import open_writer
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import FencedError
+from penstock.client.writing.open_writer import open_writer
 from penstock.policy import Record
 from tests.records.encoding import encode_batch
 

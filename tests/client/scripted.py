@@ -14,9 +14,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from penstock.client.connections.metadata import Leader
 from penstock.client.errors import BrokerUnreachableError
-from penstock.client.metadata import Leader
-from penstock.client.requests import RawResponse
+from penstock.client.protocol.raw_requests import RawResponse
 from penstock.records.header import HEADER, is_intact, read_producer
 from penstock.wire.primitives import read_varint, varint
 from tests.client.settings import SETTINGS
@@ -168,7 +168,7 @@ class ScriptedConnection:
         return found
 
     def retries(self):
-        from penstock.client.retries import Retries
+        from penstock.client.connections.retries import Retries
 
         return Retries(self.settings)
 

@@ -8,10 +8,10 @@ from kio.schema.fetch.v12.request import FetchRequest as FetchRequest12
 from kio.schema.fetch.v13.request import FetchRequest as FetchRequest13
 from kio.serial import entity_reader
 
+from penstock.client.connections.metadata import Leader, TopicLeaders
+from penstock.client.connections.retries import Retries
 from penstock.client.errors import response_error
-from penstock.client.metadata import Leader, TopicLeaders
-from penstock.client.requests import RawResponse
-from penstock.client.retries import Retries
+from penstock.client.protocol.raw_requests import RawResponse
 from penstock.wire.names import NO_ID
 from tests.client.settings import SETTINGS
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.client.settings import read_settings
+from penstock.client.connections.settings import read_settings
 
 FILE = Path("/nowhere/penstock.properties")
 SETTINGS = read_settings(

@@ -10,7 +10,7 @@ from kio.schema.fetch.v13 import response as v13
 from kio.schema.types import BrokerId, ProducerId, TopicName
 from kio.static.primitive import Records, i32, i32Timedelta, i64
 
-from penstock.client.requests import RawResponse
+from penstock.client.protocol.raw_requests import RawResponse
 from tests.client.frames import response_frame
 from tests.records.encoding import encode_batch, values
 

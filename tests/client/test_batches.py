@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.client.batches import read_fetched_batch, select
 from penstock.client.errors import UnreadableBatchError
-from penstock.client.fetch import Aborted
+from penstock.client.protocol.fetch import Aborted
+from penstock.client.reading.batches import read_fetched_batch, select
 from penstock.records.errors import UnreadableRecords
 from tests.client.stored import batch, damaged, empty, marker
 

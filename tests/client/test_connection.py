@@ -19,11 +19,11 @@ from kio.schema.metadata.v11.response import MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
-from penstock.client import connection as module
-from penstock.client.connection import Connection, close_all, connect
+from penstock.client.connections import connection as module
+from penstock.client.connections.connection import Connection, close_all, connect
+from penstock.client.connections.metadata import metadata_request, read_topics
 from penstock.client.errors import BrokerUnreachableError, ResponseError, UnsupportedVersionError
-from penstock.client.metadata import metadata_request, read_topics
-from penstock.client.requests import RawRequest, raw_request, read_entity
+from penstock.client.protocol.raw_requests import RawRequest, raw_request, read_entity
 
 FILE = Path("/nowhere/penstock.properties")
 QUICK = {"default.api.timeout.ms": "300", "retry.backoff.ms": "20", "retry.backoff.max.ms": "50"}

@@ -3,8 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from penstock.client.connections.transaction_coordinator import TransactionCoordinator
 from penstock.client.errors import ResponseError
-from penstock.client.transaction_coordinator import TransactionCoordinator
 from tests.client.scripted import END, INIT, ScriptedConnection
 
 ID = "penstock-j:x:0"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, Task
-from penstock.client.produced_batches import Source
-from penstock.client.reader import OffsetRange, RangeReader
-from penstock.client.writing import open_writer
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.writing.open_writer import open_writer
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS
 

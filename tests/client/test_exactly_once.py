@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from penstock.artifacts import java
-from penstock.client import produced_batches
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import Claim, Position, Task, read_positions
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import FencedError, RefusedBatchError
-from penstock.client.writer import Promise
-from penstock.client.writing import open_writer
+from penstock.client.protocol import produced_batches
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import FencedError, RefusedBatchError
+from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.writer import Promise
 from penstock.local import class_path
 from penstock.policy import Header, Record
 from penstock.records.header import as_produced, read_producer

@@ -9,8 +9,8 @@ from kio.schema.fetch.v13 import request as v13
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from penstock.client.fetch import Aborted, Wanted, fetch_request, read_fetch
-from penstock.client.requests import RawResponse, raw_request
+from penstock.client.protocol.fetch import Aborted, Wanted, fetch_request, read_fetch
+from penstock.client.protocol.raw_requests import RawResponse, raw_request
 from penstock.wire.errors import WireError
 from tests.client.stored import batch, fetched
 

@@ -5,8 +5,8 @@ import zlib
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from penstock.client.batches import select
 from penstock.client.errors import UnreadableBatchError
+from penstock.client.reading.batches import select
 from penstock.records.batch import read_batch
 
 MESSAGES = [(7, 1000, b"k", b"one"), (8, 900, None, b"two"), (9, 1100, b"k", None)]

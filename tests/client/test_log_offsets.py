@@ -4,9 +4,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
+from penstock.client.connections.metadata import Leader
 from penstock.client.errors import ResponseError
-from penstock.client.log_offsets import (
+from penstock.client.protocol.log_offsets import (
     EARLIEST,
     LATEST,
     Partition,
@@ -14,7 +15,6 @@ from penstock.client.log_offsets import (
     list_offset,
     local_log_start,
 )
-from penstock.client.metadata import Leader
 from tests.client.settings import FILE
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.client.connections.oauth import TokenProvider
 from penstock.client.errors import LoginError
-from penstock.client.oauth import TokenProvider
 from penstock.cluster.tokens import Tokens
-from penstock.configuration.oauth import TOKEN_URL, read_oauth
+from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 from tests.client.settings import FILE
 
 

@@ -5,16 +5,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from penstock.client.connections.metadata import Leader
+from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import (
     BrokerUnreachableError,
     DeniedError,
     ResponseError,
     response_error,
 )
-from penstock.client.metadata import Leader
-from penstock.client.pipeline import Pipeline
-from penstock.client.produced_batches import Producer, Source, UnwritableBatch
-from penstock.client.write_errors import AbortedError, FencedError, Refusal, RefusedBatchError
+from penstock.client.protocol.produced_batches import Producer, Source, UnwritableBatch
+from penstock.client.protocol.write_errors import (
+    AbortedError,
+    FencedError,
+    Refusal,
+    RefusedBatchError,
+)
 from penstock.records.header import read_producer
 from tests.client.scripted import (
     DUPLICATE,

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.places import (
     LostPlaceError,
     PlaceRecords,
@@ -16,8 +16,8 @@ from penstock.client.places import (
     read_places,
 )
 from penstock.client.positions import Position, Task, read_positions, redrive_job
-from penstock.client.produced_batches import record_count
-from penstock.client.writing import open_writer
+from penstock.client.protocol.produced_batches import record_count
+from penstock.client.writing.open_writer import open_writer
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.records.batch import read_batch
 from tests.client.scripted import ScriptedConnection

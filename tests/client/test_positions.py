@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from penstock.client.connections.retries import Retries
 from penstock.client.errors import ClientError, ResponseError
 from penstock.client.positions import (
     Position,
@@ -18,7 +19,6 @@ from penstock.client.positions import (
     redrive_job,
     short_id,
 )
-from penstock.client.retries import Retries
 from penstock.configuration.errors import ConfigurationError
 from tests.client.scripted import GROUP_FETCH, LOST, Clock, ScriptedConnection
 
@@ -108,7 +108,7 @@ def test_reading_is_repeated(step):
 def test_where_things_stood_is_read_past_a_writer_that_was_killed(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(
-        "penstock.client.coordinators.Retries",
+        "penstock.client.connections.coordinators.Retries",
         lambda settings: Retries(settings, clock=clock, sleep=clock.sleep),
     )
     broker = ScriptedConnection()

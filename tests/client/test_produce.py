@@ -9,8 +9,8 @@ from kio.schema.produce.v9 import response as responses
 from kio.schema.types import TopicName, TransactionalId
 from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 
-from penstock.client.produce import Answer, answer_of, read_response, write_request
-from penstock.client.requests import RawResponse, raw_request
+from penstock.client.protocol.produce import Answer, answer_of, read_response, write_request
+from penstock.client.protocol.raw_requests import RawResponse, raw_request
 from penstock.wire.errors import WireError
 from tests.client.frames import response_frame
 

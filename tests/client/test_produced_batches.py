@@ -5,7 +5,7 @@ import struct
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from penstock.client.produced_batches import (
+from penstock.client.protocol.produced_batches import (
     Producer,
     Source,
     UnwritableBatch,

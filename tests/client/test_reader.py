@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.client.connections.metadata import Leader
 from penstock.client.errors import (
     BrokerUnreachableError,
     DeniedError,
@@ -12,8 +13,7 @@ from penstock.client.errors import (
     UnreadableBatchError,
     UnsupportedVersionError,
 )
-from penstock.client.metadata import Leader
-from penstock.client.reader import LostOffsets, OffsetRange, RangeReader
+from penstock.client.reading.reader import LostOffsets, OffsetRange, RangeReader
 from penstock.wire.errors import WireError
 from tests.client.scripted_partition import EARLIEST, EARLIEST_LOCAL, ID, LATEST, ScriptedCluster
 from tests.client.settings import SETTINGS

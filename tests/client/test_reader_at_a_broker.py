@@ -17,9 +17,9 @@ from kio.schema.describe_client_quotas.v1.request import (
 )
 from kio.static.primitive import i8
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.errors import NotReadableYetError, TopicRecreatedError
-from penstock.client.reader import LostOffsets, OffsetRange, RangeReader
+from penstock.client.reading.reader import LostOffsets, OffsetRange, RangeReader
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic

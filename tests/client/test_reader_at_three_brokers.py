@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.client.connection import Connection
-from penstock.client.reader import OffsetRange, RangeReader
+from penstock.client.connections.connection import Connection
+from penstock.client.reading.reader import OffsetRange, RangeReader
 from penstock.local import LocalKafka
 from tests.chaos.leaders import move_leaders
 from tests.client.settings import FILE

@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.client.connections.retries import Retries
 from penstock.client.errors import BrokerUnreachableError, LoginError
-from penstock.client.retries import Retries
 from tests.client.settings import SETTINGS
 
 

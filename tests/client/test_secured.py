@@ -13,9 +13,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.errors import DeniedError, LoginError
-from penstock.client.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import OffsetRange, RangeReader
 from tests.client.settings import FILE
 from tests.conftest import create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka

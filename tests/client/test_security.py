@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from penstock.client.oauth import TokenProvider
-from penstock.client.security import connection_options
+from penstock.client.connections.oauth import TokenProvider
+from penstock.client.connections.security import connection_options
 from penstock.configuration import ConfigurationError
 from tests.client.settings import FILE
 from tests.integration.test_security import Files

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.settings import read_settings
+from penstock.client.connections.settings import read_settings
 from penstock.configuration import Address, ConfigurationError
 from tests.client.settings import FILE
 

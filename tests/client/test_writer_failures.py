@@ -12,13 +12,13 @@ import uuid
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, Task, read_positions
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import AbortedError
-from penstock.client.writer import Limits
-from penstock.client.writing import open_writer
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import AbortedError
+from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.writer import Limits
 from penstock.local import LocalKafka
 from tests.client.copying import BATCH, CHUNK, FENCED, FILE, copy, is_dead, made_up, value
 from tests.conftest import create_topic

@@ -8,15 +8,15 @@ from kio.schema.errors import ErrorCode
 from penstock.client.errors import DeniedError, ResponseError
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import Claim, Position, Task
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import (
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import (
     AbortedError,
     FencedError,
     UnknownOutcomeError,
     WriteError,
 )
-from penstock.client.writer import Limits
-from penstock.client.writing import open_writer
+from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.writer import Limits
 from penstock.records.header import read_producer
 from tests.client.scripted import (
     ADD_OFFSETS,
@@ -56,13 +56,13 @@ REQUESTS = [INIT, ADD_PARTITIONS, ADD_OFFSETS, OFFSET_COMMIT, END]
 @pytest.fixture
 def broker(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("penstock.client.coordinators.Retries", patient(clock))
+    monkeypatch.setattr("penstock.client.connections.coordinators.Retries", patient(clock))
     return ScriptedConnection()
 
 
 def patient(clock):
     """Retries that do not wait."""
-    from penstock.client.retries import Retries
+    from penstock.client.connections.retries import Retries
 
     return lambda settings: Retries(settings, clock=clock, sleep=clock.sleep)
 
@@ -177,7 +177,7 @@ def test_a_group_with_members(broker):
 
 def test_the_first_error_that_is_a_reason_is_told(broker):
     """Partitions that were not attempted say nothing."""
-    from penstock.client.coordinators import _decisive
+    from penstock.client.connections.coordinators import _decisive
 
     not_attempted = int(ErrorCode.operation_not_attempted)
     assert _decisive([0, not_attempted, 29, 16]) == 29
@@ -254,7 +254,7 @@ def test_closing_raises_nothing(broker):
 
 
 def test_an_open_transaction_that_is_too_old_says_so():
-    from penstock.client.transactional_writer import TransactionalWriter
+    from penstock.client.writing.transactional_writer import TransactionalWriter
 
     broker, clock = ScriptedConnection(), Clock()
     limits = Limits(transaction_timeout_s=10.0)
@@ -268,7 +268,7 @@ def test_an_open_transaction_that_is_too_old_says_so():
 
 def test_who_was_fenced_since_its_time_was_over_is_not_taken_for_one_that_was_followed():
     """Brokers fence a producer when they abort its transaction, such as of a paused machine."""
-    from penstock.client.transactional_writer import TransactionalWriter
+    from penstock.client.writing.transactional_writer import TransactionalWriter
 
     broker, clock = ScriptedConnection(), Clock()
     limits = Limits(transaction_timeout_s=10.0)

@@ -14,7 +14,7 @@ from penstock.cluster.librdkafka import (
     watched,
 )
 from penstock.configuration import ConfigurationError
-from penstock.configuration.oauth import FROM_URL, HANDLER, TOKEN_URL
+from penstock.configuration.clients.oauth import FROM_URL, HANDLER, TOKEN_URL
 from tests.client.settings import FILE
 from tests.cluster.token_endpoint import unsigned
 

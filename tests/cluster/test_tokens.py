@@ -7,7 +7,7 @@ import math
 import pytest
 
 from penstock.cluster.tokens import TokenError, Tokens
-from penstock.configuration.oauth import TOKEN_URL, read_oauth
+from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 from tests.client.settings import FILE
 from tests.cluster.token_endpoint import TokenEndpoint, unsigned
 from tests.integration.test_security import Files

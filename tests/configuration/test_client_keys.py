@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.client_keys import CLIENT_KEYS, check_client_keys, checks_host
+from penstock.configuration.clients.client_keys import CLIENT_KEYS, check_client_keys, checks_host
 from tests.java import program
 
 OF_KAFKA_3 = {"auto.include.jmx.reporter", "internal.leave.group.on.close"}

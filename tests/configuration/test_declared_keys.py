@@ -17,8 +17,8 @@ from penstock.configuration.declared_keys import (
 from penstock.configuration.file import load_configuration, read_configuration
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.plan import Plan, allows_topic_settings
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import Plan, allows_topic_settings
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy import RecordValidationPolicy, TopicConfig, TopicMetadata
 from penstock.stored.plan import load_plan
 from penstock.topic_configs import definitions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.configuration.jaas import jaas_config, jaas_options
+from penstock.configuration.clients.jaas import jaas_config, jaas_options
 
 CONFIG = "sasl.jaas.config"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.login import read_login
-from penstock.configuration.oauth import FROM_URL, HANDLER, TOKEN_URL
+from penstock.configuration.clients.login import read_login
+from penstock.configuration.clients.oauth import FROM_URL, HANDLER, TOKEN_URL
 
 JAAS = 'x.PlainLoginModule required username="u" password="s3";'
 

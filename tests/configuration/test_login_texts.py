@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.login import read_login
+from penstock.configuration.clients.login import read_login
 
 KEY = "penstock.properties: upstream.sasl.jaas.config"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -8,9 +8,9 @@ import pytest
 from penstock.configuration import ConfigurationError, load_configuration, read_configuration
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
 from penstock.configuration.policies import PolicyConfiguration
-from penstock.engine.declared import classes_here
-from penstock.engine.plan import Plan, allows_topic_settings
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.declared import classes_here
+from penstock.engine.plans.plan import Plan, allows_topic_settings
+from penstock.engine.plans.topic_plan import TopicPlan
 
 MODULE = """
 print("noise")

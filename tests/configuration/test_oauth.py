@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.oauth import TOKEN_URL, read_oauth
+from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 
 JAAS = {"sasl.jaas.config": 'x required clientId="me" clientSecret="s3" scope="a b";'}
 KIP_1139 = {

@@ -45,7 +45,9 @@ def test_it_has_the_values_of_the_configuration(tmp_path):
 @pytest.mark.system
 def test_processes_that_run_policies_do_without_pydantic():
     """It would cost each worker a tenth of a second and its memory."""
-    program = "import penstock.engine.workers.process, sys; sys.exit('pydantic' in sys.modules)"
+    program = (
+        "import penstock.engine.workers.processes.process, sys; sys.exit('pydantic' in sys.modules)"
+    )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import client_properties
-from penstock.configuration.stores import CHAIN, KEY, TRUSTED, with_contents
-from penstock.configuration.tls import client_context
+from penstock.configuration.clients.librdkafka_keys import client_properties
+from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, with_contents
+from penstock.configuration.clients.tls import client_context
 from tests.integration.test_security import Files
 
 

@@ -9,7 +9,7 @@ from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.columns import Columns, columns_of
 from penstock.engine.instances import INTERCEPTORS, VALIDATION, VALIDATORS, PolicyInstances
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy import Record
 
 TOPIC_ID = UUID(int=15)

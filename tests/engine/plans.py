@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penstock.configuration.file import read_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 
 VALIDATED = {"record.validator.classes": "a.V"}
 QUARANTINE = {**VALIDATED, "penstock.mode": "quarantine"}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, Verdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.schedule import LOST_MAX, Limits, Phase, Schedule
-from penstock.engine.workers.worker import Worker, WorkerState
 
 MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
 

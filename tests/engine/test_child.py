@@ -4,7 +4,7 @@ import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.engine.workers import messages
-from penstock.engine.workers.child import Child
+from penstock.engine.workers.processes.child import Child
 
 
 class Heard:

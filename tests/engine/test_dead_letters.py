@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.engine.dead_letters import (
+from penstock.engine.modes.dead_letters import (
     Origin,
     ReasonHeaders,
     is_dead_letter,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.workers.descendants import adopt_orphans, reap_orphans
+from penstock.engine.workers.processes.descendants import adopt_orphans, reap_orphans
 from tests.gateways import is_running, wait_until
 
 pytestmark = [

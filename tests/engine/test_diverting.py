@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.engine.chain import Chain
-from penstock.engine.diverting import judge_and_divert
-from penstock.engine.intercepted_batch import intercept_and_judge
+from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
+from penstock.engine.modes.diverting import judge_and_divert
 from penstock.engine.objections import BatchPolicy
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, TEXTS_MAX_BYTES, Outcome
 from penstock.engine.workers import messages
 from penstock.policy import (

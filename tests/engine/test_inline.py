@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine import inline
 from penstock.engine.chain import Chain
-from penstock.engine.declared import classes_here
 from penstock.engine.inline import (
     BUDGET_S,
     MAX_RECORDS,
@@ -20,7 +19,8 @@ from penstock.engine.inline import (
     InlineJudge,
 )
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
+from penstock.engine.plans.declared import classes_here
+from penstock.engine.plans.plan import Plan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.native import find_native

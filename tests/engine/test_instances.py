@@ -5,7 +5,7 @@ import pytest
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 
 POLICIES = """
 from penstock.policy import *

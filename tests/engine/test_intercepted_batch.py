@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.intercepted_batch import drop_again, intercept_and_judge
+from penstock.engine.interceptors.intercepted_batch import drop_again, intercept_and_judge
 from penstock.engine.verdict import Outcome
 from penstock.policy import (
     Header,

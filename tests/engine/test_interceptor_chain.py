@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.columns import columns_of
-from penstock.engine.interceptor_chain import intercept
+from penstock.engine.interceptors.interceptor_chain import intercept
 from penstock.engine.verdict import Outcome
 from penstock.policy import (
     Header,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.loading import ClassPath, load_class
+from penstock.engine.plans.loading import ClassPath, load_class
 
 
 def write(folder: Path, **modules: str) -> Path:

@@ -1,6 +1,6 @@
 """The headers of marked records."""
 
-from penstock.engine.marks import PREFIX, has_marks, marks_of
+from penstock.engine.modes.marks import PREFIX, has_marks, marks_of
 from penstock.engine.verdict import RecordError
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch

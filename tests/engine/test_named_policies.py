@@ -6,11 +6,11 @@ import pytest
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.chain import Chain
-from penstock.engine.declared import classes_here
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.declared import classes_here
+from penstock.engine.plans.plan import Plan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import PostponedError
 from penstock.policy import Record
 from tests.engine.chains import TOPIC_ID, columns, each

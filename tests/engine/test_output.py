@@ -6,7 +6,12 @@ import os
 import pytest
 import structlog
 
-from penstock.engine.workers.output import LINE_MAX, LINES_A_SECOND, OutputLines, OutputPipe
+from penstock.engine.workers.processes.output import (
+    LINE_MAX,
+    LINES_A_SECOND,
+    OutputLines,
+    OutputPipe,
+)
 
 
 class Clock:

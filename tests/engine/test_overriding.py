@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.overriding import check_overriding, hint_of
+from penstock.engine.plans.overriding import check_overriding, hint_of
 from penstock.policy import RecordValidationPolicy
 from penstock.policy.testing import judge
 

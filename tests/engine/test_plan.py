@@ -5,8 +5,8 @@ import re
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.plan import Origin, Setting
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import Origin, Setting
+from penstock.engine.plans.topic_plan import TopicPlan
 from tests.engine.plans import QUARANTINE, VALIDATED, plan_of
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.columns import Columns, columns_of
-from penstock.engine.policy_batch import ArrowMissingError, PolicyBatch, binary_array
+from penstock.engine.interceptors.policy_batch import ArrowMissingError, PolicyBatch, binary_array
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record, RecordIntrospectionHints
 from penstock.records.batch import read_batch

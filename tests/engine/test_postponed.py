@@ -12,9 +12,9 @@ from penstock.engine.admin_policies import (
     TopicCreation,
 )
 from penstock.engine.chain import Chain
-from penstock.engine.intercepted_batch import intercept_and_judge
+from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.objections import BatchPolicy
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import TEXT_MAX_BYTES, Outcome, PostponedError, postponed
 from penstock.engine.workers import messages
 from penstock.policy import (

@@ -10,12 +10,12 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.chain import Chain
 from penstock.engine.instances import VALIDATION, PolicyInstances
-from penstock.engine.interceptor_chain import intercept
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.interceptors.interceptor_chain import intercept
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import JUDGING, PREPARING
 from penstock.engine.workers.schedule import Limits
-from penstock.engine.workers.worker import WorkerState
 from penstock.policy import (
     BrokerRecordValidator,
     InvalidRecordException,

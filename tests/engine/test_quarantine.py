@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.engine import quarantine
-from penstock.engine.dead_letters import read_id, read_origin
-from penstock.engine.quarantine import Blame, Place, write_letters
+from penstock.engine.modes import quarantine
+from penstock.engine.modes.dead_letters import read_id, read_origin
+from penstock.engine.modes.quarantine import Blame, Place, write_letters
 from penstock.engine.verdict import RecordError
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.engine.verdict import ACCEPTED, FailureCause
 from penstock.engine.workers.jobs import Job, JobState
 from penstock.engine.workers.observer import WorkerEnd
+from penstock.engine.workers.processes.worker import AHEAD_S, Worker, WorkerState
 from penstock.engine.workers.schedule import Limits, Phase
-from penstock.engine.workers.worker import AHEAD_S, Worker, WorkerState
 from tests.engine.simulated import MEMORY, REFUSED, ClosedLoop, World, not_judged
 
 PLACES = [("t", number) for number in range(10)]

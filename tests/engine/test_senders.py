@@ -6,12 +6,12 @@ from itertools import groupby
 import pytest
 
 from penstock.configuration import load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.workers import messages
-from penstock.engine.workers.child import Child
+from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.policy import ClientContext
-from penstock.wire.topics import NO_ID
+from penstock.wire.requests.topics import NO_ID
 from tests.gateways import write_configuration
 from tests.records.encoding import encode_batch, values
 

@@ -13,11 +13,11 @@ import structlog
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.keys import Keys
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
-from penstock.engine.workers.child import Child
+from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.wire.topics import NO_ID
+from penstock.wire.requests.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
 from tests.records.encoding import encode_batch, values
 

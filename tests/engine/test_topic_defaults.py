@@ -1,7 +1,7 @@
 """The topic level keys that the file sets for topics."""
 
 from penstock.configuration.topic_keys import TopicDefault
-from penstock.engine.topic_defaults import TopicDefaults
+from penstock.engine.plans.topic_defaults import TopicDefaults
 
 LINES = [
     TopicDefault("*", "penstock.mode", "mark"),

@@ -8,13 +8,13 @@ from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.instances import VALIDATION, PolicyInstances
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers import messages
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import Progress, shared_file
 from penstock.engine.workers.schedule import Limits
 from penstock.engine.workers.topic_loading import TopicLoading
-from penstock.engine.workers.worker import WorkerState
 from penstock.policy import RecordValidationPolicy, RetriableException
 from tests.engine.chains import CONFIGURATION, chain
 from tests.engine.simulated import World

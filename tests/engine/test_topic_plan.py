@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from tests.engine.plans import VALIDATED, plan_of
 
 BOTH = {

@@ -10,13 +10,13 @@ import pytest
 from kio.index import load_request_schema
 from kio.static.primitive import i8
 
-from penstock.gateway.routes import route
-from penstock.gateway.session import COLLECTED_MAX_BYTES
-from penstock.gateway.turns import Turns
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.sessions.routes import route
+from penstock.gateway.sessions.session import COLLECTED_MAX_BYTES
 from penstock.topic_configs.definitions import config_keys
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
-from tests.gateway.test_session import Talk, answer, other, produce
+from tests.gateway.sessions.test_session import Talk, answer, other, produce
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import coordinators, written
 from tests.wire.test_described_configs import request as describe

@@ -8,9 +8,9 @@ import pytest
 import uvloop
 
 from penstock.configuration import load_configuration
-from penstock.gateway.connection import ClientConnection
 from penstock.gateway.server import Gateway
-from penstock.gateway.session import Session
+from penstock.gateway.sessions.connection import ClientConnection
+from penstock.gateway.sessions.session import Session
 from tests.gateways import write_configuration
 from tests.hostile.greedy import produce_frame, unfinished
 from tests.records.encoding import encode_batch, values

@@ -9,9 +9,9 @@ import pytest
 import uvloop
 
 from penstock.configuration import Address
-from penstock.gateway.connection import ClientConnection
-from penstock.gateway.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget
-from penstock.gateway.turns import Turns
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.sessions.connection import ClientConnection
+from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget
 from tests.gateway.test_answers import Loop, find_coordinators, numbered
 from tests.wire.test_addresses import coordinators
 

@@ -12,9 +12,9 @@ import pytest
 from penstock.gateway.produce.producer_state import kept, producer
 from penstock.gateway.produce.producer_state.fences import Fences, Head
 from penstock.gateway.produce.producer_state.producers import Producers
-from tests.gateway import gateway_model
-from tests.gateway.histories import World
-from tests.gateway.history_features import features_of
+from tests.gateway.model import gateway_model
+from tests.gateway.model.histories import World
+from tests.gateway.model.history_features import features_of
 
 SEEDS = range(100)
 LOSES = 967

@@ -5,12 +5,12 @@ import time
 from uuid import UUID
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.intercepted_batches import Idempotence
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
-from tests.gateway.test_intercepted_batches import (
+from tests.gateway.produce.test_intercepted_batches import (
     Asked,
     Intercepted,
     batch,
@@ -21,7 +21,7 @@ from tests.gateway.test_intercepted_batches import (
     request,
     two_partitions,
 )
-from tests.gateway.test_session import produce_answer
+from tests.gateway.sessions.test_session import produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 

@@ -3,16 +3,16 @@
 import asyncio
 import uuid
 
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
-from penstock.gateway.policy_set import submit_or_accept
+from penstock.gateway.context.policy_set import submit_or_accept
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.policy import ClientContext
-from tests.gateway.test_authentication import Secured
-from tests.gateway.test_forwarded_at_once import observing
-from tests.gateway.test_intercepted_batches import DROPPED, Intercepted, batch
-from tests.gateway.test_observed_batches import DATA, Observing
-from tests.gateway.test_session import Talk
+from tests.gateway.produce.test_forwarded_at_once import observing
+from tests.gateway.produce.test_intercepted_batches import DROPPED, Intercepted, batch
+from tests.gateway.produce.test_observed_batches import DATA, Observing
+from tests.gateway.sessions.test_authentication import Secured
+from tests.gateway.sessions.test_session import Talk
 from tests.raw import produce_request, request_frame
 
 

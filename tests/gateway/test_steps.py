@@ -15,14 +15,14 @@ from kio.serial import entity_writer
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.engine.verdict import ACCEPTED, refused
-from penstock.gateway import request_context
 from penstock.gateway.admin import create_topics
-from penstock.gateway.routes import route
-from penstock.gateway.turns import Turns
+from penstock.gateway.context import request_context
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.sessions.routes import route
 from penstock.wire.client_requests import read_request
-from penstock.wire.entities import write_entity
+from penstock.wire.requests.entities import write_entity
 from penstock.wire.slices import finish
-from tests.gateway.test_session import Talk
+from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame
 
 NOW = i32Timedelta.parse(datetime.timedelta(0))

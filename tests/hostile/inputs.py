@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kio.index import load_request_schema
 
-from penstock.gateway.routes import FETCH, ROUTES
+from penstock.gateway.sessions.routes import FETCH, ROUTES
 from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
 from penstock.wire.structures import Field, Structure, skip_field, structure_of
 from tests.integration.test_transparency import sample

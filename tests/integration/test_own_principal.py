@@ -21,10 +21,10 @@ from confluent_kafka.admin import (
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from penstock.client.connection import Connection
-from penstock.client.reader import OffsetRange, RangeReader
+from penstock.client.connections.connection import Connection
+from penstock.client.reading.reader import OffsetRange, RangeReader
 from penstock.configuration import load_configuration
-from penstock.configuration.clients import java_properties
+from penstock.configuration.clients.librdkafka_keys import java_properties
 from penstock.local import LocalKafka, class_path, free_ports
 from tests.cluster.token_endpoint import TokenEndpoint
 from tests.conftest import create_topic

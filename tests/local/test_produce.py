@@ -11,10 +11,10 @@ from kio.schema.produce.v9.response import (
 )
 from kio.static.primitive import i32, i64
 
+from penstock.client.connections.metadata import Leader
+from penstock.client.connections.retries import Retries
+from penstock.client.connections.settings import read_settings
 from penstock.client.errors import ResponseError, response_error
-from penstock.client.metadata import Leader
-from penstock.client.retries import Retries
-from penstock.client.settings import read_settings
 from penstock.local.ports import free_ports
 from penstock.local.produce import leader_of, lines_of, main
 

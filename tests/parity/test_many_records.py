@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.connection import Connection
-from penstock.client.reader import OffsetRange, RangeReader
+from penstock.client.connections.connection import Connection
+from penstock.client.reading.reader import OffsetRange, RangeReader
 from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from penstock.cluster.offsets import Cluster
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.local import free_ports
 from penstock.spark import apply, load_plan
 from penstock.spark.sources import client_options, read_range

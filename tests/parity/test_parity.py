@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.connection import Connection
-from penstock.client.reader import OffsetRange, RangeReader
+from penstock.client.connections.connection import Connection
+from penstock.client.reading.reader import OffsetRange, RangeReader
 from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED

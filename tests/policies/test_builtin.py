@@ -10,7 +10,7 @@ import pytest
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.policies import DropRecords, HashJsonFields, RedactJsonFields, RedactTagged
 from penstock.policy.testing import judge
 from tests.engine.chains import columns

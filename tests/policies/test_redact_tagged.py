@@ -7,7 +7,7 @@ import fastavro
 import orjson
 import pytest
 
-from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies import RedactTagged
 from penstock.policies.schema_policy import payloads
 from penstock.policies.schema_policy.errors import InvalidSchemaError

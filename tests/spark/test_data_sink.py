@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Producer
 
-from penstock.engine.dead_letters import Origin, read_origin
+from penstock.engine.modes.dead_letters import Origin, read_origin
 from penstock.policy import Header
 from penstock.spark import register
 from tests.integration.reading import read_topic

@@ -9,7 +9,7 @@ import sys
 import pytest
 from pyspark.sql import functions as F
 
-from penstock.spark.failures import reason_of
+from penstock.spark.execution.failures import reason_of
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
@@ -99,7 +99,7 @@ def test_records_that_are_gone_meanwhile(
 
 
 def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, admin, monkeypatch):
-    from penstock.spark import task_runner
+    from penstock.spark.execution import task_runner
     from tests.conftest import delete_topic
 
     name = filled(produce, topic, *[b"good"] * 10)

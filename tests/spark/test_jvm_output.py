@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from penstock.spark.jvm_output import forward, is_noise
+from penstock.spark.execution.jvm_output import forward, is_noise
 from tests.spark.test_session import SCRIPT
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from py4j.protocol import Py4JError
 
-from penstock.spark.failures import jvm_end, lost_its_jvm, reason_of
+from penstock.spark.execution.failures import jvm_end, lost_its_jvm, reason_of
 from tests.conftest import create_topic
 from tests.limits import HANGS_S
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.spark.memory import cores_of, jvm_memory
+from penstock.spark.execution.memory import cores_of, jvm_memory
 
 pytestmark = pytest.mark.unit
 GIB = 2**30

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.configuration import load_configuration
-from penstock.engine.declared import classes_here
+from penstock.engine.plans.declared import classes_here
 from penstock.local import free_ports
 from penstock.policy import Record
 from penstock.spark import apply, judge, load_plan, split

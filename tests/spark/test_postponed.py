@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.spark import judge, register
-from penstock.spark.failures import reason_of
+from penstock.spark.execution.failures import reason_of
 from penstock.stored import asking_again
 from penstock.stored.plan import load_plan
 

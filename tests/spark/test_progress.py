@@ -4,7 +4,7 @@ import threading
 import time
 
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.progress import RecordsRead
+from penstock.spark.execution.progress import RecordsRead
 from penstock.spark.sources import read_range
 
 COUNT = 12_000

@@ -17,8 +17,8 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
 
         import pyarrow as pa
 
-        from penstock.client.connection import connect
-        from penstock.client.reader import OffsetRange, RangeReader
+        from penstock.client.connections.connection import connect
+        from penstock.client.reading.reader import OffsetRange, RangeReader
 
         with warnings.catch_warnings():  # the worker is used again
             warnings.simplefilter("error")

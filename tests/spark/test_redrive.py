@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, commit_positions
 from tests.client.settings import FILE
 from tests.integration.reading import read_topic, values_of

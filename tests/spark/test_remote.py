@@ -8,7 +8,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.local import free_ports
-from penstock.spark.remote import check_remote
+from penstock.spark.execution.remote import check_remote
 from tests.gateways import wait_until
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD, SPARK

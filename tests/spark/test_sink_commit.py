@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.batch_jobs.targets import Target
-from penstock.client.decisions import Batch, TakenOverError
 from penstock.client.positions import Task as PositionTask
-from penstock.client.prepared import commit_prepared
+from penstock.client.writing.decisions import Batch, TakenOverError
+from penstock.client.writing.prepared import commit_prepared
 from penstock.cluster.offsets import Cluster
-from penstock.spark import sink_commit
-from penstock.spark.sink_commit import LostTransactionsError
-from penstock.spark.sink_task import Attempt, SinkTask
+from penstock.spark.sink import sink_commit
+from penstock.spark.sink.sink_commit import LostTransactionsError
+from penstock.spark.sink.sink_task import Attempt, SinkTask
 from penstock.stored.access import ClusterAccess
 from tests.integration.reading import read_topic
 

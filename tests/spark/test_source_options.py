@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.source_options import SourceOptions
-from penstock.spark.source_places import EARLIEST, LATEST, Place
+from penstock.spark.source.source_options import SourceOptions
+from penstock.spark.source.source_places import EARLIEST, LATEST, Place
 
 pytestmark = pytest.mark.unit
 LEAST = {"kafka.bootstrap.servers": "k:9092", "subscribe": "orders"}

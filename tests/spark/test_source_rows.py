@@ -19,7 +19,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import dropped, refused_record
 from penstock.policy import Header, Record
 from penstock.records import stored_batch
-from penstock.spark.source_rows import TYPES, RowBatches, check_types
+from penstock.spark.source.source_rows import TYPES, RowBatches, check_types
 from tests.conftest import RECORD_BATCHES
 from tests.records.encoding import encode_batch
 

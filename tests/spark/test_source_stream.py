@@ -10,8 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark import register, split
-from penstock.spark.source_reading import SourceError, SourceReading
-from penstock.spark.source_stream import StreamReader, from_json, to_json
+from penstock.spark.source.source_reading import SourceError, SourceReading
+from penstock.spark.source.source_stream import StreamReader, from_json, to_json
 
 pytestmark = pytest.mark.slow
 

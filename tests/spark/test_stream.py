@@ -11,10 +11,10 @@ from penstock.client.positions import Position
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
-from penstock.spark.failures import SparkError
-from penstock.spark.stream import TOPICS_EVERY_S, Settings, Stream
-from penstock.stored.tasks import Limit
-from penstock.stored.writing_task import Unfinished, WritingResult
+from penstock.spark.execution.failures import SparkError
+from penstock.spark.streams.stream import TOPICS_EVERY_S, Settings, Stream
+from penstock.stored.tasks.tasks import Limit
+from penstock.stored.tasks.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 

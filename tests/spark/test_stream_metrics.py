@@ -13,9 +13,9 @@ from penstock.cluster.ranges import Partition
 from penstock.configuration.values import Address
 from penstock.local import free_ports
 from penstock.report.counts import Reason
-from penstock.spark.stream_figures import StreamFigures
-from penstock.spark.stream_metrics import registry_of, serve_metrics, write_metrics
-from penstock.stored.writing_task import WritingResult
+from penstock.spark.streams.stream_figures import StreamFigures
+from penstock.spark.streams.stream_metrics import registry_of, serve_metrics, write_metrics
+from penstock.stored.tasks.writing_task import WritingResult
 
 
 def result(topic="t", accepted=5, refused=3, left_out=0, removed=0):

@@ -7,9 +7,9 @@ import pytest
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.client.errors import TruncatedError
 from penstock.cluster.ranges import OffsetRange, Partition
-from penstock.spark.stream_offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffsets
-from penstock.stored.tasks import Limit
-from penstock.stored.writing_task import Unfinished, WritingResult
+from penstock.spark.streams.stream_offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffsets
+from penstock.stored.tasks.tasks import Limit
+from penstock.stored.tasks.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 A, B, C = (Partition("t", number) for number in range(3))

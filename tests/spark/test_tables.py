@@ -7,7 +7,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.tables import parse_columns, read_table
+from penstock.spark.frames.tables import parse_columns, read_table
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
 

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.failures import reason_of
-from penstock.spark.task_runner import run_tasks
-from penstock.stored.tasks import Task
+from penstock.spark.execution.failures import reason_of
+from penstock.spark.execution.task_runner import run_tasks
+from penstock.stored.tasks.tasks import Task
 
 pytestmark = pytest.mark.slow
 

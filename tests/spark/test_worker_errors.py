@@ -7,7 +7,7 @@ import types
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.worker_errors import in_one_line
+from penstock.spark.execution.worker_errors import in_one_line
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, audit, judge, load_plan, redact, redrive, split
-from penstock.spark.frame_columns import check_columns
+from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.sources import COLUMNS
 
 FRAMES = {"audit": audit, "split": split, "judge": judge, "apply": apply}

@@ -5,7 +5,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
-from penstock.spark.task_runner import SparkRunner
+from penstock.spark.execution.task_runner import SparkRunner
 from penstock.stored.access import ClusterAccess
 from penstock.stored.audit import add_payloads, audit_raw
 from penstock.stored.evaluation import close_all

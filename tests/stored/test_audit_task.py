@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.client.batches import select
-from penstock.client.reader import LostOffsets
-from penstock.client.reader import OffsetRange as WantedRange
+from penstock.client.reading.batches import select
+from penstock.client.reading.reader import LostOffsets
+from penstock.client.reading.reader import OffsetRange as WantedRange
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark import load_plan
-from penstock.stored.audit_task import AuditResult, RangeCounting, merged
 from penstock.stored.evaluation import Evaluator
-from penstock.stored.retention import RangeResult
+from penstock.stored.tasks.audit_task import AuditResult, RangeCounting, merged
+from penstock.stored.tasks.retention import RangeResult
 from tests.client import stored
 from tests.records.encoding import encode_batch, values
 

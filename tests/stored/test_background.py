@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from penstock.stored.background import Background
+from penstock.stored.tasks.background import Background
 
 pytestmark = pytest.mark.unit
 

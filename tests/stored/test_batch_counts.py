@@ -10,7 +10,7 @@ from penstock.records.stored_batch import read_stored_batch
 from penstock.report.counts import AuditCounts, Reason, Records
 from penstock.report.hints import header_keys, key_prefix
 from penstock.report.times import HOUR_MS, hour_of
-from penstock.stored.batch_counts import StoredCounts
+from penstock.stored.tasks.batch_counts import StoredCounts
 from tests.records.encoding import encode_batch
 
 pytestmark = pytest.mark.unit
@@ -93,7 +93,7 @@ def test_the_time_of_the_broker_is_that_of_all_records():
 
 
 def test_many_groups_are_counted_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr("penstock.stored.batch_counts._GROUPS_MAX", 10)
+    monkeypatch.setattr("penstock.stored.tasks.batch_counts._GROUPS_MAX", 10)
     counting = StoredCounts()
     batch = stored([record(HOUR)] * 8)
     for number in range(50):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cluster.ranges import OffsetRange
-from penstock.stored.retention import Coverage, RangeResult, RecordsLostError
+from penstock.stored.tasks.retention import Coverage, RangeResult, RecordsLostError
 
 pytestmark = pytest.mark.unit
 PLANNED = (

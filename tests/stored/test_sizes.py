@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import Partition
 from penstock.stored.sizes import measured
-from penstock.stored.tasks import Sizes
+from penstock.stored.tasks.tasks import Sizes
 
 
 def logs_of(kafka, *topics):

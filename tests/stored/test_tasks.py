@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cluster.ranges import OffsetRange, Partition, without
-from penstock.stored.tasks import (
+from penstock.stored.tasks.tasks import (
     TASKS_MAX,
     WORK_MAX,
     WORK_MIN,

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.stored.together import Together
+from penstock.stored.tasks.together import Together
 
 WITHIN_S = 30
 

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import TopicPartition
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, Task, commit_positions, read_positions
 from penstock.cluster.offsets import Cluster
 from penstock.stored.positions import OffsetsDone, job_id

@@ -10,7 +10,7 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.engine.verdict import PostponedError, postponed
 from penstock.policy import RetriableException
 from penstock.report.counts import Reason
-from penstock.stored.writing_task import Unfinished, WritingResult, WritingTask, merged
+from penstock.stored.tasks.writing_task import Unfinished, WritingResult, WritingTask, merged
 
 pytestmark = pytest.mark.unit
 

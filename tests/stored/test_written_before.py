@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.cluster.offsets import Cluster
-from penstock.stored.written_before import find_written
+from penstock.stored.tasks.written_before import find_written
 from tests.client.settings import FILE
 from tests.spark.conftest import BOTH
 

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.policy import Record
-from penstock.stored import written_before
-from penstock.stored.written_before import find_written
+from penstock.stored.tasks import written_before
+from penstock.stored.tasks.written_before import find_written
 from tests.batch_jobs.memory import MemoryCluster
 from tests.records.encoding import encode_stored
 

@@ -13,8 +13,8 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.file import read_configuration
 from penstock.configuration.reference import reference
 from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
-from penstock.engine.plan import Plan, allows_topic_settings
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import Plan, allows_topic_settings
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.stored.plan import load_plan
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import (

@@ -10,7 +10,7 @@ from penstock.configuration.topic_keys import (
     RECORDS_POLICY_ENABLED,
     VALIDATION_POLICY,
 )
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.topic_configs import definitions
 
 

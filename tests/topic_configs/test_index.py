@@ -22,7 +22,7 @@ from penstock.topic_configs.index import (
     creation_key,
     topic_key,
 )
-from penstock.wire.topics import NO_ID
+from penstock.wire.requests.topics import NO_ID
 from tests.topic_configs.admin_requests import judged_by
 
 TOPICS = {UUID(int=1): "orders", UUID(int=2): "payments"}

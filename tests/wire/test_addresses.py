@@ -14,7 +14,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from penstock.gateway.routes import VERSIONS, route
+from penstock.gateway.sessions.routes import VERSIONS, route
 from penstock.wire.addresses import holds_addresses, replace_in_slices
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint

@@ -5,9 +5,9 @@ from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.wire.client_requests import read_request
-from penstock.wire.coordinator_keys import key_type, unavailable
 from penstock.wire.errors import WireError
-from penstock.wire.produce import ENTRIES_MAX
+from penstock.wire.requests.coordinator_keys import key_type, unavailable
+from penstock.wire.requests.produce import ENTRIES_MAX
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import in_slices

@@ -12,10 +12,10 @@ from kio.schema.types import TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
-import penstock.wire.create_topics as wire
+import penstock.wire.requests.create_topics as wire
 from penstock.wire.client_requests import read_request
-from penstock.wire.entities import write_entity
 from penstock.wire.errors import WireError
+from penstock.wire.requests.entities import write_entity
 from penstock.wire.slices import finish
 from tests.raw import parse_response
 

@@ -11,10 +11,10 @@ from kio.serial import entity_writer
 from kio.static.primitive import i8
 
 from penstock.wire.client_requests import read_request
-from penstock.wire.described_configs import read_requested, with_added
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
-from penstock.wire.produce import ENTRIES_MAX
+from penstock.wire.requests.described_configs import read_requested, with_added
+from penstock.wire.requests.produce import ENTRIES_MAX
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import filled, in_slices, written

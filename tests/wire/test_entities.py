@@ -9,8 +9,8 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from penstock.wire.entities import SLICE_ENTRIES, read_in_slices, write_in_slices
 from penstock.wire.errors import WireError
+from penstock.wire.requests.entities import SLICE_ENTRIES, read_in_slices, write_in_slices
 from penstock.wire.slices import finish
 from penstock.wire.structures import structure_of
 from tests.integration.test_transparency import smallest

@@ -14,8 +14,8 @@ from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.frames import FrameReader
 from penstock.wire.primitives import TAGGED_FIELDS_MAX, skip_tags, varint
-from penstock.wire.produce import ENTRIES_MAX, read_acks
-from penstock.wire.produce import read_request as read_produce
+from penstock.wire.requests.produce import ENTRIES_MAX, read_acks
+from penstock.wire.requests.produce import read_request as read_produce
 from penstock.wire.slices import finish
 from tests.raw import produce_request, request_frame
 

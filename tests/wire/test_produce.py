@@ -12,7 +12,7 @@ from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.addresses import replace_addresses
 from penstock.wire.errors import WireError
-from penstock.wire.produce import (
+from penstock.wire.requests.produce import (
     PartitionResponse,
     ProduceRequest,
     ProduceResponse,

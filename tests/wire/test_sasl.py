@@ -17,7 +17,12 @@ from kio.serial import entity_writer
 from kio.static.primitive import i64Timedelta
 
 from penstock.wire.errors import WireError
-from penstock.wire.sasl import Authentication, authenticated, read_authenticate, read_handshake
+from penstock.wire.requests.sasl import (
+    Authentication,
+    authenticated,
+    read_authenticate,
+    read_handshake,
+)
 from tests.raw import request_frame
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "", "plain"]

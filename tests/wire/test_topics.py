@@ -17,11 +17,11 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
-from penstock.wire import topics
-from penstock.wire.entities import write_entity
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
 from penstock.wire.own_requests import read_response
+from penstock.wire.requests import topics
+from penstock.wire.requests.entities import write_entity
 from penstock.wire.slices import finish
 
 

@@ -9,7 +9,7 @@ from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.static.primitive import i32Timedelta
 
 from penstock.wire.errors import WireError
-from penstock.wire.transactions import (
+from penstock.wire.requests.transactions import (
     Producer,
     TransactionState,
     describe_request,

@@ -1,7 +1,7 @@
 //! The protocol of a connection that is forwarded, without sockets: which bytes may pass.
 //!
 //! Bytes are forwarded unchanged and in order, so what may pass is always a prefix of what is there.
-//! It is `penstock.gateway.session.Session` for the exchanges that need nothing else.
+//! It is `penstock.gateway.sessions.session.Session` for the exchanges that need nothing else.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.backtest.stored_batches import ReadBatch
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
 
 WAITING_MAX_BYTES: Final = 32 * 2**20

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.client.batches import read_fetched_batch
-from penstock.client.reader import OffsetRange as WantedRange
-from penstock.client.reader import RangeReader
+from penstock.client.reading.batches import read_fetched_batch
+from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import as_produced, is_intact
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.backtest.excerpt import Piece
-    from penstock.client.batches import FetchedBatch
-    from penstock.client.reader import Cluster, LostOffsets
+    from penstock.client.reading.batches import FetchedBatch
+    from penstock.client.reading.reader import Cluster, LostOffsets
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 
@@ -55,7 +55,7 @@ def reader_of(
     """Return what reads the batches of a piece.
 
     Args:
-        cluster: A `penstock.client.connection.Connection`.
+        cluster: A `penstock.client.connections.connection.Connection`.
         topic_ids: The ids of topics.
         on_lost: Told of offsets that the log does not have any more.
     """

@@ -11,7 +11,7 @@ from penstock.report.bounded_counter import BoundedCounter
 
 if TYPE_CHECKING:
     from penstock.backtest.stored_batches import ReadBatch
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
 
 REASONS_KEPT: Final = 200

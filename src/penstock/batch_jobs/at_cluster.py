@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from penstock.batch_jobs.task import Limits, RangeTask, ignore, never
 from penstock.client.positions import Position
-from penstock.client.reader import RangeReader
-from penstock.client.writer import Limits as WriterLimits
-from penstock.client.writing import open_writer
+from penstock.client.reading.reader import RangeReader
+from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.writer import Limits as WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.batch_jobs.task import Progress
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, Task
-    from penstock.client.reader import LostOffsets, OffsetRange
-    from penstock.client.writer import Writer
+    from penstock.client.reading.reader import LostOffsets, OffsetRange
+    from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
 

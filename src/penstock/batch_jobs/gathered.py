@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
-from penstock.engine.dead_letters import PREFIXES
+from penstock.engine.modes.dead_letters import PREFIXES
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC, HEADER
 

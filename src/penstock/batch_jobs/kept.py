@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.gathered import Gathered
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
-from penstock.client.produced_batches import Source
+from penstock.client.protocol.produced_batches import Source
 from penstock.records.header import ATTRIBUTES_AT, CODEC
 
 if TYPE_CHECKING:

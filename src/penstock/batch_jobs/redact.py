@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.client.write_errors import RefusedBatchError
+    from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.records.stored_batch import StoredBatch
 
 

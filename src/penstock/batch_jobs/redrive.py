@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.retiming import retimed, runs
 from penstock.batch_jobs.targets import SourcePartition, fitting
-from penstock.engine import dead_letters
 from penstock.engine.columns import Columns
-from penstock.engine.dead_letters import (
+from penstock.engine.modes import dead_letters
+from penstock.engine.modes.dead_letters import (
     Attempts,
     Origin,
     ReasonHeaders,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.client.write_errors import RefusedBatchError
+    from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues

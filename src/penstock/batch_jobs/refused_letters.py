@@ -18,7 +18,7 @@ from penstock.engine.verdict import Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.client.write_errors import RefusedBatchError
+    from penstock.client.protocol.write_errors import RefusedBatchError
 
 BROKER: Final = "broker"
 """Who refused, where it was no policy: in dead letters and in counted reasons."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.dead_letters import PREFIXES
+from penstock.engine.modes.dead_letters import PREFIXES
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
@@ -18,7 +18,7 @@ from penstock.records.header import CODEC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.engine.dead_letters import Origin
+    from penstock.engine.modes.dead_letters import Origin
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch

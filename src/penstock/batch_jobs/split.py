@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from penstock.batch_jobs.gathered import GatheredLetters
 from penstock.batch_jobs.kept import KeptRecords
 from penstock.batch_jobs.targets import SourcePartition
-from penstock.engine import dead_letters
 from penstock.engine.chain import remaining_positions
-from penstock.engine.dead_letters import Origin, ReasonHeaders
+from penstock.engine.modes import dead_letters
+from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.batch_jobs.judge import Judge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.client.write_errors import RefusedBatchError
+    from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
     from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch

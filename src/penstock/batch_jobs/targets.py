@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.client.produced_batches import Source
-from penstock.client.write_errors import RefusedBatchError
+from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.write_errors import RefusedBatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
 from penstock.batch_jobs.merged import MergedBatches
-from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
-from penstock.client.write_errors import (
+from penstock.client.protocol.write_errors import (
     AbortedError,
     FencedError,
     RefusedBatchError,
     UnknownOutcomeError,
 )
+from penstock.client.reading.batches import read_fetched_batch
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.batch_jobs.targets import OutgoingBatch
-    from penstock.client.batches import FetchedBatch
-    from penstock.client.reader import LostOffsets, OffsetRange
-    from penstock.client.writer import Writer
+    from penstock.client.reading.batches import FetchedBatch
+    from penstock.client.reading.reader import LostOffsets, OffsetRange
+    from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
 _ATTEMPTS: Final = 5
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
         chunk_bytes: Of stored batches, as they are stored.
         chunk_records: Of the source.
         chunk_s: Readers with `read_committed` see nothing of a chunk before its end, and brokers
-            abort what takes longer than the transaction timeout (`penstock.client.writer`).
+            abort what takes longer than the transaction timeout (`penstock.client.writing.writer`).
         max_decompressed_bytes: A batch that is larger, decompressed, ends the task.
         max_batch_records: A batch of more records ends the task.
     """
@@ -153,7 +153,7 @@ class RangeTask:
     Attributes:
         offsets: The range. A position that is committed in it is gone on from.
         read: Reads a part of it.
-        open_writer: Opens a writer (`penstock.client.writing.open_writer`).
+        open_writer: Opens a writer (`penstock.client.writing.open_writer.open_writer`).
         run: What the counts belong to: where the same run goes on, they are added to; a text of
             at most 400 ASCII characters.
         limits: When a chunk ends.

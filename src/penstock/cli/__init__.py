@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Names and messages are of any language, and a terminal may write only some.
         sys.stdout.reconfigure(errors="replace")
     # Imported here: its library takes longer than all that is above.
-    from penstock.cli.logs import set_up_logs  # noqa: PLC0415
+    from penstock.cli.process.logs import set_up_logs  # noqa: PLC0415
 
     set_up_logs(options.log_level)
     try:

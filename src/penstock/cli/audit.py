@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import (
+from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
@@ -27,7 +27,7 @@ from penstock.cli.jobs import (
     ratio,
     show_counts,
 )
-from penstock.cli.stream_lines import one_line
+from penstock.cli.jobs.stream_lines import one_line
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from penstock.cli.job import Job
-    from penstock.cli.jobs import SparkJob
+    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.report.counts import AuditCounts
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from penstock.report.history import Run
     from penstock.stored.audit import RawAudit
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.retention import Coverage
+    from penstock.stored.tasks.retention import Coverage
 
     _Plans = tuple[RecordPlan, RecordPlan | None]
 
@@ -327,7 +327,7 @@ def _about(
 
 
 def _topics(options: argparse.Namespace) -> int:
-    from penstock.cli.existing_topics import judge_topics  # noqa: PLC0415
+    from penstock.cli.checks.existing_topics import judge_topics  # noqa: PLC0415
 
     given = [getattr(options, name) for name in _FOR_RECORDS]
     if any(given) or options.fail_over is not None:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.audit_trail.counts import BY, TrailCounts, as_document, hours
 from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
-from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.stream_lines import one_line
-from penstock.client.batches import read_fetched_batch
-from penstock.client.connection import connect
+from penstock.cli.jobs.stream_lines import one_line
+from penstock.cli.process.descriptors import raise_descriptor_limit
+from penstock.client.connections.connection import connect
 from penstock.client.errors import ClientError, UnreadableBatchError
-from penstock.client.reader import OffsetRange as WantedRange
-from penstock.client.reader import RangeReader
+from penstock.client.reading.batches import read_fetched_batch
+from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError, load_configuration

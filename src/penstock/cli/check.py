@@ -13,20 +13,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.backtest.excerpt import RECORDS_MAX
-from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import positive_number, ratio
+from penstock.cli.jobs.dry_run import dry_run
+from penstock.cli.jobs.spark_job import positive_number, ratio
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
-from penstock.gateway.endpoints import endpoints_of
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.gateway.listening.endpoints import endpoints_of
 
 if TYPE_CHECKING:
     import argparse
 
     from penstock.configuration import Configuration
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     patterns, unrepeatable = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
     if options.connect:
-        from penstock.cli.connected_check import describe_topics  # noqa: PLC0415
+        from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
         for line in describe_topics(configuration):
             print(line)
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     for names in unrepeatable:
         print(f"warning: {names}: {_UNREPEATABLE}")
     if since is not None:
-        from penstock.cli.check_since import judge_since  # noqa: PLC0415
+        from penstock.cli.checks.check_since import judge_since  # noqa: PLC0415
 
         return judge_since(options, configuration, patterns, since)
     print("ok")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.cli.jobs import on_spark, only
+from penstock.cli.jobs.spark_job import on_spark, only
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
 from penstock.stored.files import read_files
-from penstock.stored.tasks import plan_tasks
+from penstock.stored.tasks.tasks import plan_tasks
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Mapping, Sequence
 
-    from penstock.cli.job import Job
+    from penstock.cli.jobs.job import Job
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.policies.data_contract.data_set import Totals

@@ -20,13 +20,13 @@ import structlog
 import uvloop
 
 from penstock.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
-from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.logs import set_up_logs
-from penstock.cli.printable import printable
-from penstock.cli.refusal_lines import refusal_lines
+from penstock.cli.jobs.dry_run import dry_run
+from penstock.cli.output.printable import printable
+from penstock.cli.output.refusal_lines import refusal_lines
+from penstock.cli.output.steps import Steps
+from penstock.cli.process.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY
-from penstock.cli.steps import Steps
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
     Address,

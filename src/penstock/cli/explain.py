@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.record_lines import records_in_file
+from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import REJECTED, Outcome
 from penstock.policy import Header, Record
 from penstock.wire.names import NO_ID
@@ -103,7 +103,7 @@ def _inline_header(text: str) -> Header:
 def _from_cluster(
     options: argparse.Namespace, configuration: Configuration
 ) -> tuple[str, LocatedRecord]:
-    from penstock.cli.topic_settings import settings_of  # noqa: PLC0415
+    from penstock.cli.checks.topic_settings import settings_of  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.cluster.offsets import Cluster  # noqa: PLC0415
 

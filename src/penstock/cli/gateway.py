@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
-from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.systemd import Notifications
+from penstock.cli.process.descriptors import raise_descriptor_limit
+from penstock.cli.process.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.engine.workers.descendants import adopt_orphans, reap_orphans
-from penstock.gateway.memory import collect_seldom
+from penstock.engine.workers.processes.descendants import adopt_orphans, reap_orphans
 from penstock.gateway.server import Gateway
+from penstock.gateway.sessions.memory import collect_seldom
 
 if TYPE_CHECKING:
     import argparse

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.printable import printable
+from penstock.cli.output.printable import printable
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.installed_policies import GROUP, installed_policies, own_policies
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS

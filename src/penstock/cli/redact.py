@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import (
+from penstock.cli.jobs.raw_jobs import add_writing_arguments, is_raw, write_topics
+from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
@@ -19,14 +20,13 @@ from penstock.cli.jobs import (
     only,
     show_counts,
 )
-from penstock.cli.raw_jobs import add_writing_arguments, is_raw, write_topics
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from penstock.cli.jobs import SparkJob
+    from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.plan import RecordPlan
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     with job(options) as running:
-        from penstock.stored.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
         topics = running.sources((target,))

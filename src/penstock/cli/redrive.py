@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, job, location, on_spark, show_counts
-from penstock.cli.raw_jobs import add_transactions_argument
+from penstock.cli.jobs.raw_jobs import add_transactions_argument
+from penstock.cli.jobs.spark_job import add_job_arguments, job, location, on_spark, show_counts
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.cli.job import Job
-    from penstock.cli.jobs import SparkJob
+    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.spark_job import SparkJob
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
-        from penstock.engine.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
+        from penstock.engine.modes.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
         from penstock.stored.locations import Location  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
@@ -83,7 +83,7 @@ def _through_frames(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
-    from penstock.engine.dead_letters import Attempts  # noqa: PLC0415
+    from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
     from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
     from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ def _between_topics(options: argparse.Namespace, running: Job, plan: RecordPlan)
         prepare_redrive,
         refused_by_broker,
     )
-    from penstock.stored.writing import count_raw  # noqa: PLC0415
+    from penstock.stored.tasks.writing import count_raw  # noqa: PLC0415
 
     there = running.there
     found = prepare_redrive(

@@ -15,7 +15,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import (
+from penstock.cli.jobs.raw_jobs import add_writing_arguments, is_raw, write_topics
+from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
@@ -25,8 +26,7 @@ from penstock.cli.jobs import (
     only,
     show_counts,
 )
-from penstock.cli.raw_jobs import add_writing_arguments, is_raw, write_topics
-from penstock.cli.split_stream import (
+from penstock.cli.jobs.split_stream import (
     add_streaming_arguments,
     check_streaming,
     is_between_topics,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from penstock.cli.job import Job
-    from penstock.cli.jobs import SparkJob
+    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.plan import RecordPlan
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
             return _batch(options, running)
         running_on_spark = on_spark(running, "--streaming")
         if is_between_topics(options):
-            from penstock.stored.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+            from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
             return run_stream(
                 options, running_on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
@@ -81,7 +81,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _batch(options: argparse.Namespace, running: Job) -> int:
-    from penstock.stored.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+    from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
     plan = running.plan(topics)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from penstock.backtest.excerpt import excerpt
 from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs import positive_number, ratio
-from penstock.cli.printable import printable
-from penstock.cli.record_lines import records_in_file
+from penstock.cli.jobs.spark_job import positive_number, ratio
+from penstock.cli.output.printable import printable
+from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.policy import Record
 from penstock.progress import Progress
@@ -118,7 +118,7 @@ def _records(options: argparse.Namespace, configuration: Configuration) -> list[
 
 
 async def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
-    from penstock.client.connection import connect  # noqa: PLC0415 - not for a file
+    from penstock.client.connections.connection import connect  # noqa: PLC0415 - not for a file
     from penstock.client.errors import ClientError, UnreadableBatchError  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.cluster.offsets import Cluster  # noqa: PLC0415

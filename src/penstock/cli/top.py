@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.top_reading import StateReader
+from penstock.cli.output.top_reading import StateReader
 from penstock.configuration import Address, ConfigurationError, load_configuration
 from penstock.configuration.properties import load_properties
 
@@ -94,7 +94,7 @@ def _address(configuration: Configuration) -> Address:
 def _print(state: dict[str, Any]) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from penstock.cli.top_screen import screen  # noqa: PLC0415
+    from penstock.cli.output.top_screen import screen  # noqa: PLC0415
 
     console = Console()
     console.print(screen(state, console.width, None))
@@ -104,7 +104,7 @@ def _watch(reader: StateReader, state: dict[str, Any], every_s: float, signals: 
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live  # noqa: PLC0415
 
-    from penstock.cli.top_screen import screen  # noqa: PLC0415
+    from penstock.cli.output.top_screen import screen  # noqa: PLC0415
 
     console, trouble = Console(), ""
     with (

@@ -7,8 +7,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
-from penstock.gateway import routes
 from penstock.gateway.lane.availability import describe_lane
+from penstock.gateway.sessions import routes
 from penstock.native import NativeMissingError
 from penstock.records.implementation import describe
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.positions import Position, read_last_positions, short_id
-from penstock.client.produced_batches import Source
+from penstock.client.protocol.produced_batches import Source
 from penstock.cluster.compacted_topic import CompactedTopic
 from penstock.errors import UnavailableError
 from penstock.records.header import MAGIC
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
     from penstock.client.positions import Task
     from penstock.cluster.compacted_topic import LogRecord
 

@@ -36,7 +36,7 @@ from kio.schema.offset_fetch.v7.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from penstock.client.coordinators import Key, ask
+from penstock.client.connections.coordinators import Key, ask
 from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from uuid import UUID
 
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
 
 PREFIX: Final = "penstock-"
 _LINE: Final = "\n"

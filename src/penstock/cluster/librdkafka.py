@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.cluster.tokens import TokenError, Tokens
 from penstock.configuration import ConfigurationError
-from penstock.configuration.client_keys import CLIENT_KEYS
-from penstock.configuration.clients import LOGIN_OF_LIBRDKAFKA, client_properties
-from penstock.configuration.login import read_login
+from penstock.configuration.clients.client_keys import CLIENT_KEYS
+from penstock.configuration.clients.librdkafka_keys import LOGIN_OF_LIBRDKAFKA, client_properties
+from penstock.configuration.clients.login import read_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

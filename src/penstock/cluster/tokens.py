@@ -13,14 +13,14 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.configuration.tls import client_context
+from penstock.configuration.clients.tls import client_context
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from penstock.configuration.oauth import OAuth
+    from penstock.configuration.clients.oauth import OAuth
 
 _LIFETIME_S: Final = 3600.0
 """Of a token that does not say when it expires."""

@@ -99,7 +99,7 @@ def answer_of(request: Sequence[str], what: str) -> bytes:
     """Have a process import classes of a user, and say what they declare.
 
     Args:
-        request: The arguments of `penstock.engine.declared`, after the first.
+        request: The arguments of `penstock.engine.plans.declared`, after the first.
         what: The file, the key and the classes, for the error.
 
     Returns:
@@ -115,7 +115,7 @@ def answer_of(request: Sequence[str], what: str) -> bytes:
     with os.fdopen(read, "rb") as answer:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.engine.declared", str(write), *request],
+                [sys.executable, "-m", "penstock.engine.plans.declared", str(write), *request],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

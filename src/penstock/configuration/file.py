@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from penstock.configuration.clients import check_upstream
+from penstock.configuration.clients.librdkafka_keys import check_upstream
 from penstock.configuration.declared_keys import (
     VALIDATION,
     declared_by_own,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.client_keys import CLIENT_KEYS, Effect
+from penstock.configuration.clients.client_keys import CLIENT_KEYS, Effect
 from penstock.configuration.declared_keys import declared_by_own
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS

@@ -10,7 +10,7 @@ import inspect
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.engine.loading import frames_of
+from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, postponed, refused
 from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (

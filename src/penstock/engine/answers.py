@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.loading import PolicyMistakeError
+from penstock.engine.plans.loading import PolicyMistakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.interceptor_chain import intercept
+from penstock.engine.interceptors.interceptor_chain import intercept
 from penstock.engine.objections import BatchPolicy, Destination, RecordPolicy, Stages
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
-    from penstock.engine.interceptor_chain import Interceptor
+    from penstock.engine.interceptors.interceptor_chain import Interceptor
     from penstock.engine.objections import Objection, Policy
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 
 KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.chain import Chain
 from penstock.engine.columns import as_proxies, columns_of
 from penstock.engine.objections import BatchPolicy, RecordPolicy
-from penstock.engine.plan import NO_SETTINGS
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import NO_SETTINGS
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.objections import Policy
-    from penstock.engine.plan import Plan
+    from penstock.engine.plans.plan import Plan
     from penstock.policy import Record, RecordProxy
 
 

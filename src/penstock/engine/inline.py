@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import is_own
 from penstock.configuration.interfaces import VALIDATION
-from penstock.engine.configured_policy import ConfiguredPolicy
-from penstock.engine.loading import load_class
-from penstock.engine.marks import has_marks
-from penstock.engine.plan import Plan
+from penstock.engine.modes.marks import has_marks
+from penstock.engine.plans.configured_policy import ConfiguredPolicy
+from penstock.engine.plans.loading import load_class
+from penstock.engine.plans.plan import Plan
 from penstock.records.batch import read_batch
 from penstock.records.header import is_compressed
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import PolicyConfiguration
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 MAX_RECORDS: Final = 1000
 TURN_S: Final = 0.020

@@ -30,13 +30,13 @@ from penstock.engine.batch_methods import (
     overrides,
     takes_context,
 )
-from penstock.engine.configured_policy import ConfiguredPolicy
-from penstock.engine.configuring import configure, has_life_cycle, hints_of
-from penstock.engine.interceptor_chain import Interceptor
-from penstock.engine.loading import ClassPath, describe, load_class
+from penstock.engine.interceptors.interceptor_chain import Interceptor
 from penstock.engine.objections import BatchPolicy, RecordPolicy
-from penstock.engine.overriding import check_overriding, hint_of
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
+from penstock.engine.plans.configured_policy import ConfiguredPolicy
+from penstock.engine.plans.configuring import configure, has_life_cycle, hints_of
+from penstock.engine.plans.loading import ClassPath, describe, load_class
+from penstock.engine.plans.overriding import check_overriding, hint_of
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
 from penstock.engine.validation_policy import PREPARE_TEXT, ValidationPolicy, objection_to
 from penstock.policy import (
     AlterConfigPolicy,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.objections import Policy
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 VALIDATORS: Final = interfaces.VALIDATORS
 VALIDATION: Final = interfaces.VALIDATION

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.engine.answers import read_objections
 from penstock.engine.columns import as_proxies, as_records, halves
-from penstock.engine.loading import frames_of
-from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.interceptors.policy_batch import PolicyBatch
+from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import FailureCause, Outcome, cause_of, failed, postponed, refused
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
-from penstock.engine.loading import describe
+from penstock.engine.plans.loading import describe
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.engine.configured_policy import ConfiguredPolicy
     from penstock.engine.objections import RecordPolicy
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.configured_policy import ConfiguredPolicy
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 PREPARE_TEXT: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from penstock.engine.inline import InlineJudge
-from penstock.engine.workers.child import Child
+from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
+from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
-    from penstock.engine.plan import Plan
+    from penstock.engine.plans.plan import Plan
     from penstock.engine.workers.shared_values import SharedValues
+    from penstock.gateway.context.policy_set import Submit
     from penstock.gateway.metrics.counts import GatewayCounts
-    from penstock.gateway.policy_set import Submit
     from penstock.gateway.refusal_log import Refused
 
 log = structlog.get_logger()

@@ -17,7 +17,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
+from penstock.engine.plans.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
@@ -25,14 +25,14 @@ from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfi
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
 from penstock.gateway.broker_outage_log import BrokerOutageLog
-from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
-from penstock.gateway.endpoints import endpoints_of
-from penstock.gateway.known_topics import validated_topics
+from penstock.gateway.context.known_topics import validated_topics
+from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.availability import describe_lane, find_lane
 from penstock.gateway.lane.lane import Lane
-from penstock.gateway.listener import ConnectionLimits
-from penstock.gateway.listening import Listening, check_free
-from penstock.gateway.memory import Budget, default_budget
+from penstock.gateway.listening.client_listeners import Listening, check_free
+from penstock.gateway.listening.endpoints import endpoints_of
+from penstock.gateway.listening.listener import ConnectionLimits
+from penstock.gateway.listening.tls import server_context
 from penstock.gateway.metrics.broker_checks import BrokerChecks
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.metrics_listener import MetricsListener
@@ -49,8 +49,8 @@ from penstock.gateway.produce.producer_state.opening import OpenedProducers, ope
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
-from penstock.gateway.tls import server_context
-from penstock.gateway.turns import Turns
+from penstock.gateway.sessions.connection import CONNECT_TIMEOUT_S, ClientConnection
+from penstock.gateway.sessions.memory import Budget, default_budget
 from penstock.native import NativeMissingError
 from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.audit_trail.trail import AuditTrail
+    from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.policy_loader import LoadedPolicies
-    from penstock.gateway.policy_set import PolicySet
     from penstock.topic_configs.index import Before
 
 log = structlog.get_logger()

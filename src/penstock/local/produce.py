@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResponse
 
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.client.errors import ClientError, ResponseError, describe
-from penstock.client.produce import write_request
-from penstock.client.requests import read_entity
+from penstock.client.protocol.produce import write_request
+from penstock.client.protocol.raw_requests import read_entity
 from penstock.configuration import ConfigurationError
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.metadata import Leader
+    from penstock.client.connections.metadata import Leader
 
 CLIENT_ID: Final = "penstock-produce"
 _PARTITION: Final = 0

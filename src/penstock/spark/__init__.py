@@ -36,7 +36,7 @@ from penstock.spark.verdicts import apply, close_policies, judge
 from penstock.stored.plan import RecordPlan, load_plan
 
 if TYPE_CHECKING:
-    from penstock.spark.data_source import PenstockDataSource, register
+    from penstock.spark.source.data_source import PenstockDataSource, register
 
 __all__ = [
     "PenstockDataSource",
@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from penstock.spark import data_source  # noqa: PLC0415
+        from penstock.spark.source import data_source  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "pyspark.sql.datasource":
             raise

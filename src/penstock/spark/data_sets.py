@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.spark.task_runner import results
+from penstock.spark.execution.task_runner import results
 from penstock.stored.data_sets import Measuring, MeasuringTask, Row, RuleKey, decode
 from penstock.stored.evaluation import evaluator_of, task_ended
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.policies.data_contract.data_set import Totals
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks import Task
+    from penstock.stored.tasks.tasks import Task
 
 _RESULT: Final = "result binary"
 _ROWS: Final = (

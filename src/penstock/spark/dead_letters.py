@@ -1,4 +1,4 @@
-"""The headers of dead letters, in columns: see `penstock.engine.dead_letters`."""
+"""The headers of dead letters, in columns: see `penstock.engine.modes.dead_letters`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.engine.dead_letters import (
+from penstock.engine.modes.dead_letters import (
     CODE,
     MESSAGE,
     OFFSET,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from penstock.spark.rows import Rows, runs, verdict_array
+from penstock.spark.frames.rows import Rows, runs, verdict_array
 from penstock.stored.evaluation import Evaluator, close_all, evaluator_of, task_ended
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.engine.dead_letters import TIMESTAMP
+from penstock.engine.modes.dead_letters import TIMESTAMP
 from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.sinks import Sinks
+    from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
 REWRITTEN = "rewritten"

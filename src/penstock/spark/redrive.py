@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.engine import dead_letters
+from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import dead_letter, header, in_ms, number, own_headers, with_header
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.sinks import Sinks
+    from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"

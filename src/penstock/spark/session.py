@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 
 from penstock import artifacts
 from penstock.machine import memory_bytes
-from penstock.spark.failures import SparkError, first_line, jvm_end
-from penstock.spark.jvm_output import forward
-from penstock.spark.memory import cores_of, jvm_memory
-from penstock.spark.settings import OF_COMMANDS, SETTINGS
+from penstock.spark.execution.failures import SparkError, first_line, jvm_end
+from penstock.spark.execution.jvm_output import forward
+from penstock.spark.execution.memory import cores_of, jvm_memory
+from penstock.spark.execution.settings import OF_COMMANDS, SETTINGS
 from penstock.spark.sink_secrets import for_executors
 
 if TYPE_CHECKING:

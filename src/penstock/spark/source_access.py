@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
-    from penstock.spark.source_options import SourceOptions
+    from penstock.spark.source.source_options import SourceOptions
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks import Sizes
+    from penstock.stored.tasks.tasks import Sizes
 
 _NO_FILE: Final = "the options of penstock"
 _INTERNAL: Final = "__"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import java_properties
+from penstock.configuration.clients.librdkafka_keys import java_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.spark.sinks import Sinks
+    from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
 ACCEPTED, REJECTED = "accepted", "rejected"

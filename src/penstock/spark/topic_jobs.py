@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.positions import check_job
 from penstock.configuration import ConfigurationError
-from penstock.engine.dead_letters import PARKED_SUFFIX
+from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
 from penstock.report.summary import summarize
 from penstock.spark.audit import AUDITED
 from penstock.spark.audit import audit as frame_audit
 from penstock.spark.data_sets import measure_frame, measure_topics
-from penstock.spark.frame_columns import check_columns
-from penstock.spark.task_runner import SparkRunner
+from penstock.spark.execution.task_runner import SparkRunner
+from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.verdicts import check_arguments
 from penstock.stored.audit import audit_raw
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.jobs import WritingJob, write_topics
 from penstock.stored.redrive import outcomes_of, prepare_redrive
 from penstock.stored.subject import subject_of
-from penstock.stored.tasks import plan_tasks
+from penstock.stored.tasks.tasks import plan_tasks
+from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED
 from penstock.stored.topic_settings import own_settings
 from penstock.stored.topics import StoredTopics
-from penstock.stored.writing_task import ACCEPTED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

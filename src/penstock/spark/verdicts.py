@@ -10,8 +10,8 @@ from pyspark.sql.pandas import functions as pandas_functions
 
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
-from penstock.spark.frame_columns import check_columns, check_frame
-from penstock.spark.rows import VERDICT_TYPE
+from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.rows import VERDICT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection

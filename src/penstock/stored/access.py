@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from penstock.client.connection import Connection, connect
-from penstock.configuration.stores import with_contents
+from penstock.client.connections.connection import Connection, connect
+from penstock.configuration.clients.stores import with_contents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

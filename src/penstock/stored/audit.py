@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import ClientError, UnreadableBatchError
-from penstock.client.reader import OffsetRange as WantedRange
-from penstock.client.reader import RangeReader
+from penstock.client.reading.batches import read_fetched_batch
+from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Sample
-from penstock.stored.audit_task import AuditResult, AuditTask, merged
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
-from penstock.stored.retention import Coverage
-from penstock.stored.tasks import plan_tasks
+from penstock.stored.tasks.audit_task import AuditResult, AuditTask, merged
+from penstock.stored.tasks.retention import Coverage
+from penstock.stored.tasks.tasks import plan_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.client.reader import Cluster
+    from penstock.client.reading.reader import Cluster
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
     from penstock.stored.runner import Counter, Runner
-    from penstock.stored.tasks import Sizes
+    from penstock.stored.tasks.tasks import Sizes
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from penstock.client.batches import read_fetched_batch
-from penstock.client.reader import RangeReader
+from penstock.client.reading.batches import read_fetched_batch
+from penstock.client.reading.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.stored.evaluation import evaluator_of
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.files import FileRecord
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks import Task
+    from penstock.stored.tasks.tasks import Task
 
 _DIGESTS_HELD: Final = 20_000
 """So many digests are given as one part of the sums."""

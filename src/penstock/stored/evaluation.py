@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import NO_SETTINGS, Plan
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import failed
 from penstock.stored.asking_again import decided
 from penstock.wire.names import NO_ID

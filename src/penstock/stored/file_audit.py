@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from penstock.engine.columns import Columns
 from penstock.report.counts import Sample
-from penstock.stored.batch_counts import StoredCounts
+from penstock.stored.tasks.batch_counts import StoredCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -27,9 +27,9 @@ from penstock.stored.positions import (
     run_mark,
     was_kept,
 )
-from penstock.stored.writing import write_raw
-from penstock.stored.writing_task import ACCEPTED, WritingTask
-from penstock.stored.written_before import find_written
+from penstock.stored.tasks.writing import write_raw
+from penstock.stored.tasks.writing_task import ACCEPTED, WritingTask
+from penstock.stored.tasks.written_before import find_written
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from penstock.stored.plan import RecordPlan
     from penstock.stored.positions import Known
     from penstock.stored.runner import Runner
+    from penstock.stored.tasks.writing_task import WritingResult
     from penstock.stored.topics import StoredTopics
-    from penstock.stored.writing_task import WritingResult
 
 
 class Shown(Protocol):
@@ -71,7 +71,8 @@ class WritingJob:
     Attributes:
         command: Such as `split`.
         source: The topics that are read: names and globs, separated by commas.
-        targets: The topics that are written to, by the names of `penstock.stored.writing_task`.
+        targets: The topics that are written to, by the names of
+            `penstock.stored.tasks.writing_task`.
         start: Where it begins, as `--from` says.
         end: Where it ends, as `--to` says.
         name: What its place is kept under; None to make it of the topics and `start`.

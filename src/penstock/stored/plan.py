@@ -14,10 +14,10 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.policies import NAMES
 from penstock.configuration.topic_keys import POLICIES
 from penstock.configuration.values import items
-from penstock.engine.declared import classes_here, declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.objections import BatchPolicy, RecordPolicy
-from penstock.engine.plan import NO_SETTINGS, Plan
+from penstock.engine.plans.declared import classes_here, declared_here
+from penstock.engine.plans.plan import NO_SETTINGS, Plan
 from penstock.stored import asking_again
 
 if TYPE_CHECKING:

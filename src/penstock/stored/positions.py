@@ -25,7 +25,7 @@ from penstock.client.positions import (
 from penstock.client.positions import Task as PositionTask
 from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.configuration import ConfigurationError
-from penstock.stored.retention import log_was_cut
+from penstock.stored.tasks.retention import log_was_cut
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange

@@ -19,9 +19,9 @@ from penstock.client.places import find_starts
 from penstock.client.positions import Task as PositionTask
 from penstock.client.positions import redrive_job
 from penstock.cluster.ranges import OffsetRange
-from penstock.engine.dead_letters import PARKED_SUFFIX
+from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.jobs import WritingJob, known_in, not_shown, write_ranges, writing_task
-from penstock.stored.writing_task import ACCEPTED, PARKED, REJECTED
+from penstock.stored.tasks.writing_task import ACCEPTED, PARKED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock.stored.jobs import Shown
     from penstock.stored.plan import RecordPlan
     from penstock.stored.runner import Runner
+    from penstock.stored.tasks.writing_task import WritingResult, WritingTask
     from penstock.stored.topics import StoredTopics
-    from penstock.stored.writing_task import WritingResult, WritingTask
 
 FORMER_GROUP: Final = "penstock-redrive"
 """What the names of the groups begin with that kept places before there were jobs."""

@@ -1,4 +1,4 @@
-"""What runs the tasks of a job: Spark (`penstock.spark.task_runner`), or this process.
+"""What runs the tasks of a job: Spark (`penstock.spark.execution.task_runner`), or this process.
 
 ::
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.errors import UnavailableError
-from penstock.stored.tasks import Limit, Task
+from penstock.stored.tasks.tasks import Limit, Task
 
 Work = Callable[[Task], Iterator[bytes | None]]
 """Does a task: yields results, and None now and then while it is at work."""

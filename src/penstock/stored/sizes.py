@@ -16,13 +16,13 @@ from kio.static.primitive import i32
 
 from penstock.client.errors import ClientError
 from penstock.cluster.ranges import Partition
-from penstock.stored.tasks import Sizes
+from penstock.stored.tasks.tasks import Sizes
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
     from penstock.cluster.ranges import OffsetRange
 
 _CHUNK: Final = 10_000

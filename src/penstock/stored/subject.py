@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.retention import Coverage
+    from penstock.stored.tasks.retention import Coverage
 
 
 def subject_of(

@@ -22,7 +22,7 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
         CompactedTopicError: The cluster does not answer.
     """
     from penstock.configuration.topic_keys import put_in_force  # noqa: PLC0415
-    from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
+    from penstock.engine.plans.plan import allows_topic_settings  # noqa: PLC0415
     from penstock.topic_configs.index import index_of  # noqa: PLC0415
     from penstock.topic_configs.storage import topic_configs_topic  # noqa: PLC0415
 

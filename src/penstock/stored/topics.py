@@ -9,7 +9,7 @@ from penstock.batch_jobs.targets import Target
 from penstock.client.places import read_places
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError
-from penstock.engine.dead_letters import PARKED_SUFFIX
+from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.access import ClusterAccess
 from penstock.stored.sizes import measured
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
-    from penstock.stored.tasks import Sizes
+    from penstock.stored.tasks.tasks import Sizes
 
 _NAMED_MAX: Final = 5
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 
 from penstock.engine.columns import columns_of
-from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies import HeaderRequired, JsonSchema, KeyRequired, Rules
 from penstock.policy import ClientContext, TopicIdPartition, TopicMetadata
 from penstock.suggestions.conditions import conditions_of

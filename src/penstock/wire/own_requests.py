@@ -12,9 +12,9 @@ from kio.serial import entity_reader
 from kio.static.primitive import i16, i32
 
 from penstock.wire.checked import checked
-from penstock.wire.entities import read_in_slices, write_entity
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT32, skip_tags
+from penstock.wire.requests.entities import read_in_slices, write_entity
 
 if TYPE_CHECKING:
     from penstock.wire.slices import Slices

@@ -15,14 +15,14 @@ from kio.static.primitive import i32
 
 from penstock.cluster.metadata import MetadataUnavailableError, MissingTopic
 from penstock.configuration.file import read_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin.topic_configs import StoredTopicConfigs, TopicConfigs
-from penstock.gateway.routes import VERSIONS, route
-from penstock.gateway.turns import Turns
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.sessions.routes import VERSIONS, route
 from tests.client.settings import FILE
-from tests.gateway.test_session import Talk
-from tests.gateway.test_topic_configs import MemoryLog, MemoryTopic
+from tests.gateway.admin.test_topic_configs import MemoryLog, MemoryTopic
+from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame
 
 if TYPE_CHECKING:

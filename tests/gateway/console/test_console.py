@@ -8,10 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.configuration import Address
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused
-from penstock.engine.workers.worker import WorkerState
-from penstock.gateway.connection import ConnectionState
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.console import console as module
 from penstock.gateway.console.console import CHANGED_MAX, WRONG_LOGINS_MAX, Console
 from penstock.gateway.console.recent_refusals import ROWS_MAX
@@ -20,6 +19,7 @@ from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.http_server import Answer, Request, Stream
 from penstock.gateway.refusal_log import Refused
+from penstock.gateway.sessions.connection import ConnectionState
 from penstock.policy import Record
 from tests.gateway.console.test_subscribers import events
 from tests.gateway.metrics.test_gauges import schedule

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration import load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.gateway.console import topic_plans
 from penstock.gateway.console.topic_plans import FRESH_S, TOPICS_MAX, TopicPlans
 from penstock.topic_configs.index import UnreadableTopicConfigsError

@@ -12,11 +12,11 @@ from kio.static.primitive import i8
 
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.lane.table import Action, compiled
-from penstock.gateway.session import Between
+from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
+from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_answer
 from tests.gateway.test_answers import Loop, numbered
-from tests.gateway.test_session import NO, answer, other, produce, produce_answer
 from tests.raw import request_frame
 from tests.wire.test_addresses import coordinators
 

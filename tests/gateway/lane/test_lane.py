@@ -20,7 +20,7 @@ from penstock.configuration import load_configuration
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
 from penstock.native import find_native
-from tests.gateway.test_session import other
+from tests.gateway.sessions.test_session import other
 from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values

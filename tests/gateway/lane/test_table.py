@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.gateway.lane.table import Action, compiled
-from penstock.gateway.routes import ROUTES, VERSIONS
-from tests.gateway.test_session import Talk
+from penstock.gateway.sessions.routes import ROUTES, VERSIONS
+from tests.gateway.sessions.test_session import Talk
 
 NONE = frozenset()
 

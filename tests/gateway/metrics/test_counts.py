@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.core import CounterMetricFamily
 
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     Diverted,
@@ -18,7 +18,7 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.exchange import Held, Streamed
+from penstock.gateway.context.exchange import Held, Streamed
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.policy import Record

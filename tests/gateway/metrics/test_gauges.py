@@ -10,13 +10,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import Address
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.worker import Worker, WorkerState
-from penstock.gateway.connection import ConnectionState
+from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.metrics.process_usage import Usage
+from penstock.gateway.sessions.connection import ConnectionState
 from tests.metrics import Metrics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.instances import PolicyInstances
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.native import find_native
 from penstock.policies import JsonSchema
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata

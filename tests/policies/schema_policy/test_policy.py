@@ -10,7 +10,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.columns import columns_of
-from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies import SchemaPolicy
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.registry.cache import SUBJECTS_SECONDS, Registry

@@ -4,7 +4,7 @@ import gc
 import random
 
 from penstock.engine.columns import Columns
-from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.payloads.avro.compile import AvroSchema
 from penstock.policies.schema_policy.registered import RegisteredSchema

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.jobs import Job
     from penstock.engine.workers.observer import WorkerEnd
-    from penstock.engine.workers.worker import Worker
+    from penstock.engine.workers.processes.worker import Worker
 
 
 class Start(NamedTuple):

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     Diverted,

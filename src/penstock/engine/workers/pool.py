@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, Report, Start
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.worker import Killed, KillReason, Worker, WorkerState
+from penstock.engine.workers.processes.worker import Killed, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

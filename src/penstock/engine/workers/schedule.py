@@ -32,7 +32,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-from penstock.engine.interceptor_chain import unable
+from penstock.engine.interceptors.interceptor_chain import unable
 from penstock.engine.verdict import (
     FailureCause,
     abandoned,
@@ -45,9 +45,9 @@ from penstock.engine.workers.actions import Answer, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
+from penstock.engine.workers.processes.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, PREPARING, CurrentAttempt
 from penstock.engine.workers.turns import LEAST_S
-from penstock.engine.workers.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

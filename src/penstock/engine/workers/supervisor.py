@@ -14,18 +14,18 @@ import structlog
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import RECORDS_POLICY
-from penstock.engine.plan import Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import UNJUDGED, timed_out
 from penstock.engine.workers import actions, messages
-from penstock.engine.workers.child import Child
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import Job
+from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
-from penstock.engine.workers.worker import WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.configuration import Configuration
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.observer import WorkerObserver
-    from penstock.engine.workers.worker import Worker
+    from penstock.engine.workers.processes.worker import Worker
     from penstock.policy import ClientContext
 
     Patterns = list[tuple[str, Pattern[str]]]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 INCREMENTAL: Final = 44
 TOPIC: Final = 2

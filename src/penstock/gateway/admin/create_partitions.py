@@ -27,7 +27,7 @@ from penstock.wire.errors import NONE, POLICY_VIOLATION
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 
 async def create_partitions(context: RequestContext) -> bytes:

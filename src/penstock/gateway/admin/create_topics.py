@@ -25,7 +25,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
-import penstock.wire.create_topics as wire
+import penstock.wire.requests.create_topics as wire
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
@@ -35,8 +35,6 @@ from penstock.gateway.admin.policy_checks import (
     config_error,
 )
 from penstock.topic_configs import definitions
-from penstock.wire.create_topics import Results
-from penstock.wire.entities import write_entity, write_in_slices
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -48,12 +46,14 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
+from penstock.wire.requests.create_topics import Results
+from penstock.wire.requests.entities import write_entity, write_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 log = structlog.get_logger()
 

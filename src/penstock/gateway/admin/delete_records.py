@@ -16,7 +16,7 @@ from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 
 async def delete_records(context: RequestContext) -> bytes:

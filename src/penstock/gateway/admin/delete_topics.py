@@ -21,7 +21,7 @@ from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 log = structlog.get_logger()
 

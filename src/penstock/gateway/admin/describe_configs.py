@@ -20,15 +20,15 @@ from kio.static.primitive import i8
 from penstock.configuration.topic_keys import key_named
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.described_configs import read_requested, with_added
+from penstock.wire.requests.described_configs import read_requested, with_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from penstock.gateway.exchange import Buffers
-    from penstock.gateway.request_context import RequestContext
-    from penstock.wire.described_configs import Keys, Requested
+    from penstock.gateway.context.exchange import Buffers
+    from penstock.gateway.context.request_context import RequestContext
+    from penstock.wire.requests.described_configs import Keys, Requested
 
 _TYPES_FROM: Final = 3
 _WRITTEN_MAX: Final = 100

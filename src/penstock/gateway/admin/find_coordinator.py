@@ -18,12 +18,12 @@ from kio.static.primitive import i32
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.wire.client_requests import NO_TIME
-from penstock.wire.coordinator_keys import MANY_FROM, key_type, unavailable
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
+from penstock.wire.requests.coordinator_keys import MANY_FROM, key_type, unavailable
 
 if TYPE_CHECKING:
-    from penstock.gateway.exchange import Buffers
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.exchange import Buffers
+    from penstock.gateway.context.request_context import RequestContext
 
 log = structlog.get_logger()
 

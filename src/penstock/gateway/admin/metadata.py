@@ -23,7 +23,6 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from penstock.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
-from penstock.wire import topics
 from penstock.wire.addresses import replace_in_slices
 from penstock.wire.client_requests import as_version
 from penstock.wire.errors import (
@@ -33,11 +32,12 @@ from penstock.wire.errors import (
 )
 from penstock.wire.own_requests import response_in_slices
 from penstock.wire.primitives import INT16
+from penstock.wire.requests import topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 _CHOICE_FROM: Final = 4
 """The first version in which a client says whether topics may be created."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.cluster.metadata import MissingTopic
     from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
-    from penstock.gateway.gateway_context import GatewayContext
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.request_context import RequestContext
 
 log = structlog.get_logger()
 

@@ -23,7 +23,7 @@ from penstock.wire.errors import NONE, POLICY_VIOLATION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 
 _NAMES_MAX: Final = 20

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.plan import INTERNAL_TOPICS
+from penstock.engine.plans.plan import INTERNAL_TOPICS
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.interfaces import INTERCEPTORS, VALIDATION, VALIDATORS
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.console.subscribers import as_text
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.cluster.metadata import ClusterMetadata
-    from penstock.engine.plan import Plan, Setting
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.plan import Plan, Setting
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.admin.topic_configs import TopicConfigs
-    from penstock.gateway.policy_set import PolicySet
+    from penstock.gateway.context.policy_set import PolicySet
 
 TOPICS_MAX: Final = 1000
 FRESH_S: Final = 5.0

@@ -10,15 +10,15 @@ import structlog
 from penstock.gateway.lane.table import Action, Rows, compiled
 from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.session import Between
+from penstock.gateway.sessions.session import Between
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
-    from penstock.gateway.gateway_context import GatewayContext
-    from penstock.gateway.session import Session
-    from penstock.wire.produce import TopicData
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.sessions.session import Session
+    from penstock.wire.requests.produce import TopicData
 
 log = structlog.get_logger()
 

@@ -9,12 +9,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.gateway.produce.forwarded_at_once import may_be_unjudged
-from penstock.gateway.routes import ROUTES, pass_through
+from penstock.gateway.sessions.routes import ROUTES, pass_through
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from penstock.gateway.gateway_context import GatewayContext
-    from penstock.gateway.routes import Route
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.sessions.routes import Route
 
 _LAST_VERSION: Final = 31
 """No API has more versions than this by far; later ones of those that have no end are Python's."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.wire.produce import TopicData
+    from penstock.wire.requests.produce import TopicData
 
 
 class UnjudgedTopics(Protocol):

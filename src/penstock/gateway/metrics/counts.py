@@ -17,7 +17,7 @@ from penstock.records.header import record_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.metrics.exposition import Family
 
@@ -48,7 +48,7 @@ def would(outcome: Outcome) -> str:
 
 
 class Answered(Protocol):
-    """A request that is done; see `penstock.gateway.exchange.Exchange`."""
+    """A request that is done; see `penstock.gateway.context.exchange.Exchange`."""
 
     api_key: int
     was_held: bool

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import __version__
-from penstock.engine.workers.worker import WorkerState
-from penstock.gateway.connection import ConnectionState
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.gateway.metrics.process_usage import most_descriptors, open_descriptors, usage_of
+from penstock.gateway.sessions.connection import ConnectionState
 from penstock.records.implementation import describe
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from penstock.cluster.state_writes import StateWrites
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.audit_trail.trail import AuditTrail
-    from penstock.gateway.connection import ClientConnection
-    from penstock.gateway.memory import Budget
     from penstock.gateway.metrics.broker_checks import Reached
     from penstock.gateway.metrics.process_usage import Usage
     from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.gateway.sessions.connection import ClientConnection
+    from penstock.gateway.sessions.memory import Budget
 
 _STARTED: Final = time.time()
 _CONNECTIONS_AT_A_TIME: Final = 500

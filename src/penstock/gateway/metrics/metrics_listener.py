@@ -9,7 +9,7 @@ import structlog
 from penstock.configuration import Address
 from penstock.gateway.console import assets
 from penstock.gateway.console.console import Console, Gateway
-from penstock.gateway.listener import bind
+from penstock.gateway.listening.listener import bind
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render

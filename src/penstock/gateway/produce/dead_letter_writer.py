@@ -26,15 +26,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from kio.schema.errors import ErrorCode
 
-from penstock.client.connection import LEADER_NOT_AVAILABLE, Connection
+from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
+from penstock.client.connections.metadata import NO_NODE
 from penstock.client.errors import BrokerUnreachableError, ClientError, describe, response_error
-from penstock.client.metadata import NO_NODE
-from penstock.client.produce import answer_of, read_response, write_request
+from penstock.client.protocol.produce import answer_of, read_response, write_request
 from penstock.cluster.created_topics import create
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
-from penstock.engine.quarantine import LETTERS_BYTES
+from penstock.engine.modes.quarantine import LETTERS_BYTES
 from penstock.error_codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
-    from penstock.client.metadata import Leader, TopicLeaders
+    from penstock.client.connections.metadata import Leader, TopicLeaders
 
     Buffer = bytes | memoryview
 

@@ -40,13 +40,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
-from penstock.wire import transactions
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
-from penstock.wire.transactions import COMPLETE, EMPTY, Producer, TransactionState
+from penstock.wire.requests import transactions
+from penstock.wire.requests.transactions import COMPLETE, EMPTY, Producer, TransactionState
 
 if TYPE_CHECKING:
-    from penstock.gateway.request_context import RequestContext
+    from penstock.gateway.context.request_context import RequestContext
 
 _NO_PRODUCER = Producer(-1, -1)
 

@@ -16,18 +16,18 @@ from penstock.policy import ClientContext
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
-from penstock.wire.produce import VALID_ACKS
+from penstock.wire.requests.produce import VALID_ACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.inline import InlineJudge
-    from penstock.engine.topic_plan import TopicPlan
-    from penstock.gateway.exchange import ConnectionContext
-    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.gateway.context.exchange import ConnectionContext
+    from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.metrics.counts import GatewayCounts
-    from penstock.wire.produce import ProduceRequest, TopicData
+    from penstock.wire.requests.produce import ProduceRequest, TopicData
 
 _ENTRIES_MAX: Final = 1_000
 """Requests with more topics and partitions are handled in slices, which this is not."""

@@ -37,7 +37,7 @@ from penstock.wire.errors import (
     RETRIABLE,
     UNKNOWN_PRODUCER_ID,
 )
-from penstock.wire.produce import PartitionResponse
+from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.records.header import BatchProducer
-    from penstock.wire.produce import ProduceResponse
-    from penstock.wire.producers import LastSequence
+    from penstock.wire.requests.produce import ProduceResponse
+    from penstock.wire.requests.producers import LastSequence
     from penstock.wire.slices import Slices
 
     Buffer = bytes | memoryview

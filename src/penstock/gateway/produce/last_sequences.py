@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.wire import producers
-from penstock.wire.producers import LastSequence
+from penstock.wire.requests import producers
+from penstock.wire.requests.producers import LastSequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

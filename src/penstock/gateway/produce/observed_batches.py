@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine
     from uuid import UUID
 
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor

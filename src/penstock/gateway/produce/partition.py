@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Replacement, Verdict
     from penstock.gateway.produce.dead_letter_writer import LettersRefused
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.producer_state.producers import Arrival
     from penstock.records.header import BatchProducer
-    from penstock.wire.produce import PartitionData, PartitionResponse, ProduceRequest
+    from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
 
     StoreLetters = Callable[[bytes, Callable[[str | None], None]], None]
     """Stores dead letters; see `producer_state.producers.Quarantined.store`."""

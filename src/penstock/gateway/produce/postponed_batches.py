@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.records.header import BatchProducer
-    from penstock.wire.producers import LastSequence
+    from penstock.wire.requests.producers import LastSequence
 
 KEPT_S: Final = 300.0
 """A producer that has not sent the batch again for so long has given it up: by default that takes

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.verdict import Outcome
 from penstock.error_codes import INVALID_RECORD
-from penstock.gateway.exchange import Held, State
+from penstock.gateway.context.exchange import Held, State
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
@@ -33,20 +33,20 @@ from penstock.gateway.produce.submission import Submission
 from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.produce import ENTRY_BYTES, PartitionResponse, read_response
-from penstock.wire.producers import LastSequence
+from penstock.wire.requests.produce import ENTRY_BYTES, PartitionResponse, read_response
+from penstock.wire.requests.producers import LastSequence
 from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.verdict import Verdict
-    from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.policy_set import PolicySet
+    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
+    from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.wire.produce import ProduceRequest, ProduceResponse
+    from penstock.wire.requests.produce import ProduceRequest, ProduceResponse
     from penstock.wire.slices import Slices
 
 _OTHER_PARTITION_REFUSED: Final = PartitionResponse(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from penstock.engine.intercepted_batch import drop_again
-from penstock.engine.quarantine import Place
+from penstock.engine.interceptors.intercepted_batch import drop_again
+from penstock.engine.modes.quarantine import Place
 from penstock.engine.verdict import not_judged
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.configuration import Configuration
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.names import is_topic_name
-from penstock.wire.produce import VALID_ACKS, PartitionResponse
+from penstock.wire.requests.produce import VALID_ACKS, PartitionResponse
 from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from penstock.engine.verdict import Verdict
-    from penstock.gateway.exchange import ConnectionContext
-    from penstock.gateway.turns import Work
-    from penstock.wire.produce import ProduceRequest
+    from penstock.gateway.context.exchange import ConnectionContext
+    from penstock.gateway.context.turns import Work
+    from penstock.wire.requests.produce import ProduceRequest
     from penstock.wire.slices import Slices
 
 T = TypeVar("T")

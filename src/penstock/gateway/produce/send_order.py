@@ -13,7 +13,7 @@ from penstock.gateway.produce.request import SLICE
 from penstock.records.header import is_intact
 from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
 from penstock.wire.names import is_topic_name
-from penstock.wire.produce import PartitionResponse
+from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

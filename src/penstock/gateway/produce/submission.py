@@ -10,9 +10,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import failed
-from penstock.gateway.policy_set import without_response
+from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
 from penstock.gateway.produce.request import SLICE
@@ -23,7 +23,7 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.produce import PartitionResponse
+from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

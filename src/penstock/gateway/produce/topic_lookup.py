@@ -17,10 +17,10 @@ from penstock.configuration.topic_keys import MODE, POLICIES
 from penstock.gateway.produce.forwarded_at_once import cached_topic_id
 from penstock.gateway.produce.request import SLICE
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire import topics
 from penstock.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 from penstock.wire.own_requests import CLIENT_ID
-from penstock.wire.produce import PartitionResponse
+from penstock.wire.requests import topics
+from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,14 +15,14 @@ from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.header import record_count
-from penstock.wire import topics
 from penstock.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
-from penstock.wire.produce import PartitionResponse
+from penstock.wire.requests import topics
+from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.engine.topic_plan import TopicPlan
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition

@@ -13,8 +13,8 @@ from penstock.configuration.interfaces import interface_of
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
-from penstock.engine.topic_plan import TopicPlan
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy.testing.comparison import compare
 
 if TYPE_CHECKING:

@@ -1,0 +1,291 @@
+"""`penstock check --since`: what the policies would do to the records that topics have got."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.backtest.excerpt import RECORDS_MAX, excerpt
+from penstock.backtest.judging import KILLS_MAX, Backtest
+from penstock.backtest.stored_batches import Reading, reader_of
+from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
+from penstock.cli.checks.gateway_counts import counted_by_gateway
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.stream_lines import one_line
+from penstock.client.connections.connection import connect
+from penstock.client.errors import ClientError, UnreadableBatchError
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.offsets import Cluster
+from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
+from penstock.engine.plans.plan import INTERNAL_TOPICS, Plan
+from penstock.engine.verdict import Outcome
+from penstock.engine.workers.supervisor import Supervisor
+from penstock.progress import Progress
+from penstock.stored.topic_settings import kept_settings
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from penstock.cluster.offsets import Topic
+    from penstock.configuration import Configuration
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.workers.supervisor import Patterns
+
+BYTES_MAX: Final = 2**30
+_REASONS_MAX: Final = 10
+_NAMED_MAX: Final = 5
+_IN_WORDS: Final = {
+    Outcome.ACCEPTED.value: "would be stored as they are",
+    Outcome.REFUSED.value: "would be refused",
+    Outcome.FAILED.value: "would be refused, because a policy fails",
+    Outcome.POSTPONED.value: "could not be judged now, and would have to be sent again",
+    Outcome.DROPPED.value: "would be dropped by interceptors",
+    CHANGED: "would be written anew by interceptors",
+    NOT_JUDGED: "were not judged: they cannot be read, or no policy is to blame",
+}
+
+
+_IN_PAST: Final = {
+    OBSERVE: "observed",
+    MARK: "marked",
+    QUARANTINE: "in quarantine",
+    ENFORCE: "enforced",
+}
+
+
+class _Wanted(NamedTuple):
+    """A topic that is judged, and its policies."""
+
+    topic: Topic
+    plan: TopicPlan
+
+
+class _Found(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        backtest: The verdicts.
+        offsets: How many offsets there are since then: the most that there can be of records.
+        lost: How many of them retention removed while they were to be read.
+        is_excerpt: Whether only a part of them was to be read.
+        is_all: Whether all that was to be read was judged.
+        asking: The topics of which a policy asks who sent the records.
+    """
+
+    backtest: Backtest
+    offsets: int
+    lost: int
+    is_excerpt: bool
+    is_all: bool
+    asking: tuple[str, ...]
+
+
+def judge_since(
+    options: argparse.Namespace,
+    configuration: Configuration,
+    patterns: Patterns,
+    since: datetime,
+) -> int:
+    """Judge what topics have got, print what would have become of it, and return the exit code.
+
+    Args:
+        options: Of the command.
+        configuration: Names the cluster and the policies.
+        patterns: The topics of the interceptors.
+        since: From when on.
+
+    Raises:
+        ConfigurationError: No topic is observed, or one that is named does not exist.
+        CommandError: The cluster does not answer, or nothing could be judged.
+    """
+    properties = configuration.upstream_properties
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    plan = Plan(configuration.policies)
+    plan.set_interceptor_patterns(patterns)
+    try:
+        cluster = Cluster(properties, configuration.folder)
+        wanted = _topics(cluster, configuration, properties, plan, options.topic)
+        found = asyncio.run(_judge(options, configuration, properties, cluster, wanted, since))
+    except (ClusterError, ClientError, CompactedTopicError, UnreadableBatchError, WireError,
+            UnreadableTopicConfigsError) as error:  # fmt: skip
+        raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
+    print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
+    for one in wanted.values():
+        print("\n".join(lines_of(one.topic.name, one.plan, found.backtest.tallies[one.topic.name])))
+    for line in _notes(found):
+        print(f"note: {line}")
+    for line in counted_by_gateway(configuration, wanted):
+        print(line)
+    return _exit_code(options, found)
+
+
+def _exit_code(options: argparse.Namespace, found: _Found) -> int:
+    tallies = found.backtest.tallies
+    whole = total(tallies)
+    if whole.records.total() and not whole.judged:
+        raise CommandError("none of the records could be judged")
+    over = options.fail_over is not None and any(
+        one.share > options.fail_over for one in tallies.values()
+    )
+    return ExitCode.FALLS_SHORT if over else ExitCode.DONE
+
+
+def _topics(
+    cluster: Cluster,
+    configuration: Configuration,
+    properties: Mapping[str, str],
+    plan: Plan,
+    given: str | None,
+) -> dict[str, _Wanted]:
+    """Return the topics that are judged: those that are named, or all that are observed.
+
+    The mode of a topic is that of the gateway: what is set on it wins over the file.
+    """
+    kept = kept_settings(configuration, properties)
+    own = {*INTERNAL_TOPICS, configuration.topic_settings_topic, configuration.audit_topic,
+           configuration.produce_request_interceptors_state_topic}  # fmt: skip
+    if given is not None:
+        topics: Sequence[Topic] = cluster.topics(given)
+    else:
+        candidates = [
+            name
+            for name in sorted(cluster.names().difference(own))
+            if kept.names(name) or _is_observed(plan.for_topic(name))
+        ]
+        topics = cluster.existing_topics(",".join(candidates)) if candidates else ()
+    wanted, without = {}, []
+    for topic in topics:
+        found = plan.for_topic(topic.name, kept.of(topic.name, topic.topic_id))
+        if found is None:
+            without.append(topic.name)
+        elif given is not None or found.observed is not None:
+            wanted[topic.name] = _Wanted(topic, found)
+    if given is not None and without:
+        print(f"warning: no policy judges {_some(without)}", file=sys.stderr)
+    if not wanted:
+        raise ConfigurationError(
+            f"{configuration.path}: "
+            + (f"no policy judges {given}" if given else
+               "no topic that exists is observed: set penstock.mode=observe, or name topics with "
+               "--topic")
+        )  # fmt: skip
+    return wanted
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _is_observed(plan: TopicPlan | None) -> bool:
+    return plan is not None and plan.observed is not None
+
+
+async def _judge(
+    options: argparse.Namespace,
+    configuration: Configuration,
+    properties: Mapping[str, str],
+    cluster: Cluster,
+    wanted: Mapping[str, _Wanted],
+    since: datetime,
+) -> _Found:
+    topics = [one.topic for one in wanted.values()]
+    ranges = await asyncio.to_thread(cluster.ranges, topics, since.isoformat())
+    part = excerpt(ranges, options.max_records or RECORDS_MAX)
+    ids = {one.name: one.topic_id for one in topics}
+    lost: list[int] = []
+    read = reader_of(
+        connect(properties, configuration.path), ids, lambda one: lost.append(one.end - one.first)
+    )
+    reading = Reading(
+        part.pieces,
+        read,
+        BYTES_MAX,
+        max_decompressed_bytes=configuration.decompressed_batch_max_bytes,
+    )
+    pool = Supervisor(configuration, spare=False)
+    await pool.start()
+    try:
+        backtest = Backtest(pool, {name: one.plan for name, one in wanted.items()}, ids)
+        to_read = sum(one.range.offsets for one in part.pieces)
+        what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
+        with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
+            is_all = await backtest.judge(iter(reading))
+        asking = tuple(name for name, one in wanted.items() if pool.asks_for_client(one.plan))
+    finally:
+        await pool.close()
+    offsets = sum(one.offsets for one in ranges)
+    is_excerpt = not part.is_whole or reading.is_cut
+    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, asking)
+
+
+def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
+    """Return what came of a topic's records, for a person.
+
+    Args:
+        topic: The topic.
+        plan: Its policies.
+        tally: The verdicts.
+    """
+    mode = _IN_PAST[plan.mode]
+    count, batches = tally.records.total(), tally.batches.total()
+    yield f"topic {topic}, {mode}: {count:,} records in {_batches(batches)}"
+    for outcome, words in _IN_WORDS.items():
+        records = tally.records[outcome]
+        if records or (count and outcome == Outcome.REFUSED):
+            share = "" if outcome == NOT_JUDGED else f" ({records / max(tally.judged, 1):.2%})"
+            some = tally.batches[outcome]
+            of = f", in {_batches(some)}" if some and outcome != Outcome.ACCEPTED else ""
+            yield f"  {records:>11,} {words}{share}{of}"
+            yield from _by_policy(tally, outcome)
+    shown, rest = tally.reasons.most_common(_REASONS_MAX)
+    if shown:
+        yield "  reasons, and the records to blame"
+    for reason, count in shown:
+        message = one_line(reason.message or "no reason is given")
+        place = tally.places.get(reason)
+        first = f"  (the first seen at {place})" if place is not None else ""
+        yield f"  {count:>11,} {reason.policy}: {message}{first}"
+    if rest:
+        yield f"  {rest:>11,} for other reasons"
+
+
+def _batches(count: int) -> str:
+    return f"{count:,} batch" if count == 1 else f"{count:,} batches"
+
+
+def _by_policy(tally: TopicTally, outcome: str) -> Iterator[str]:
+    for (policy, of), records in tally.policies.most_common():
+        if of == outcome:
+            yield f"  {records:>11,}   by {policy or 'the gateway itself'}"
+
+
+def _notes(found: _Found) -> Iterator[str]:
+    read = total(found.backtest.tallies).records.total()
+    if not found.offsets:
+        yield "there are no records since then"
+    if found.asking:
+        yield (
+            f"a policy of {_some(found.asking)} asks who sent the records, and is told None: "
+            "brokers do not store it"
+        )
+    if found.is_excerpt:
+        yield (
+            f"{read:,} of at most {found.offsets:,} records were read, in pieces from all of that "
+            "time; --max-records reads more, penstock audit reads everything"
+        )
+    if not found.is_all:
+        yield (
+            f"ended after {KILLS_MAX} batches at which a policy was too late, or ended its process"
+        )
+    if found.lost:
+        yield f"{found.lost:,} offsets were removed before they were read (retention)"

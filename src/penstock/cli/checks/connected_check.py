@@ -1,0 +1,120 @@
+"""`penstock check --connect`: what judges the topics that exist, with what policies look up.
+
+A validation policy (KIP-940) may have a method `describe_topic(topic, configs)`: it returns lines
+that say what the topic's records are judged by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from typing import TYPE_CHECKING, Final
+
+from penstock.cli.failures import CommandError
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
+from penstock.configuration import ConfigurationError
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plans.loading import describe
+from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.policy import RetriableException
+from penstock.stored.topic_settings import kept_settings
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.configuration import Configuration
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.validation_policy import ValidationPolicy
+
+_ALL: Final = "*"
+_WILDCARDS: Final = frozenset("*?[")
+
+
+def describe_topics(configuration: Configuration) -> Iterator[str]:
+    """Yield lines about each topic that a validation policy judges, in the order of names.
+
+    Args:
+        configuration: Names the cluster and the policy.
+
+    Raises:
+        ConfigurationError: It names no validation policy, or a topic's settings are invalid.
+        CommandError: The cluster does not answer, or what the policy asks does not.
+    """
+    plan = Plan(configuration.policies)
+    if not (configuration.record_validation_policy_class_name or configuration.named_policies):
+        raise ConfigurationError(
+            f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
+            "policies"
+        )
+    policies = PolicyInstances(configuration.policies, plan.names)
+    try:
+        judged = 0
+        topics = _topics(configuration)
+        for topic, own in sorted(topics.items()):
+            found = plan.for_topic(topic, own)
+            if found is None or not (found.validation_policy or found.named or found.unusable):
+                continue
+            judged += 1
+            yield f"topic {topic}"
+            yield from (f"  {line}" for line in _lines(plan, policies, found))
+        yield f"{judged} of the cluster's topics are judged by a validation policy"
+        for glob in plan.globs:
+            if glob != _ALL and not fnmatch.filter(topics, glob):
+                yield f"warning: topics.{glob}: {_nothing(glob)}"
+    finally:
+        policies.close()
+
+
+def _nothing(glob: str) -> str:
+    """Say that a pattern of the file is for no topic that exists."""
+    if _WILDCARDS.isdisjoint(glob):
+        return "the cluster has no topic of that name"
+    return "no topic of the cluster has a name that matches"
+
+
+def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
+    """Return the topic level keys that were set on each topic of the cluster."""
+    properties = configuration.upstream_properties
+    try:
+        view = ClusterMetadata(properties, configuration.folder)
+        names = asyncio.run(view.topics()).keys()
+        index = kept_settings(configuration, properties)
+        ids = view.ids(name for name in names if index.names(name))
+        return {
+            name: index.of(name, topic_id)
+            if (topic_id := ids.get(name)) is not None
+            else NO_SETTINGS
+            for name in names
+        }
+    except (MetadataUnavailableError, CompactedTopicError, UnreadableTopicConfigsError) as error:
+        raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
+
+
+def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:
+    if judged.unusable:
+        yield f"cannot be judged: {judged.unusable}"
+        return
+    validations = {one.judging.name: one for one in policies.validations_of(judged)}
+    own = (judged.validation_policy,) if judged.validation_policy else ()
+    for name in (*own, *judged.named):
+        yield from _of_policy(plan.label(name), validations.get(name), judged)
+
+
+def _of_policy(label: str, validation: ValidationPolicy | None, judged: TopicPlan) -> Iterator[str]:
+    describe_topic = getattr(validation and validation.instance, "describe_topic", None)
+    if validation is None or not callable(describe_topic):
+        text = judged.validation_setting
+        yield label if text is None else f"{label}  record.validation.policy={text}"
+        return
+    try:
+        yield from describe_topic(judged.topic, validation.configs(judged))
+    except ValueError as error:
+        yield f"cannot be judged: {error}"
+    except RetriableException as error:
+        raise CommandError(f"topic {judged.topic}: {error.message}") from None
+    except Exception as error:
+        raise CommandError(
+            f"topic {judged.topic}: {label}: describe_topic() failed: {describe(error)}"
+        ) from None

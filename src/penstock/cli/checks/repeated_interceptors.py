@@ -1,0 +1,96 @@
+"""Runs interceptors twice on the same records, to find those that depend on time or chance.
+
+The retry of a batch is intercepted again where its first attempt is not held any more. What was
+dropped the first time has to be dropped again then, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.supervisor import Patterns, Supervisor
+
+_RECORDS: Final = 64
+_RUNS: Final = 2
+_MAGIC: Final = 2
+_PRODUCE_VERSION: Final = 9
+_NO_ID: Final = UUID(int=0)
+_SPECIAL: Final = re.compile(r"\\(.)|[\^$.*+?()\[\]{}|]")
+
+
+async def unrepeatable(
+    pool: Supervisor, globs: Iterable[str], named: Collection[str] = ()
+) -> list[str]:
+    """Return the interceptors, as chains, whose results on the same records differ.
+
+    Interceptors that fail on the sample, or for which no topic's name is found, are left out.
+
+    Args:
+        pool: Runs the policies.
+        globs: The topics that the configuration names.
+        named: Which interceptors have names: each is run by itself, behind the others.
+    """
+    found = []
+    batch = _sample()
+    for names, topic in _chains(pool.patterns, globs, named).items():
+        with_name = tuple(name for name in names if name in named)
+        plan = TopicPlan(topic=topic, interceptors=names, named_interceptors=with_name)
+        results = [await _run(pool, plan, batch) for _ in range(_RUNS)]
+        if len({_result(one) for one in results}) > 1:
+            found.append(", ".join(names))
+    return found
+
+
+def _chains(
+    patterns: Patterns, globs: Iterable[str], named: Collection[str]
+) -> dict[tuple[str, ...], str]:
+    """Return a topic for each chain of interceptors that some topic has."""
+    guessed = (_SPECIAL.sub(lambda part: part[1] or "", one.pattern) for _, one in patterns)
+    topics = dict.fromkeys(["sample", *(one.replace("*", "sample") for one in globs), *guessed])
+    chains: dict[tuple[str, ...], str] = {}
+    own = [one for one in patterns if one[0] not in named]
+    for topic in topics:
+        names = tuple(name for name, pattern in own if pattern.search(topic))
+        if names:
+            chains.setdefault(names, topic)
+        for one, pattern in patterns:
+            if one in named and pattern.search(topic) and not any(one in names for names in chains):
+                chains[*names, one] = topic
+    return chains
+
+
+def _sample() -> bytes:
+    """Return a batch with JSON, text, and nothing."""
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: PLC0415 - takes long
+
+    builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, 2**20)
+    for at in range(_RECORDS):
+        value = json.dumps({"id": at, "name": f"name {at}", "at": 1_700_000_000 + at}).encode()
+        values = (value, b"text %d" % at, value, None)
+        builder.append(at, 1_700_000_000_000, b"%d" % at, values[at % len(values)], [])
+    return bytes(builder.build())
+
+
+async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> Verdict:
+    done: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    pool.submit(plan, 0, _NO_ID, _PRODUCE_VERSION, batch, done.set_result)
+    return await done
+
+
+def _result(verdict: Verdict) -> tuple[bytes, tuple[int, ...]] | None:
+    """Return what is stored and what is dropped; None where the interceptors failed."""
+    if verdict.outcome is not Outcome.ACCEPTED:
+        return None
+    replacement = verdict.replacement
+    return (replacement.data, tuple(replacement.dropped)) if replacement else (b"unchanged", ())

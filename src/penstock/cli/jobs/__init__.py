@@ -1,0 +1,1 @@
+"""What the commands over stored records share: their topics, Spark or this process, and results."""

@@ -1,0 +1,138 @@
+"""What a command over stored records works with: its file, its cluster, its plan, its topics."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from penstock.cli.checks.topic_settings import settings_of
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.progress import Progress
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.topics import StoredTopics
+
+
+class Job(ABC):
+    """A command's plan and its cluster, and what runs its tasks."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        configuration = load_configuration(options.file)
+        self.properties = configuration.upstream_properties
+        if options.bootstrap_server:
+            self.properties["bootstrap.servers"] = options.bootstrap_server
+        self.file = configuration.path
+        self._places_topic = configuration.redrive_places_topic
+        for warning in configuration.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        self.began = time.monotonic()
+        self.progress = Progress()
+
+    @property
+    @abstractmethod
+    def runner(self) -> Runner:
+        """What runs tasks over raw batches."""
+
+    @abstractmethod
+    def check_input(self) -> None:
+        """Check the options that say what is read in place of topics.
+
+        Raises:
+            ConfigurationError: They cannot be.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the policies, and what runs tasks."""
+
+    @contextlib.contextmanager
+    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[Counter]:
+        """Show how many records are read by tasks over raw batches inside a `with` block.
+
+        Args:
+            what: What is being done, such as `judging orders`.
+            ranges: What is read.
+
+        Returns:
+            What the tasks add to; for `Runner.run`.
+        """
+        done = self.runner.counter()
+        total = sum(one.offsets for one in ranges)
+        with self.progress.phase(what, lambda: done.value, total):
+            yield done
+
+    @cached_property
+    def there(self) -> StoredTopics:
+        """The cluster's topics."""
+        from penstock.stored.topics import StoredTopics  # noqa: PLC0415
+
+        return StoredTopics(self.properties, self.file, self._places_topic)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return self.there.cluster
+
+    def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:
+        """Load the plan, with the ids and the own settings of the topics.
+
+        Each topic has its own policies; a warning names those that have none.
+        """
+        from penstock.stored.plan import load_plan  # noqa: PLC0415
+        from penstock.stored.topics import names_of  # noqa: PLC0415
+
+        plan = load_plan(
+            file or self._options.file,
+            topic_ids={topic.name: topic.topic_id for topic in topics},
+            records_policy_batch=self._options.records_policy_batch,
+            topic_settings=self._settings_of(topics, file) if topics else {},
+        )
+        without = [topic.name for topic in topics if not plan.judges(topic.name)]
+        if without:
+            print(f"warning: no policy of {plan.path} judges {names_of(without)}", file=sys.stderr)
+        return plan
+
+    def _settings_of(
+        self, topics: Sequence[Topic], file: str | None
+    ) -> dict[str, Mapping[str, str]]:
+        configuration = load_configuration(file or self._options.file)
+        return settings_of(topics, configuration, self.properties)
+
+    def sources(self, written: Sequence[Location] = ()) -> tuple[Topic, ...]:
+        """Return the topics that are read; none for files.
+
+        Args:
+            written: What the command writes to: none of it may be read. Globs leave it out, and
+                what is parked of it.
+
+        Raises:
+            ConfigurationError: Not one source is named, or a topic does not exist, or is
+                written to.
+        """
+        given = self._options.topic
+        if bool(given) == bool(self._options.input):
+            raise ConfigurationError("name one of --topic T and --input PATH")
+        self.check_input()
+        if not given:
+            return ()
+        return self.there.sources(given, [one.name for one in written if not one.is_folder])
+
+    def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
+        """Return the offsets from and up to which each partition is read; none for files."""
+        if not topics:
+            return ()
+        options = self._options
+        return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))

@@ -1,0 +1,71 @@
+"""The commands over stored records in this process, without Spark (`--local`)."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.job import Job
+from penstock.configuration import ConfigurationError
+from penstock.errors import MalformedError, UnavailableError
+from penstock.stored.evaluation import close_all
+from penstock.stored.runner import LocalRunner
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from penstock.stored.runner import Runner
+
+_TABLE = "table:"
+
+
+class LocalJob(Job):
+    """A command's job in this process."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        of_spark = {
+            "--master": options.master,
+            "--conf": options.conf,
+            "--column": getattr(options, "column", None),
+            "--reader connector": getattr(options, "reader", "raw") != "raw",
+        }
+        for name, value in of_spark.items():
+            if value:
+                raise ConfigurationError(f"{name} is of Spark, and does not go with --local")
+        super().__init__(options)
+        self._runner = LocalRunner()
+
+    @property
+    def runner(self) -> Runner:
+        """What runs tasks in this process."""
+        return self._runner
+
+    def check_input(self) -> None:
+        """Check that `--input` is no table of Spark.
+
+        Raises:
+            ConfigurationError: It is.
+        """
+        given = self._options.input or ""
+        if given.startswith(_TABLE):
+            raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
+
+    def close(self) -> None:
+        """Close the policies."""
+        close_all()
+
+
+@contextlib.contextmanager
+def local_job(options: argparse.Namespace) -> Iterator[LocalJob]:
+    """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
+    running = LocalJob(options)
+    try:
+        yield running
+    except (CommandError, ConfigurationError):
+        raise
+    except (UnavailableError, MalformedError, OSError) as error:
+        raise CommandError(str(error), ExitCode.CLUSTER_FAILED) from error
+    finally:
+        running.close()

@@ -1,0 +1,137 @@
+"""What `split`, `redact` and `redrive` have in common from topics to topics: raw batches."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from penstock.cli.failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.cli.jobs.job import Job
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.jobs import WritingJob
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
+
+
+def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how topics are written to."""
+    parser.add_argument(
+        "--job",
+        metavar="ID",
+        help="with topics: the name under which the job's positions are kept; the default is "
+        "made of the topics and --from, so that the same command continues where it was "
+        "interrupted",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="with topics: begin at --from again, for example after policies have changed; "
+        "records of earlier runs of the job are written again",
+    )
+    add_transactions_argument(parser)
+
+
+def add_transactions_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare whether the cluster has transactions."""
+    parser.add_argument(
+        "--transactions",
+        choices=("yes", "no"),
+        default="yes",
+        help="with topics: no for a cluster without transactions; records can be written twice "
+        "then after a failure (default yes)",
+    )
+
+
+def is_raw(
+    options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[Location]
+) -> bool:
+    """Return whether raw batches are read and written: from topics to topics."""
+    to_topics = not any(one.is_folder for one in targets)
+    return bool(topics) and to_topics and options.reader == "raw"
+
+
+def write_topics(
+    options: argparse.Namespace,
+    running: Job,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+    targets: Mapping[str, Location],
+    what: str,
+) -> TaskCounts:
+    """Judge the records of topics and write them.
+
+    Args:
+        options: Of the command.
+        running: Its session.
+        topics: What is read.
+        ranges: What of it.
+        plan: The policies.
+        targets: By the names of `penstock.stored.tasks.writing_task`.
+        what: What is being done, such as `splitting orders`.
+
+    Raises:
+        CommandError: Records were removed before they were read, and `--strict` was given.
+    """
+    from penstock.stored.jobs import write_topics as written  # noqa: PLC0415
+
+    counts, before, job = written(
+        running.there,
+        writing_job(options, targets),
+        lambda: running.runner,
+        topics,
+        ranges,
+        plan,
+        what=what,
+        shown=running.progress.phase,
+        note=print,
+    )
+    if before:
+        print(
+            f"job {job}: an earlier run has done {before:,} offsets of the range; they are "
+            "neither judged nor written again, even if policies have changed since (--again "
+            "writes them)"
+        )
+    _check_removed(counts, strict=options.strict)
+    return counts
+
+
+def writing_job(options: argparse.Namespace, targets: Mapping[str, Location]) -> WritingJob:
+    """Return the job that the options of `split` or `redact` name.
+
+    Args:
+        options: Of the command.
+        targets: Topics, by the names of `penstock.stored.tasks.writing_task`.
+
+    Raises:
+        ConfigurationError: `--job` cannot be an id.
+    """
+    from penstock.client.positions import check_job  # noqa: PLC0415
+    from penstock.stored.jobs import WritingJob  # noqa: PLC0415
+
+    return WritingJob(
+        options.command,
+        options.topic,
+        {side: one.name for side, one in targets.items()},
+        options.start,
+        getattr(options, "end", "latest"),
+        name=None if options.job is None else check_job(options.job, "--job"),
+        again=options.again,
+        transactions=options.transactions == "yes",
+    )
+
+
+def _check_removed(counts: TaskCounts, *, strict: bool) -> None:
+    if not counts.removed:
+        return
+    text = f"{counts.removed:,} offsets were removed before they were read (retention)"
+    if strict:
+        raise CommandError(f"{text}; all others are written", ExitCode.CLUSTER_FAILED)
+    print(f"warning: {text}", file=sys.stderr)

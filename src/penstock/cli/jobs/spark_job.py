@@ -1,0 +1,444 @@
+"""What the Spark commands have in common: their options, their session, their errors."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+from decimal import Decimal, InvalidOperation
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.job import Job
+from penstock.configuration import ConfigurationError
+from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.sink.sinks import Sinks
+    from penstock.stored.locations import Location
+    from penstock.stored.runner import Counter, Runner
+
+
+_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
+_LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, of the texts of errors: a value that cannot be cast is in them."""
+
+
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every Spark command."""
+    parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="the cluster (default: the file's upstream.bootstrap.servers)",
+    )
+    parser.add_argument(
+        "--master", help="Spark's master (default local[*]; with spark-submit, its master)"
+    )
+    parser.add_argument(
+        "--remote",
+        metavar="sc://HOST:PORT",
+        help="a server of Spark Connect, instead of a master; only for topics",
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; repeatable",
+    )
+    parser.add_argument(
+        "--local",
+        action="store_true",
+        help="run in this process, without Spark: for topics of some million records",
+    )
+    parser.add_argument(
+        "--records-policy-batch",
+        type=positive_number,
+        default=1,
+        metavar="N",
+        help="the number of consecutive records of a partition that a RecordsPolicy (KIP-686) "
+        "gets at a time (default 1)",
+    )
+
+
+def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how topics are read."""
+    parser.add_argument(
+        "--reader",
+        choices=("raw", "connector"),
+        default="raw",
+        help="raw (default): Python reads record batches as they are stored; connector: Spark's "
+        "Kafka connector reads records",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 3 if records were removed before they were read (retention)",
+    )
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -> None:
+    """Declare where records are read from."""
+    parser.add_argument(
+        "--topic",
+        metavar="T,...",
+        help="the topics to read: names and globs, separated by commas",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="PATH",
+        help="Parquet or JSON lines files with Kafka's columns, instead of a topic; or "
+        "table:NAME, a table of Spark's catalog",
+    )
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NAME=EXPRESSION",
+        help="with a table: an expression in Spark's SQL for a column of Kafka, such as "
+        "value=payload; repeatable",
+    )
+    where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
+    parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
+    if end:
+        parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
+
+
+def positive_number(text: str) -> int:
+    """Return the value of an option that is a number from 1 on.
+
+    Raises:
+        ArgumentTypeError: It is not.
+    """
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return number
+
+
+class SparkJob(Job):
+    """A command's job with its Spark session, which starts when it is needed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        self._conf = _settings(options.conf)
+        self._remote: str | None = getattr(options, "remote", None)
+        if self._remote is not None:
+            from penstock.spark.execution.remote import check_remote  # noqa: PLC0415
+
+            check_remote(self._remote, options.master)
+        self._session: SparkSession | None = None
+
+    @property
+    def runner(self) -> Runner:
+        """The session's Python workers."""
+        from penstock.spark.execution.task_runner import SparkRunner  # noqa: PLC0415
+
+        return SparkRunner(self.spark)
+
+    def check_input(self) -> None:
+        """Check `--input table:` and `--column`."""
+        self._table()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        if self._session is None and self._remote is not None:
+            from penstock.spark.execution.remote import remote_session  # noqa: PLC0415
+
+            name = f"penstock {self._options.command}"
+            with self.progress.phase(f"{name}: connecting to {self._remote}"):
+                self._session = remote_session(self._remote, name, self._conf)
+        if self._session is None:
+            from penstock.spark.session import start_session  # noqa: PLC0415
+            from penstock.spark.sink_secrets import environment  # noqa: PLC0415
+
+            name = f"penstock {self._options.command}"
+            hidden = environment(self.kafka_options)
+            with self.progress.phase(f"{name}: starting Spark"):
+                self._session = start_session(
+                    name,
+                    self._options.master,
+                    self._conf,
+                    hidden,
+                    connector=needs_connector(self._options),
+                )
+        return self._session
+
+    @cached_property
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+        from penstock.spark.execution.task_slots import task_slots  # noqa: PLC0415
+
+        return task_slots(self.spark)
+
+    @contextlib.contextmanager
+    def counting(self, what: str, ranges: Sequence[OffsetRange] = ()) -> Iterator[None]:
+        """Show how many records are read inside a `with` block.
+
+        Args:
+            what: What is being done, such as `judging orders`.
+            ranges: What is read; empty where it is not known how many records there are.
+        """
+        total = sum(one.offsets for one in ranges) if ranges else None
+        if self._remote is not None:
+            with self.progress.phase(what):
+                yield
+            return
+        from penstock.spark.execution.progress import RecordsRead  # noqa: PLC0415
+
+        with self.progress.phase(what, RecordsRead(self.spark), total):
+            yield
+
+    @contextlib.contextmanager
+    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[Counter]:
+        """Show how many records are read; with Spark Connect, which counts nothing, that it runs.
+
+        Args:
+            what: What is being done, such as `judging orders`.
+            ranges: What is read.
+
+        Returns:
+            What the tasks add to; for `Runner.run`.
+        """
+        if self._remote is None:
+            with super().counting_tasks(what, ranges) as done:
+                yield done
+            return
+        with self.progress.phase(what):
+            yield self.runner.counter()
+
+    @property
+    def kafka_options(self) -> dict[str, str]:
+        """The options of Spark's Kafka connector."""
+        from penstock.spark.sources import client_options  # noqa: PLC0415
+
+        return client_options(self.properties, self.file)
+
+    def read(
+        self, ranges: Sequence[OffsetRange], *, records_per_task: int | None = None
+    ) -> DataFrame:
+        """Read the ranges of topics, or the files; see `read_range`."""
+        from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+
+        table, columns = self._table()
+        if table is not None:
+            from penstock.spark.frames.tables import read_table  # noqa: PLC0415
+
+            return read_table(self.spark, table, columns)
+        if self._options.input:
+            return read_files(self.spark, self._options.input)
+        return read_range(self.spark, self.kafka_options, ranges, records_per_task=records_per_task)
+
+    def _table(self) -> tuple[str | None, Mapping[str, str]]:
+        """Return the table that is read, or None, and what its columns stand for."""
+        from penstock.spark.frames.tables import PREFIX, parse_columns  # noqa: PLC0415
+
+        columns = parse_columns(self._options.column)
+        if (self._options.input or "").startswith(PREFIX):
+            return self._options.input.removeprefix(PREFIX), columns
+        if columns:
+            raise ConfigurationError(f"--column belongs to --input {PREFIX}NAME")
+        return None, {}
+
+    def sinks(self, locations: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
+        """Prepare places to write to; topics among them have to exist."""
+        from penstock.spark.session import environment_of  # noqa: PLC0415
+        from penstock.spark.sink.sinks import Sinks  # noqa: PLC0415
+        from penstock.spark.sink_secrets import hidden  # noqa: PLC0415
+
+        if self._remote is not None:
+            raise ConfigurationError(
+                "--remote: with topics only, read as stored batches; folders, tables and "
+                "--reader connector need a session that this command starts (--master)"
+            )
+        partitions = {
+            location.name: len(self.cluster.topic(location.name).partitions)
+            for location in locations.values()
+            if not location.is_folder
+        }
+        spark = self.spark
+        options = hidden(self.kafka_options, partial(environment_of, spark))
+        return Sinks(spark, locations, options, partitions, appended=appended)
+
+    def jvm_failure(self, error: Exception) -> str | None:
+        """Return why Spark's JVM ended by itself, where an error comes of that."""
+        from penstock.spark.execution.failures import lost_its_jvm  # noqa: PLC0415
+
+        if self._session is None or self._remote is not None or not lost_its_jvm(error):
+            return None
+        from penstock.spark.session import jvm_failure  # noqa: PLC0415
+
+        return jvm_failure()
+
+    def close(self) -> None:
+        """Close the policies and the session."""
+        from penstock.spark import close_policies  # noqa: PLC0415
+
+        if self._session is not None:
+            with contextlib.suppress(Exception):
+                close_policies(self._session, workers=self.slots)
+            if self._remote is not None:
+                from penstock.spark.execution.remote import stop_remote  # noqa: PLC0415
+
+                stop_remote(self._session)
+            else:
+                from penstock.spark.session import stop_session  # noqa: PLC0415
+
+                stop_session(self._session)
+            self._session = None
+
+
+def needs_connector(options: argparse.Namespace) -> bool:
+    """Return whether a command reads or writes topics by Spark's Kafka connector.
+
+    It does for topics on one side and folders, files or tables on the other, and where it was told
+    to. Topics alone are read and written as stored batches.
+    """
+    given = (
+        getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
+    )
+    is_topic = [not one.is_folder for one in given if one is not None]
+    if hasattr(options, "topic"):
+        is_topic.append(bool(options.topic))
+    is_mixed = any(is_topic) and not all(is_topic)
+    return is_mixed or getattr(options, "reader", "raw") != "raw"
+
+
+def on_spark(running: Job, what: str) -> SparkJob:
+    """Return a command's job as one on Spark.
+
+    Args:
+        running: The job.
+        what: What needs it, for the error.
+
+    Raises:
+        ConfigurationError: It runs in this process.
+    """
+    if not isinstance(running, SparkJob):
+        raise ConfigurationError(f"{what} needs Spark: leave out --local")
+    return running
+
+
+@contextlib.contextmanager
+def job(options: argparse.Namespace) -> Iterator[Job]:
+    """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
+    if options.local:
+        from penstock.cli.jobs.local_job import local_job  # noqa: PLC0415
+
+        with local_job(options) as running:
+            yield running
+    else:
+        with _spark_job(options) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
+    try:
+        import pyspark  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise ConfigurationError(_NEEDS_SPARK) from None
+    from penstock.spark.execution.failures import reason_of  # noqa: PLC0415
+
+    silent = _loggers_of_contents()
+    for logger in silent:
+        logger.disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    running = SparkJob(options)
+    try:
+        yield running
+    except (CommandError, ConfigurationError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        text, code = running.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
+        if text is None and isinstance(error, (UnavailableError, OSError)):
+            text = str(error)
+        if text is None:
+            text, code = reason_of(error)
+        if text is None:
+            raise
+        raise CommandError(text, code) from error
+    finally:
+        running.close()
+        logging.getLogger().removeFilter(_is_not_of_py4j)
+        for logger in silent:
+            logger.disabled = False
+
+
+def _loggers_of_contents() -> list[logging.Logger]:
+    """Return PySpark's loggers that show contents; there are none before PySpark 4.0."""
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return False for the tracebacks that py4j logs where its JVM ends; the command says why."""
+    return record.module not in {"java_gateway", "clientserver"}
+
+
+def location(text: str) -> Location:
+    """Read a place for argparse.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    from penstock.stored.locations import Location  # noqa: PLC0415
+
+    try:
+        return Location.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def only(topics: Sequence[Topic]) -> str | None:
+    """Return the name of the one topic; None where there are several, or none."""
+    return topics[0].name if len(topics) == 1 else None
+
+
+def ratio(text: str) -> float:
+    """Read a share for argparse: a number from 0 to 1, or a percentage such as 5%."""
+    digits = text.strip()
+    percentage = digits.endswith("%")
+    try:
+        number = Decimal(digits.removesuffix("%").rstrip())
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if number.is_nan() or not 0 <= number <= (100 if percentage else 1):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share: a number from 0 to 1 such as 0.05, or a percentage such "
+            "as 5%"
+        )
+    return float(number / 100 if percentage else number)
+
+
+def show_counts(counts: Mapping[str, Any]) -> str:
+    """Write counts as a sentence."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise ConfigurationError(f"--conf {one}: must be spark.KEY=VALUE")
+        if key == "spark.sql.execution.arrow.maxRecordsPerBatch" and not value.isdecimal():
+            raise ConfigurationError(f"--conf {one}: must be 1 or more")
+        settings[key] = value
+    if settings.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "0":
+        raise ConfigurationError(
+            "--conf spark.sql.execution.arrow.maxRecordsPerBatch: must be 1 or more"
+        )
+    return settings

@@ -1,0 +1,326 @@
+"""`split --streaming` from topics to topics: micro-batches of raw batches, each record once."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.cli.failures import ExitCode
+from penstock.cli.jobs.raw_jobs import writing_job
+from penstock.cli.jobs.spark_job import positive_number, show_counts
+from penstock.cli.jobs.stream_lines import StreamLines, one_line
+from penstock.cli.process.ending import Ending
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.values import address
+from penstock.engine.verdict import OF_RECORDS
+from penstock.stored.topic_settings import kept_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from penstock.cli.jobs.spark_job import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.configuration.values import Address
+    from penstock.spark.streams.stream import Settings
+    from penstock.spark.streams.stream_figures import StreamFigures
+    from penstock.spark.streams.stream_work import StreamWork
+    from penstock.stored.jobs import WritingJob
+    from penstock.stored.locations import Location
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks.tasks import Sizes
+
+BATCH_RECORDS: Final = 1_000_000
+_EVERY_S: Final = 1.0
+_DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h)")
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_EVERY_MIN_S: Final = 0.1
+_EVERY_MAX_S: Final = 86_400.0
+_SPARKS_OWN: Final = ("metadata", "offsets", "commits")
+"""What is in a checkpoint of Spark."""
+_REASONS_MAX: Final = 20
+
+
+def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how a stream goes on."""
+    parser.add_argument(
+        "--streaming",
+        action="store_true",
+        help="run until it is stopped; needs --topic. From topics to topics, positions are kept in "
+        "the cluster, as without --streaming",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="with --streaming to folders, or with the connector: the folder for positions; not "
+        "needed from topics to topics",
+    )
+    parser.add_argument(
+        "--available-now",
+        action="store_true",
+        help="with --streaming: stop at the current end of the topics",
+    )
+    only_topics = "with --streaming from topics to topics: "
+    parser.add_argument(
+        "--batch-records",
+        type=positive_number,
+        metavar="N",
+        help=f"{only_topics}the maximum of records in a micro-batch (default {BATCH_RECORDS:,})",
+    )
+    parser.add_argument(
+        "--every",
+        type=duration,
+        metavar="DURATION",
+        help=f"{only_topics}how often to look for new records, such as 500ms, 10s, 5m or 1h "
+        f"(default {_EVERY_S:g}s); while there are more, the next micro-batch begins at once",
+    )
+    parser.add_argument(
+        "--metrics-file",
+        type=Path,
+        metavar="PATH",
+        help=f"{only_topics}write metrics to a file again and again, as the textfile collector of "
+        "Prometheus' node_exporter reads them",
+    )
+    parser.add_argument(
+        "--metrics-listener",
+        type=_address,
+        metavar="HOST:PORT",
+        help=f"{only_topics}serve metrics over HTTP at /metrics",
+    )
+
+
+def check_streaming(options: argparse.Namespace) -> None:
+    """Check the options of a stream against each other.
+
+    Raises:
+        ConfigurationError: Some do not go together.
+    """
+    if not options.streaming:
+        given = options.checkpoint or options.available_now
+        if given or any(value is not None for value in _only_topics(options).values()):
+            names = ", ".join(_only_topics(options))
+            raise ConfigurationError(
+                f"--checkpoint, --available-now, {names} belong to --streaming"
+            )
+        return
+    if not options.topic:
+        raise ConfigurationError("--streaming needs --topic T")
+    if options.end != "latest":
+        raise ConfigurationError("--to does not go with --streaming; --available-now stops")
+    if options.again and not options.available_now:
+        raise ConfigurationError(
+            "--again does not go with --streaming, which would write everything once more with "
+            "each start: run it once with --available-now, then start the stream without --again"
+        )
+    if is_between_topics(options):
+        _check_checkpoint(options.checkpoint)
+        return
+    if not options.checkpoint:
+        raise ConfigurationError(
+            "--streaming to a folder, or with --reader connector, needs --checkpoint DIR"
+        )
+    for name, value in _only_topics(options).items():
+        if value is not None:
+            raise ConfigurationError(f"{name} needs topics as targets, and no --reader connector")
+
+
+def is_between_topics(options: argparse.Namespace) -> bool:
+    """Return whether a stream is from topics to topics, by raw batches."""
+    return options.reader == "raw" and not (
+        options.accepted.is_folder or options.rejected.is_folder
+    )
+
+
+def _only_topics(options: argparse.Namespace) -> dict[str, object]:
+    return {
+        "--batch-records": options.batch_records,
+        "--every": options.every,
+        "--metrics-file": options.metrics_file,
+        "--metrics-listener": options.metrics_listener,
+    }
+
+
+def _check_checkpoint(folder: str | None) -> None:
+    """Refuse to begin anew where a stream of Spark's connector has come further."""
+    if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
+        raise ConfigurationError(
+            f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
+            "--reader connector, or leave --checkpoint out; from topics to topics positions are "
+            "kept in the cluster, and the stream begins at --from"
+        )
+
+
+def run_stream(
+    options: argparse.Namespace, running: SparkJob, targets: Mapping[str, Location]
+) -> int:
+    """Run a stream from topics to topics; return the exit code.
+
+    Args:
+        options: Of the command.
+        running: Its session.
+        targets: By the names of `penstock.stored.tasks.writing_task`.
+    """
+    from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
+
+    figures = StreamFigures()
+    with contextlib.ExitStack() as stack:
+        ending = stack.enter_context(Ending())
+        publish = stack.enter_context(_metrics(options, figures))
+        lines = StreamLines(figures, publish, is_terminal=sys.stderr.isatty())
+        _run(options, running, targets, ending, lines)
+    _print_totals(options, figures)
+    return ExitCode.DONE
+
+
+def _run(
+    options: argparse.Namespace,
+    running: SparkJob,
+    targets: Mapping[str, Location],
+    ending: Ending,
+    lines: StreamLines,
+) -> None:
+    from penstock.spark.streams.stream import Stream  # noqa: PLC0415
+    from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
+    from penstock.stored.jobs import id_of, known_job  # noqa: PLC0415
+    from penstock.stored.positions import begin_again  # noqa: PLC0415
+    from penstock.stored.topics import with_parked  # noqa: PLC0415
+
+    topics, there = running.sources(tuple(targets.values())), running.there
+    asked = writing_job(options, targets)
+    job = id_of(there, asked, topics)
+    places = there.places()
+    known_job(there, asked, topics, job, places, note=lines.note)
+    work, settings = _work(options, running, topics, asked, job)
+    ending.listen()  # Spark has set a handler of its own
+    connection, written = there.access.connect(), with_parked(asked.targets.values())
+    source = StreamSource(
+        running.cluster,
+        connection,
+        options.topic,
+        job,
+        settings.run,
+        written,
+        topic_ids={one.name: one.topic_id for one in topics},
+        places=places,
+    )
+    stream = Stream(source, work, lines, settings, is_ended=ending.is_set, wait=ending.wait)
+    starts = None
+    if options.again or options.start != "earliest":
+        starts = lambda: {  # noqa: E731
+            one.of: one.start for one in running.cluster.ranges(topics, options.start)
+        }
+    if options.again and options.transactions == "no":
+        begin_again(connection, job, running.cluster.ranges(topics, options.start))
+    found = stream.begin(topics, starts)
+    where = f"goes on in {found:,} partitions" if found else f"begins at {options.start}"
+    lines.note(f"job {job}: {where}")
+    with lines, lines.shown(running.progress, f"splitting {options.topic}"):
+        stream.run()
+
+
+def _work(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    asked: WritingJob,
+    job: str,
+) -> tuple[StreamWork, Settings]:
+    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.spark.streams.stream import Settings  # noqa: PLC0415
+    from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
+    from penstock.stored.jobs import writing_task  # noqa: PLC0415
+    from penstock.stored.positions import Known  # noqa: PLC0415
+    from penstock.stored.tasks.tasks import Limit, Sizes  # noqa: PLC0415
+
+    plan = running.plan(topics)
+    task = writing_task(running.there, asked, topics, (), plan, job, Known({}, {}))
+
+    def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
+        return _plan_of(options, running, plan, found)
+
+    def sizes_of(found: Mapping[str, Topic]) -> Sizes:
+        try:
+            return running.there.sizes(tuple(found.values()))
+        except ClusterError:  # a partition that is away now
+            return Sizes()
+
+    settings = Settings(
+        task.run,
+        Limit(records=options.batch_records or BATCH_RECORDS),
+        every_s=options.every or _EVERY_S,
+        strict=options.strict,
+        available_now=options.available_now,
+        again=options.again,
+    )
+    work = StreamWork(running.spark, task, plan_of=plan_of, sizes_of=sizes_of, again=options.again)
+    return work, settings
+
+
+def _plan_of(
+    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
+) -> RecordPlan:
+    """Return the plan with topics that have come, and what was set on them."""
+    from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
+    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+
+    try:
+        kept = kept_settings(load_configuration(options.file), running.properties)
+    except CompactedTopicError as error:
+        raise ClusterError(str(error)) from None
+    ids = {name: one.topic_id for name, one in topics.items()}
+    found = plan.for_topics(ids, {name: kept.of(name, one) for name, one in ids.items()})
+    for name in ids.keys() - plan.topic_ids.keys():
+        if not found.judges(name):
+            print(f"warning: no policy of {plan.path} judges topic {name}", file=sys.stderr)
+    return found
+
+
+@contextlib.contextmanager
+def _metrics(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Callable[[], None]]:
+    """Serve metrics; returns what writes them to the file."""
+    if options.metrics_file is None and options.metrics_listener is None:
+        yield lambda: None
+        return
+    from penstock.spark.streams.stream_metrics import (  # noqa: PLC0415
+        registry_of,
+        serve_metrics,
+        write_metrics,
+    )
+
+    registry, file = registry_of(figures), options.metrics_file
+    with contextlib.ExitStack() as stack:
+        if options.metrics_listener is not None:
+            stack.callback(serve_metrics(registry, options.metrics_listener))
+        yield lambda: write_metrics(registry, file) if file is not None else None
+
+
+def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
+    outcomes = {one.value: figures.outcomes[one.value] for one in OF_RECORDS}
+    print(f"{options.topic}: {show_counts(outcomes)}")
+    reasons, others = figures.reasons.most_common(_REASONS_MAX)
+    for reason, count in reasons:
+        print(f"  {count:>9,}  {reason.policy}  {reason.code}  {one_line(reason.message or '')}")
+    if others:
+        print(f"  {others:>9,}  for other reasons")
+    print(f"accepted in {options.accepted}, the others in {options.rejected}")
+
+
+def duration(text: str) -> float:
+    """Read a duration for argparse: a whole number and its unit; return seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if not _EVERY_MIN_S <= seconds <= _EVERY_MAX_S:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a duration from 100ms to 24h, such as 500ms, 10s, 5m or 1h"
+        )
+    return seconds
+
+
+def _address(text: str) -> Address:
+    try:
+        return address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be {error}") from None

@@ -1,0 +1,148 @@
+"""What a stream shows while it runs: lines on standard error, and its metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from penstock.batch_jobs.counts import TaskCounts
+from penstock.cli.jobs.spark_job import show_counts
+from penstock.engine.verdict import OF_RECORDS
+from penstock.progress import LINE_EVERY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Self
+
+    from penstock.cluster.ranges import Partition
+    from penstock.progress import Progress
+    from penstock.spark.streams.stream_figures import StreamFigures
+    from penstock.spark.streams.stream_offsets import MicroBatch
+    from penstock.stored.tasks.writing_task import WritingResult
+
+SAME_EVERY_S: Final = 60.0
+"""How often the same warning is repeated."""
+PUBLISHED_EVERY_S: Final = 5.0
+_REASONS_MAX: Final = 3
+_TEXT_MAX: Final = 200
+
+
+class StreamLines:
+    """Adds up figures, and tells of them; an observer of a stream.
+
+    A line tells of all micro-batches since the one before, so that nothing is left out. As a
+    context it tells at its end what it has not told yet.
+    """
+
+    def __init__(
+        self,
+        figures: StreamFigures,
+        publish: Callable[[], None],
+        *,
+        is_terminal: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start.
+
+        Args:
+            figures: What is added to.
+            publish: Publishes the figures.
+            is_terminal: Whether a bar is drawn in place of lines of counts.
+            clock: Returns seconds that never go back.
+        """
+        self._figures = figures
+        self._publish = publish
+        self._is_terminal = is_terminal
+        self._clock = clock
+        self._waiting = TaskCounts()
+        self._numbers: list[int] = []
+        self._next_line = float("-inf")
+        self._next_published = float("-inf")
+        self._warned = ""
+        self._warned_at = float("-inf")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tell()
+        self._try_to_publish()
+
+    @contextlib.contextmanager
+    def shown(self, progress: Progress, what: str) -> Iterator[None]:
+        """Show how many records are done, and how fast, where there is a terminal.
+
+        Args:
+            progress: Of the command.
+            what: What is being done.
+        """
+        if not self._is_terminal:
+            yield
+            return
+        with progress.phase(what, self._figures.outcomes.total):
+            yield
+
+    def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
+        """See `penstock.spark.streams.stream.Observer`."""
+        self._figures.look(behind, unavailable, time.time())
+        self._show_what_is_due()
+
+    def done(self, batch: MicroBatch, result: WritingResult, seconds: float) -> None:
+        """See `penstock.spark.streams.stream.Observer`."""
+        self._figures.add(result, seconds, time.time())
+        if result.counts.outcomes.total():
+            self._waiting = self._waiting.plus(result.counts)
+            self._numbers.append(batch.number)
+        self._show_what_is_due()
+
+    def warn(self, text: str) -> None:
+        """See `penstock.spark.streams.stream.Observer`."""
+        now = self._clock()
+        if text != self._warned or now - self._warned_at >= SAME_EVERY_S:
+            self._warned, self._warned_at = text, now
+            _write(f"warning: {text}")
+
+    def note(self, text: str) -> None:
+        """See `penstock.spark.streams.stream.Observer`."""
+        _write(text)
+
+    def _show_what_is_due(self) -> None:
+        if self._clock() >= self._next_line:
+            self._tell()
+        if self._clock() >= self._next_published:
+            self._try_to_publish()
+
+    def _tell(self) -> None:
+        if not self._numbers or self._is_terminal:
+            return
+        first, last = self._numbers[0], self._numbers[-1]
+        name = f"batch {first}" if first == last else f"batches {first} to {last}"
+        counts = {one.value: self._waiting.outcomes[one.value] for one in OF_RECORDS}
+        behind = sum(self._figures.behind.values())
+        reasons = "".join(
+            f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
+            for reason, count in self._waiting.reasons.most_common(_REASONS_MAX)[0]
+        )
+        _write(f"{name}: {show_counts(counts)}; {behind:,} behind{reasons}")
+        self._waiting, self._numbers = TaskCounts(), []
+        self._next_line = self._clock() + LINE_EVERY_S
+
+    def _try_to_publish(self) -> None:
+        self._next_published = self._clock() + PUBLISHED_EVERY_S
+        try:
+            self._publish()
+        except OSError as error:
+            self.warn(f"metrics cannot be written: {error.strerror}")
+
+
+def one_line(text: str) -> str:
+    """Return a policy's message as a part of a line."""
+    shown = "".join(one if one.isprintable() else " " for one in text[: _TEXT_MAX + 1])
+    return f"{shown[:_TEXT_MAX]}..." if len(text) > _TEXT_MAX else shown
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

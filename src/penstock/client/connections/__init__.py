@@ -1,0 +1,1 @@
+"""Connections to the brokers of a cluster: login, metadata, coordinators, retries."""

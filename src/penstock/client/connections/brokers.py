@@ -1,0 +1,218 @@
+"""Connections to brokers, on the event loop: opened when needed, closed when they fail.
+
+aiokafka's connections are used without its client: that one keeps the reason of a refused login
+to its log, knows no leader epochs and no topic ids, and requests the metadata of all topics again
+whenever a connection breaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    AuthenticationMethodNotSupported,
+    IllegalSaslStateError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from penstock.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    LoginError,
+    UnsupportedVersionError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.client.connections.settings import Settings
+    from penstock.configuration import Address
+
+# What it warns about is raised here, or was configured so.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+
+_CLOSES_WITHIN_S: Final = 2.0
+_LOGIN_REFUSED: Final = (
+    AuthenticationFailedError,
+    AuthenticationMethodNotSupported,
+    IllegalSaslStateError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+
+class Brokers:
+    """The brokers of a cluster. All methods run on one event loop."""
+
+    def __init__(
+        self, settings: Settings, options: Mapping[str, Any], known: Brokers | None = None
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            settings: Of the client.
+            options: The arguments of `AIOKafkaConnection` that are about TLS and SASL.
+            known: Connections on another event loop: the addresses that these learn are used here.
+        """
+        self._settings = settings
+        self._options = options
+        self._known = known or self
+        self._addresses: dict[int, Address] = {}
+        self._open: dict[tuple[int | Address, str], AIOKafkaConnection] = {}
+        self._closing: set[asyncio.Future[None]] = set()
+        self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
+            asyncio.Lock
+        )
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        """Take the brokers' addresses, by node id; new connections are made to them."""
+        self._addresses = dict(addresses)
+
+    def add(self, node: int, address: Address) -> None:
+        """Take the address of one broker."""
+        self._addresses = {**self._addresses, node: address}
+
+    async def exchange(self, node: int | Address, request: Any, channel: str) -> Any:
+        """Send a request; return the response.
+
+        Args:
+            node: A node id, or the address of a bootstrap server.
+            request: aiokafka's, or a `RawRequest`.
+            channel: Requests on one channel wait for each other at the broker.
+
+        Raises:
+            BrokerUnreachableError: There is no connection, or no response in time.
+            LoginError: The connection was refused.
+            UnsupportedVersionError: The broker does not serve the version.
+        """
+        connection = await self._connected(node, channel)
+        try:
+            return await connection.send(request)
+        except TimeoutError:
+            self._discard(connection, CloseReason.CONNECTION_TIMEOUT)
+            raise BrokerUnreachableError(
+                f"{_place(connection)} did not respond within "
+                f"{self._settings.request_timeout_s:g} s"
+            ) from None
+        except (IncompatibleBrokerVersion, NotImplementedError) as error:
+            raise UnsupportedVersionError(f"{_place(connection)}: {error}") from None
+        except (KafkaError, OSError) as error:
+            raise BrokerUnreachableError(
+                f"the connection to {_place(connection)} was lost ({type(error).__name__})"
+            ) from None
+
+    async def exchange_with_any(self, request: Any) -> Any:
+        """Send a request to any broker: a connected one, a known one, a bootstrap server.
+
+        Raises:
+            BrokerUnreachableError: None of them responds. The message has the last reason.
+            LoginError: A connection was refused.
+            UnsupportedVersionError: A broker does not serve the version.
+        """
+        last: ClientError | None = None
+        for target in self._candidates():
+            try:
+                return await self.exchange(target, request, "")
+            except BrokerUnreachableError as error:
+                last = error
+        servers = ",".join(map(str, self._settings.servers))
+        raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
+
+    async def versions(self, node: int, api_key: int, channel: str) -> range:
+        """Return the versions of an API that a broker serves; none of an unknown API.
+
+        Raises:
+            BrokerUnreachableError: There is no connection.
+            LoginError: The connection was refused.
+        """
+        connection = await self._connected(node, channel)
+        first, last = connection._versions.get(api_key, (0, -1))  # noqa: SLF001 - has no method
+        return range(first, last + 1)
+
+    async def close(self) -> None:
+        """Close all connections, and wait until they are closed."""
+        for one in self._open.values():
+            self._discard(one, CloseReason.SHUTDOWN)
+        self._open.clear()
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=_CLOSES_WITHIN_S)
+        # Sockets are closed in the iteration of the loop after that.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    def _discard(self, connection: AIOKafkaConnection, reason: CloseReason) -> None:
+        closed = connection.close(reason=reason)
+        if connection._protocol is not None:  # noqa: SLF001 - otherwise it was never open
+            self._closing.add(closed)
+            closed.add_done_callback(self._closing.discard)
+
+    def _candidates(self) -> list[int | Address]:
+        connected = [target for (target, _), one in self._open.items() if one.connected()]
+        known: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
+        given: list[int | Address] = random.sample(
+            self._settings.servers, len(self._settings.servers)
+        )
+        return list(dict.fromkeys([*connected, *known, *given]))
+
+    async def _connected(self, node: int | Address, channel: str) -> AIOKafkaConnection:
+        key = (node, channel)
+        async with self._locks[key]:
+            found = self._open.get(key)
+            if found is not None and found.connected():
+                return found
+            addresses = self._known._addresses  # noqa: SLF001 - of this class
+            address = addresses.get(node) if isinstance(node, int) else node
+            if address is None:
+                raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
+            self._open[key] = connection = await self._connect(address)
+            return connection
+
+    async def _connect(self, address: Address) -> AIOKafkaConnection:
+        settings = self._settings
+        connection = AIOKafkaConnection(
+            address.host,
+            address.port,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_s * 1000,
+            max_idle_ms=settings.idle_timeout_s * 1000,
+            **self._options,
+        )
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                await connection.connect()
+        except Exception as error:
+            self._discard(connection, CloseReason.AUTH_FAILURE)
+            raise self._connect_error(address, error) from None
+        return connection
+
+    def _connect_error(self, address: Address, error: Exception) -> ClientError:
+        if isinstance(error, LoginError):
+            return LoginError(f"{address}: {error}", retriable=error.retriable)
+        if isinstance(error, ssl.SSLError):
+            return LoginError(f"{address}: TLS: {error.reason or error}")
+        if isinstance(error, _LOGIN_REFUSED):
+            return LoginError(f"{address} refused the login: {error}")
+        if isinstance(error, TimeoutError):
+            limit = self._settings.connect_timeout_s
+            return BrokerUnreachableError(
+                f"{address} did not accept a connection within {limit:g} s"
+            )
+        if isinstance(error, (OSError, KafkaError)):
+            reason = getattr(error, "strerror", None) or error
+            return BrokerUnreachableError(f"{address} cannot be reached: {reason}")
+        # Of aiokafka's mechanisms: a server that cannot prove itself, a missing ticket.
+        return LoginError(f"{address}: the login failed: {type(error).__name__}")
+
+
+def _place(connection: AIOKafkaConnection) -> str:
+    return f"{connection.host}:{connection.port}"

@@ -1,0 +1,1 @@
+"""Requests to brokers and their responses, as bytes."""

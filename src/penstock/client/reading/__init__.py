@@ -1,0 +1,1 @@
+"""Reads stored batches of a partition, of every format."""

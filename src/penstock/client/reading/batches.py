@@ -1,0 +1,248 @@
+"""Which batches of a fetch response belong to a range of offsets, and to a reader.
+
+Left out are control batches, batches of aborted transactions, batches without records, and what
+lies outside the range. A batch with some records in the range comes whole; it says which, and is
+cut to them when it is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.client.errors import UnreadableBatchError
+from penstock.client.reading.legacy import modern_batches
+from penstock.records.batch import MAX_RECORDS
+from penstock.records.header import (
+    CONTROL,
+    HEADER,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    PREFIX_BYTES,
+    TRANSACTIONAL,
+    is_intact,
+)
+from penstock.records.stored_batch import read_stored_batch
+from penstock.wire.primitives import INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.client.protocol.fetch import Aborted
+    from penstock.records.stored_batch import StoredBatch
+
+_ABORT: Final = 0
+
+
+class FetchedBatch(NamedTuple):
+    """A batch of magic 2 as the broker stores it. Its checksum is not checked yet.
+
+    Attributes:
+        data: The batch, header included, in the memory of the response.
+        readable_behind: How many bytes follow it in that memory.
+        first: The first offset that belongs to the range.
+        end: The offset after the last that belongs to the range.
+        base_offset: Of the header.
+        last_offset: Of the header; after compaction there may be no record with it.
+        leader_epoch: Of the leader that wrote it.
+        attributes: Of the header: codec, timestamp type, transactional.
+        base_timestamp: In ms.
+        max_timestamp: In ms.
+        producer_id: Or -1.
+        producer_epoch: Or -1.
+        base_sequence: Or -1.
+        record_count: How many records it has.
+    """
+
+    data: memoryview
+    readable_behind: int
+    first: int
+    end: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its records belong to the range."""
+        return self.first <= self.base_offset and self.last_offset < self.end
+
+
+def read_fetched_batch(
+    fetched: FetchedBatch, *, max_decompressed_bytes: int, max_records: int = MAX_RECORDS
+) -> StoredBatch:
+    """Read and check a batch; return it with those of its records that belong to the range.
+
+    Args:
+        fetched: The batch.
+        max_decompressed_bytes: The maximum size of the decompressed records, of the whole batch.
+        max_records: The maximum number of records, of the whole batch.
+
+    Raises:
+        UnreadableRecords: It cannot be read, or is too large.
+    """
+    batch = read_stored_batch(
+        fetched.data, max_decompressed_bytes=max_decompressed_bytes, max_records=max_records
+    )
+    return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)
+
+
+class Selection(NamedTuple):
+    """What of a response belongs to the range.
+
+    Attributes:
+        batches: In order.
+        position: The offset to continue at.
+        leader_epoch: Of the last batch, whether it belongs or not; -1 without one.
+        largest: The size of the largest batch in bytes.
+    """
+
+    batches: list[FetchedBatch]
+    position: int
+    leader_epoch: int
+    largest: int
+
+
+def select(
+    records: memoryview, position: int, end: int, aborted: Sequence[Aborted] | None
+) -> Selection:
+    """Select the batches of a response.
+
+    Args:
+        records: Batches one after the other; the last may be incomplete.
+        position: The first offset that is wanted.
+        end: The offset after the last that is wanted.
+        aborted: The transactions that were aborted; None to read them, too.
+
+    Raises:
+        UnreadableBatchError: A batch cannot be read, or nothing is complete.
+    """
+    transactions = None if aborted is None else _Transactions(aborted)
+    selected: list[FetchedBatch] = []
+    reached, leader_epoch, largest = position, -1, 0
+    for batch in _split(records, position, end):
+        if batch.base_offset >= end:
+            reached = end
+            break
+        leader_epoch, largest = batch.leader_epoch, max(largest, len(batch.data))
+        if batch.last_offset < batch.base_offset or position < reached > batch.base_offset:
+            raise UnreadableBatchError(batch.base_offset, "its offsets go back")
+        if batch.last_offset < position:
+            continue
+        reached = batch.last_offset + 1
+        if _is_read(batch, transactions):
+            selected.append(batch)
+        if reached >= end:
+            break
+    if reached == position and len(records):
+        raise UnreadableBatchError(position, "the response holds no complete batch")
+    return Selection(selected, min(reached, end), leader_epoch, largest)
+
+
+def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:
+    if transactions is None:
+        is_read = not batch.attributes & CONTROL
+    else:
+        is_read = transactions.is_committed(batch)
+    return is_read and batch.record_count > 0
+
+
+def _split(records: memoryview, position: int, end: int) -> Iterator[FetchedBatch]:
+    start, size = 0, len(records)
+    while start + MAGIC_AT < size:
+        (length,) = INT32.unpack_from(records, start + LENGTH_AT)
+        stop = start + PREFIX_BYTES + length
+        magic = records[start + MAGIC_AT]
+        if length <= MAGIC_AT - PREFIX_BYTES:
+            raise UnreadableBatchError(position, "its length is wrong")
+        if stop > size:
+            return
+        data = records[start:stop]
+        if magic == MAGIC:
+            yield _read_header(data, size - stop, position, end)
+        else:
+            for modern in modern_batches(data, magic):
+                yield _read_header(modern, 0, position, end)
+        start = stop
+
+
+def _read_header(data: memoryview, behind: int, position: int, end: int) -> FetchedBatch:
+    if len(data) < HEADER.size:
+        raise UnreadableBatchError(position, "its header is incomplete")
+    (base_offset, _, leader_epoch, _, _, attributes, last_delta, base_timestamp, max_timestamp,
+     producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(data)  # fmt: skip
+    last_offset = base_offset + last_delta
+    return FetchedBatch(
+        data,
+        behind,
+        max(base_offset, position),
+        min(last_offset + 1, end),
+        base_offset,
+        last_offset,
+        leader_epoch,
+        attributes,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+
+
+class _Transactions:
+    """Which producers are within an aborted transaction, batch after batch (KIP-98)."""
+
+    def __init__(self, aborted: Sequence[Aborted]) -> None:
+        self._next = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._producers: set[int] = set()
+
+    def is_committed(self, batch: FetchedBatch) -> bool:
+        """Return whether a batch holds records that are not aborted.
+
+        Raises:
+            UnreadableBatchError: The batch is not to be read, and is damaged.
+        """
+        while self._next and self._next[-1].first_offset <= batch.last_offset:
+            self._producers.add(self._next.pop().producer_id)
+        is_control = bool(batch.attributes & CONTROL)
+        if not is_control:
+            is_aborted = batch.attributes & TRANSACTIONAL and batch.producer_id in self._producers
+            if not is_aborted:
+                return True
+        if not is_intact(batch.data):
+            raise UnreadableBatchError(batch.base_offset, "it does not match its checksum")
+        if is_control and _is_abort(batch):
+            self._producers.discard(batch.producer_id)
+        return False
+
+
+def _is_abort(batch: FetchedBatch) -> bool:
+    """Return whether a control batch holds the marker of an abort.
+
+    Its one record: length, attributes, timestamp delta and offset delta, each of a few bytes;
+    the length of the key; the key: version and type.
+    """
+    if not batch.record_count:
+        return False  # compacted
+    data = batch.data
+    try:
+        at = _skip_varint(data, HEADER.size) + 1
+        for _ in range(3):
+            at = _skip_varint(data, at)
+        return int.from_bytes(data[at + 2 : at + 4], "big") == _ABORT and at + 4 <= len(data)
+    except IndexError:
+        raise UnreadableBatchError(batch.base_offset, "its marker cannot be read") from None
+
+
+def _skip_varint(data: memoryview, at: int) -> int:
+    while data[at] > 0x7F:
+        at += 1
+    return at + 1

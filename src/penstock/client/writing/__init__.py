@@ -1,0 +1,1 @@
+"""Writers of raw batches, with and without transactions."""

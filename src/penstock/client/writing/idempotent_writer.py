@@ -1,0 +1,100 @@
+"""Writes batches without transactions: each stored once, unless the task is tried again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
+from kio.static.primitive import i32Timedelta
+
+from penstock.client.connections.pipeline import Pipeline
+from penstock.client.errors import ClientError
+from penstock.client.positions import Position, commit_positions, read_positions
+from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.write_errors import write_error
+from penstock.client.writing.writer import Promise, Writer
+
+if TYPE_CHECKING:
+    from penstock.client.connections.connection import Connection
+    from penstock.client.places import PlaceRecords
+    from penstock.client.positions import Claim, Task
+    from penstock.client.protocol.produced_batches import Source
+    from penstock.client.writing.writer import Limits
+
+
+class IdempotentWriter(Writer):
+    """Writes at least once. Nothing fences another writer of the task."""
+
+    promise = Promise.AT_LEAST_ONCE
+
+    def __init__(
+        self,
+        connection: Connection,
+        task: Task,
+        limits: Limits,
+        *,
+        claim: Claim | None = None,
+        places: PlaceRecords | None = None,
+    ) -> None:
+        """Get a producer id, and read where the task goes on.
+
+        Args:
+            connection: To the cluster.
+            task: What is worked on.
+            limits: How much, and how long.
+            claim: Of the run: only where it starts is used, since nothing fences others.
+            places: Where the position is written besides, before it is committed.
+
+        Raises:
+            ClientError: The cluster does not respond in time, or denies it.
+        """
+        self._connection = connection
+        self._task = task
+        self._places = places
+        self._pipeline = Pipeline(
+            connection,
+            transactional_id=None,
+            max_bytes=limits.bytes_in_flight,
+            timeout_s=limits.delivery_timeout_s,
+        )
+        self._pipeline.start(self._new_producer())
+        found = read_positions(connection, task.group, {task.topic: [task.partition]})
+        self.position = found.get((task.topic, task.partition))
+        if self.position is None and claim is not None:
+            self.position = Position(claim.start)
+
+    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+        self._pipeline.put(topic, partition, batch, source)
+
+    def commit(self, position: Position) -> None:
+        self._pipeline.flush()
+        if self._places is not None:
+            place = self._places.batch(self._task, position)
+            self._pipeline.put(*self._places.partition, place, self._places.source)
+            self._pipeline.flush()
+        task = self._task
+        commit_positions(self._connection, task.group, {(task.topic, task.partition): position})
+        self.position = position
+
+    def abort(self) -> None:
+        self._pipeline.abandon()
+        self._pipeline.start(self._new_producer())
+
+    def close(self) -> None:
+        self._pipeline.abandon()
+
+    def _new_producer(self) -> Producer:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout=i32Timedelta.parse(dt.timedelta(minutes=1))
+        )
+        retries = self._connection.retries()
+        while True:
+            try:
+                found = self._connection.send_to_any(request, InitProducerIdResponse)
+                if found.error_code:
+                    raise write_error(int(found.error_code), "a producer id")
+                return Producer(int(found.producer_id), int(found.producer_epoch))
+            except ClientError as error:
+                retries.after(error)

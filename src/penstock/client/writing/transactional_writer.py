@@ -1,0 +1,177 @@
+"""Writes batches and the position of their task in one transaction (KIP-98)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from penstock.client.connections.pipeline import Pipeline
+from penstock.client.connections.transaction_coordinator import TransactionCoordinator
+from penstock.client.errors import ClientError
+from penstock.client.positions import Position, read_last_positions, read_positions
+from penstock.client.protocol.write_errors import AbortedError, FencedError
+from penstock.client.writing.writer import Promise, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock.client.connections.connection import Connection
+    from penstock.client.places import PlaceRecords
+    from penstock.client.positions import Claim, Task
+    from penstock.client.protocol.produced_batches import Producer, Source
+    from penstock.client.writing.writer import Limits
+
+    _Read = Callable[..., Mapping[tuple[str, int], Position]]
+
+
+class TransactionalWriter(Writer):
+    """Writes exactly once. `open` fences all older writers of the task."""
+
+    promise = Promise.EXACTLY_ONCE
+
+    def __init__(
+        self,
+        connection: Connection,
+        task: Task,
+        limits: Limits,
+        *,
+        claim: Claim | None = None,
+        places: PlaceRecords | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Fence all older writers of the task, then read where it goes on.
+
+        Args:
+            connection: To the cluster.
+            task: What is worked on.
+            limits: How much, and how long.
+            claim: Of the run; None where the job has one run only.
+            places: Where the position is written besides, in the same transaction.
+            clock: Returns seconds that never go back.
+
+        Raises:
+            FencedError: Another run has claimed the task; it is left alone.
+            WriteError: The coordinator refuses it.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
+        self._connection = connection
+        self._task = task
+        self._limits = limits
+        self._claim = claim
+        self._places = places
+        self._clock = clock
+        self._coordinator = TransactionCoordinator(
+            connection, task.transactional_id, limits.transaction_timeout_s
+        )
+        self._pipeline = Pipeline(
+            connection,
+            transactional_id=task.transactional_id,
+            max_bytes=limits.bytes_in_flight,
+            timeout_s=limits.delivery_timeout_s,
+        )
+        self._added: set[tuple[str, int]] = set()
+        self._began: float | None = None
+        if claim is not None:
+            self._read_position(read_last_positions)  # raises before anybody is fenced
+        self._restart()
+        # Not before: until then an older writer might have committed.
+        self.position = self._read_position()
+        first = None if claim is None else claim.first(self.position)
+        if first is not None:
+            self.commit(first)
+
+    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+        self.add([(topic, partition)])
+        try:
+            self._pipeline.put(topic, partition, batch, source)
+        except FencedError as error:
+            self._fenced(error)
+
+    def add(self, partitions: Iterable[tuple[str, int]]) -> None:
+        new = set(partitions) - self._added
+        if not new:
+            return
+        if self._places is not None:
+            new |= {self._places.partition} - self._added  # each transaction writes there
+        try:
+            self._begin()
+            self._coordinator.add_partitions(self._producer, new)
+        except FencedError as error:
+            self._fenced(error)
+        self._added |= new
+
+    def commit(self, position: Position) -> None:
+        if self._claim is not None:
+            position = position._replace(run=self._claim.run)
+        if self._places is not None:
+            place = self._places.batch(self._task, position)
+            self.write(*self._places.partition, place, self._places.source)
+        task = self._task
+        try:
+            self._pipeline.flush()
+            self._begin()
+            self._coordinator.commit_offset(
+                self._producer, task.group, (task.topic, task.partition), position
+            )
+            self._coordinator.end(self._producer, commit=True)
+        except FencedError as error:
+            self._fenced(error)
+        self._added.clear()
+        self._began = None
+        self.position = position
+
+    def abort(self) -> None:
+        self._pipeline.abandon()
+        if self._began is None:
+            return
+        try:
+            with contextlib.suppress(AbortedError):  # before its first partition was added
+                self._coordinator.end(self._producer, commit=False)
+            self._restart(after=self._producer)
+        except FencedError as error:
+            self._fenced(error)
+
+    def close(self) -> None:
+        self._pipeline.abandon()
+        if self._began is not None:
+            # If it fails, brokers abort the transaction when its time is over.
+            with contextlib.suppress(ClientError):
+                self._coordinator.end(self._producer, commit=False)
+            self._began = None
+
+    def _read_position(self, read: _Read = read_positions) -> Position | None:
+        task = self._task
+        found = read(self._connection, task.group, {task.topic: [task.partition]})
+        position = found.get((task.topic, task.partition))
+        if self._claim is not None and position and not self._claim.allows(position):
+            raise FencedError(
+                f"{task.transactional_id}: another run of the job works on {task.topic}, partition "
+                f"{task.partition}; it is at offset {position.offset}"
+            )
+        return position
+
+    def _begin(self) -> None:
+        if self._began is not None:
+            return
+        if self._coordinator.is_unsure:
+            self._restart(after=self._producer)
+        self._began = self._clock()
+
+    def _restart(self, **after: Producer) -> None:
+        """Get a new epoch; nothing that was sent with an older one is stored from now on."""
+        self._producer = self._coordinator.new_producer(**after)
+        self._pipeline.start(self._producer)
+        self._added.clear()
+        self._began = None
+
+    def _fenced(self, error: FencedError) -> NoReturn:
+        """Raise what has happened: brokers fence a producer, too, whose time is over."""
+        timeout_s = self._limits.transaction_timeout_s
+        if self._began is not None and self._clock() - self._began >= timeout_s:
+            raise AbortedError(
+                f"the transaction of {self._task.transactional_id} was open for longer than "
+                f"{timeout_s:g} s, after which brokers abort it: write less in one, or raise the "
+                "transaction timeout"
+            ) from None
+        raise error

@@ -1,0 +1,1 @@
+"""Kafka's client keys behind `upstream.`: security, logins and certificates."""

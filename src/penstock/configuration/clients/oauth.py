@@ -1,0 +1,195 @@
+"""Where the tokens of SASL OAUTHBEARER come from.
+
+The keys are those of Kafka's own clients (KIP-768, KIP-1025, KIP-1139) and of librdkafka; the
+options of `sasl.jaas.config` are those of `OAuthBearerLoginModule`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from penstock.configuration.clients.jaas import jaas_options
+from penstock.configuration.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
+HANDLER: Final = "sasl.login.callback.handler.class"
+_CLIENT_IDS: Final = (
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.id",
+)
+_CLIENT_SECRETS: Final = (
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.client.secret",
+)
+_SCOPE: Final = "sasl.oauthbearer.scope"
+_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+FROM_URL: Final = f"{_PACKAGE}.OAuthBearerLoginCallbackHandler"
+"""The handler of a Java client that gets its tokens from a URL."""
+_HANDLERS: Final = (
+    FROM_URL,
+    f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.internals.secured.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+)
+_RETRIEVERS: Final = tuple(
+    f"{_PACKAGE}.{name}"
+    for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
+)
+_EXTENSION: Final = "extension_"
+_UNSECURED: Final = "unsecuredLoginStringClaim_"
+_TLS: Final = "ssl."
+_TIMEOUT_MS: Final = 10_000
+_USED_FOR: Final = 0.8
+"""`sasl.login.refresh.window.factor` of Kafka."""
+
+
+class OAuth(NamedTuple):
+    """Where tokens come from, and what is sent along with them.
+
+    Attributes:
+        url: `https:`, `http:` or `file:`; empty for unsecured tokens.
+        client_id: For the client credentials grant.
+        client_secret: For the client credentials grant.
+        scope: Empty for none.
+        urlencoded: Whether client id and secret are URL-encoded (KIP-1025).
+        timeout_s: For the endpoint to accept a connection and to respond.
+        used_for: The share of its lifetime that a token is used for.
+        extensions: Sent along with a token (KIP-342).
+        claims: Of an unsecured token.
+        tls: `ssl.*` for the endpoint; relative locations start at the configuration's folder.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str
+    scope: str
+    urlencoded: bool
+    timeout_s: float
+    used_for: float
+    extensions: Mapping[str, str]
+    claims: Mapping[str, str]
+    tls: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Return the kind of the URL only; the rest can be secret."""
+        return f"OAuth({urlsplit(self.url).scheme or 'unsecured'})"
+
+    def jaas(self) -> dict[str, str]:
+        """Return the options of `OAuthBearerLoginModule` that say the same."""
+        named = {
+            "clientId": self.client_id,
+            "clientSecret": self.client_secret,
+            "scope": self.scope,
+        }
+        return {
+            **{name: value for name, value in named.items() if value},
+            **{f"{_EXTENSION}{name}": value for name, value in self.extensions.items()},
+            **{f"{_UNSECURED}{name}": value for name, value in self.claims.items()},
+            **self.tls,
+        }
+
+
+def read_oauth(properties: Mapping[str, str], where: str) -> OAuth:
+    """Read where tokens come from. Nothing is contacted.
+
+    Args:
+        properties: The keys after `upstream.`.
+        where: The file and `upstream.`, for errors.
+
+    Raises:
+        ConfigurationError: They do not say it, or name a Java class that is not Kafka's own.
+    """
+    _check_class(properties, HANDLER, _HANDLERS, where)
+    _check_class(properties, _RETRIEVER, _RETRIEVERS, where)
+    options = jaas_options(properties)
+    url = properties.get(TOKEN_URL, "").strip()
+    claims = _beginning(options, _UNSECURED)
+    if not url and not claims.get("sub"):
+        raise ConfigurationError(
+            f"{where}sasl.mechanism=OAUTHBEARER needs {_key(where, TOKEN_URL)} "
+            "(http, https or file)"
+        )
+    found = OAuth(
+        url,
+        _first(properties, _CLIENT_IDS) or options.get("clientId", ""),
+        _first(properties, _CLIENT_SECRETS) or options.get("clientSecret", ""),
+        properties.get(_SCOPE) or options.get("scope", ""),
+        properties.get("sasl.oauthbearer.header.urlencode", "").strip().lower() == "true",
+        _timeout_s(properties),
+        float(properties.get("sasl.login.refresh.window.factor") or _USED_FOR),
+        {**_listed(properties, where), **_beginning(options, _EXTENSION)},
+        {} if url else claims,
+        _tls(properties, options),
+    )
+    if url:
+        _check_url(found, where)
+    return found
+
+
+def _check_url(found: OAuth, where: str) -> None:
+    scheme = urlsplit(found.url).scheme
+    if scheme not in {"http", "https", "file"}:
+        raise ConfigurationError(f"{where}{TOKEN_URL} must begin with https:, http: or file:")
+    if scheme != "file" and not (found.client_id and found.client_secret):
+        raise ConfigurationError(
+            f"{where}{TOKEN_URL} needs clientId and clientSecret in "
+            f"{_key(where, 'sasl.jaas.config')}, or {_key(where, _CLIENT_IDS[0])} and "
+            f"{_key(where, _CLIENT_SECRETS[0])}"
+        )
+
+
+def _check_class(
+    properties: Mapping[str, str], key: str, known: tuple[str, ...], where: str
+) -> None:
+    if properties.get(key, "").strip() not in {"", *known}:
+        raise ConfigurationError(
+            f"{where}{key} must be {known[0]}, or left out: Penstock's clients are Python and C, "
+            "and run no Java class"
+        )
+
+
+def _timeout_s(properties: Mapping[str, str]) -> float:
+    """Return the timeout for a connection and a response together: the longer one, in seconds."""
+    keys = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms")
+    return max(int(properties.get(key) or 0) or _TIMEOUT_MS for key in keys) / 1000
+
+
+def _tls(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return `ssl.*` for the endpoint: options in Java, `https.ca.*` in librdkafka."""
+    found = {name: value for name, value in options.items() if name.startswith(_TLS)}
+    if location := properties.get("https.ca.location"):
+        found.setdefault("ssl.truststore.location", location)
+    if content := properties.get("https.ca.pem"):
+        found.setdefault("ssl.truststore.certificates", content)
+    return found
+
+
+def _listed(properties: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return librdkafka's `sasl.oauthbearer.extensions`: `name=value`, separated by commas."""
+    key = "sasl.oauthbearer.extensions"
+    parts = [part for part in properties.get(key, "").split(",") if part.strip()]
+    if not all("=" in part for part in parts):
+        raise ConfigurationError(f"{where}{key} must be name=value, separated by commas")
+    return {name.strip(): value.strip() for name, _, value in (p.partition("=") for p in parts)}
+
+
+def _beginning(options: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in options.items()
+        if name.startswith(prefix)
+    }
+
+
+def _first(properties: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((properties[key] for key in keys if properties.get(key)), "")
+
+
+def _key(where: str, key: str) -> str:
+    """Return a key as it stands in the file."""
+    return f"{where.rpartition(' ')[2]}{key}"

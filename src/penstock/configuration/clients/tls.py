@@ -1,0 +1,96 @@
+"""The TLS context of connections to the cluster, from Kafka's `ssl.*` keys (PEM, KIP-651)."""
+
+from __future__ import annotations
+
+import ssl
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
+
+from penstock.configuration.clients.client_keys import checks_host
+from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, location_of
+from penstock.configuration.clients.tls_versions import limit_versions
+from penstock.configuration.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def client_context(
+    properties: Mapping[str, str], file: Path, prefix: str = "upstream."
+) -> ssl.SSLContext:
+    """Make the context for connections to the cluster, from the keys after `upstream.`.
+
+    Args:
+        properties: The keys.
+        file: The configuration file; relative locations start at its folder.
+        prefix: What stands before the keys there, for errors.
+
+    Raises:
+        ConfigurationError: A file is not usable.
+    """
+    context = ssl.create_default_context()
+    if load_trust(context, properties, file, prefix):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        load_trust(context, properties, file, prefix)
+    limit_versions(context, properties, file, prefix)
+    load_key(context, properties, file, prefix)
+    context.check_hostname = checks_host(properties)
+    return context
+
+
+def load_trust(
+    context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
+) -> bool:
+    """Load the authorities of `ssl.truststore.location`, or those that stand in the properties.
+
+    Returns:
+        Whether there are any.
+
+    Raises:
+        ConfigurationError: They are not usable.
+    """
+    path = location_of(properties, file.parent, "truststore", f"{file}: {prefix}")
+    content = properties.get(TRUSTED)
+    if path is None and not content:
+        return False
+    try:
+        context.load_verify_locations(path, cadata=None if path else content)
+    except (OSError, ssl.SSLError) as error:
+        named = f"ssl.truststore.location: {path}" if path else TRUSTED
+        raise ConfigurationError(f"{file}: {prefix}{named} is not usable: {error}") from None
+    return True
+
+
+def load_key(
+    context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
+) -> bool:
+    """Load the key and certificates of `ssl.keystore.location`, or those in the properties.
+
+    Returns:
+        Whether there are any.
+
+    Raises:
+        ConfigurationError: They are not usable.
+    """
+    path = location_of(properties, file.parent, "keystore", f"{file}: {prefix}")
+    key, chain = properties.get(KEY), properties.get(CHAIN)
+    if path is None and not (key and chain):
+        return False
+    password = properties.get("ssl.key.password", "")
+    try:
+        if path is not None:
+            context.load_cert_chain(path, password=password)
+        else:
+            # OpenSSL reads keys from files only; this one only its owner may read, and briefly.
+            with NamedTemporaryFile("w", encoding="utf-8") as store:
+                store.write(f"{key}\n{chain}\n")
+                store.flush()
+                context.load_cert_chain(store.name, password=password)
+    except (OSError, ssl.SSLError) as error:
+        named = f"ssl.keystore.location: {path}" if path else KEY
+        raise ConfigurationError(
+            f"{file}: {prefix}{named} is not usable (a private key and its certificates are "
+            f"wanted): {error}"
+        ) from None
+    return True

@@ -1,0 +1,1 @@
+"""Runs interceptors over batches."""

@@ -1,0 +1,418 @@
+"""KIP-905: records mapped, dropped or observed by a chain of interceptors.
+
+Each sees what its predecessor made of key and value, and the original headers. Dropping
+ends the chain for a record; anything else that is raised, and a result that is none, is a
+failure of the record.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.engine.answers import read_results
+from penstock.engine.columns import Columns, halves
+from penstock.engine.interceptors.policy_batch import PolicyBatch
+from penstock.engine.plans.loading import frames_of
+from penstock.engine.verdict import (
+    UNDECIDED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    bounded,
+    cause_of,
+    dropped,
+    postponed,
+)
+from penstock.policy import (
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
+)
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.engine.columns import Headers, RecordColumns
+
+FAILED_MESSAGE = (
+    "The registered produce request interceptors were unable to successfully process the request"
+)
+
+_SKIP = ProduceRequestInterceptorSkipRecordException()
+_DROPS = "it dropped a record, and says by drops_records that it never does"
+
+
+class Interceptor(NamedTuple):
+    """A configured interceptor.
+
+    Attributes:
+        name: Its class, as the configuration names it.
+        pattern: Found anywhere in the names of the topics it is for.
+        process: Its `process_record`; None where it has only the other.
+        failed_code: What a record that it fails on is answered with.
+        process_batch: The method that is called in place of it; None where it has none.
+        prepare_batch: Called before either, once for some records; None where it has none.
+        drops_records: Whether it may drop records.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    process: Callable[..., Any] | None
+    failed_code: int
+    process_batch: Callable[..., Any] | None = None
+    prepare_batch: Callable[..., Any] | None = None
+    drops_records: bool = True
+
+    @property
+    def skipped(self) -> Verdict:
+        """The verdict about a record for which it raises the skip exception."""
+        if self.drops_records:
+            return dropped(self.name)
+        return failure(self.name, self.failed_code, TypeError(_DROPS))
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is given records together, and so is a stage by itself."""
+        return self.process_batch is not None or self.prepare_batch is not None
+
+    def by_record(self) -> Interceptor:
+        """Return the same interceptor, working record by record if it can."""
+        return self if self.process is None else self._replace(process_batch=None)
+
+
+class InterceptedRecords(NamedTuple):
+    """What a chain made of some records.
+
+    Attributes:
+        keys: By position; None for those that were dropped or failed on.
+        values: By position; None for those that were dropped or failed on.
+        verdicts: Position and verdict of the records that were dropped or failed on.
+        changed: Whether any other record has another key or value than before.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    verdicts: list[tuple[int, Verdict]]
+    changed: bool
+
+    def records(self, records: RecordColumns) -> Columns:
+        """Return the records with what became of key and value."""
+        return Columns(
+            records.count, list(records.timestamps), self.keys, self.values, list(records.headers)
+        )
+
+
+def intercept(
+    interceptors: Sequence[Interceptor],
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool = False,
+) -> InterceptedRecords:
+    """Run a chain over records.
+
+    Interceptors that work record by record and are next to each other are one stage: each
+    record goes through all of them. One that works on columns, or prepares for them, is a stage
+    by itself, and gets the records that no stage before it dropped or failed on.
+
+    Args:
+        interceptors: Those for the topic, in order.
+        topic: The topic's name.
+        partition: The partition's number.
+        records: The records.
+        until_failure: Whether the first failure ends it, since nothing of the batch will be
+            stored; the failure is the last verdict then, and the columns are not complete.
+            That an interceptor cannot decide now (`RetriableException`) ends it either way.
+    """
+    if not records.count:
+        return InterceptedRecords((), (), [], changed=False)
+    stages = _stages(interceptors)
+    if len(stages) == 1:
+        return _run(stages[0], topic, partition, records, until_failure=until_failure)
+    left = records
+    positions: Sequence[int] = range(records.count)
+    verdicts: list[tuple[int, Verdict]] = []
+    changed = False
+    for stage in stages:
+        if not left.count:
+            break
+        done = _run(stage, topic, partition, left, until_failure=until_failure)
+        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            return done
+        if done.changed:
+            left, changed = done.records(left), True
+        if done.verdicts:
+            verdicts += ((positions[index], verdict) for index, verdict in done.verdicts)
+            kept = _kept(left.count, done.verdicts, until_failure=until_failure)
+            left = left.pick(kept)
+            positions = [positions[index] for index in kept]
+    verdicts.sort(key=itemgetter(0))
+    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome in UNDECIDED)
+    end = next(failures, None) if until_failure else None
+    keys: list[bytes | None] = [None] * records.count
+    values: list[bytes | None] = [None] * records.count
+    for position, key, value in zip(positions, left.keys, left.values, strict=False):
+        keys[position], values[position] = key, value
+    return InterceptedRecords(
+        keys, values, verdicts[:end], changed and _differ(records, positions, left)
+    )
+
+
+def _stages(interceptors: Sequence[Interceptor]) -> list[list[Interceptor]]:
+    stages: list[list[Interceptor]] = []
+    for one in interceptors:
+        if stages and not one.is_apart and not stages[-1][0].is_apart:
+            stages[-1].append(one)
+        else:
+            stages.append([one])
+    return stages
+
+
+def _run(
+    stage: Sequence[Interceptor],
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> InterceptedRecords:
+    unprepared = _prepare(stage[0], topic, partition, records, until_failure=until_failure)
+    if unprepared:
+        nothing = (None,) * len(unprepared)
+        return InterceptedRecords(nothing, nothing, unprepared, changed=False)
+    if stage[0].process_batch:
+        return _by_batch(stage[0], topic, partition, records, until_failure=until_failure)
+    return _by_record(stage, topic, partition, records, until_failure=until_failure)
+
+
+def _prepare(
+    one: Interceptor,
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> list[tuple[int, Verdict]]:
+    """Have an interceptor prepare; return the verdicts where it cannot."""
+    if one.prepare_batch is None:
+        return []
+    prepare: Any = one.prepare_batch
+    try:
+        prepare(topic, partition, PolicyBatch(records))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        verdict = failure(one.name, one.failed_code, error)
+        is_one = until_failure or isinstance(error, RetriableException)
+        return [(index, verdict) for index in range(1 if is_one else records.count)]
+    return []
+
+
+def _kept(
+    count: int, verdicts: Sequence[tuple[int, Verdict]], *, until_failure: bool
+) -> Sequence[int]:
+    """Return the positions for the next stage; with `until_failure`, those before a failure."""
+    taken = {index for index, _ in verdicts}
+    if until_failure and verdicts[-1][1].outcome in UNDECIDED:
+        count = verdicts[-1][0]
+    return [index for index in range(count) if index not in taken]
+
+
+def _differ(records: RecordColumns, positions: Sequence[int], left: RecordColumns) -> bool:
+    """Return whether any of the records that are left is not what it was."""
+    before = records.pick(positions)
+    pairs = chain(
+        zip(before.values, left.values, strict=False), zip(before.keys, left.keys, strict=False)
+    )
+    return any(old is not new and old != new for old, new in pairs)
+
+
+def _by_record(
+    interceptors: Sequence[Interceptor],
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> InterceptedRecords:
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    verdicts: list[tuple[int, Verdict]] = []
+    changed = False
+    several = _Several(interceptors)
+    process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
+    add_key, add_value = keys.append, values.append
+    skipped = {one.name: one.skipped for one in interceptors}
+    for original_key, original_value, headers in zip(
+        records.keys, records.values, records.headers, strict=False
+    ):
+        try:
+            result = process(original_key, original_value, topic, partition, headers)
+            if type(result) is not ProduceRequestInterceptorResult:
+                result = _result(result)
+            key, value = result
+            if value is not original_value or key is not original_key:
+                _check(key, value)
+                changed = changed or value != original_value or key != original_key
+        except ProduceRequestInterceptorSkipRecordException:
+            key = value = None
+            verdicts.append((len(keys), skipped[several.current.name]))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            key = value = None
+            blamed = several.current
+            verdicts.append((len(keys), failure(blamed.name, blamed.failed_code, error)))
+            if until_failure or isinstance(error, RetriableException):
+                break
+        add_key(key)
+        add_value(value)
+    return InterceptedRecords(keys, values, verdicts, changed)
+
+
+class _Several:
+    """Several interceptors as one; `current` is the one that is at work, or was last."""
+
+    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+        self._interceptors = interceptors
+        self.current = interceptors[0]
+
+    def process(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        partition: int,
+        headers: Headers,
+    ) -> ProduceRequestInterceptorResult:
+        for one in self._interceptors:
+            self.current = one
+            process: Any = one.process
+            key, value = _result(process(key, value, topic, partition, headers))
+            _check(key, value)
+        return ProduceRequestInterceptorResult(key, value)
+
+
+def _by_batch(
+    one: Interceptor,
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> InterceptedRecords:
+    """Run one interceptor over columns.
+
+    A failure of the batch stands at its first position. Where each record counts for itself, the
+    interceptor is given halves again, until the records are found that it fails on.
+    """
+    process: Any = one.process_batch
+    try:
+        results = read_results(process(topic, partition, PolicyBatch(records)), records.count)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if until_failure or records.count == 1 or isinstance(error, RetriableException):
+            failed = failure(one.name, one.failed_code, error)
+            return InterceptedRecords((None,), (None,), [(0, failed)], changed=False)
+    else:
+        return _applied(one, records, results, until_failure=until_failure)
+    (_, first), (middle, second) = halves(records)
+    before = _by_batch(one, topic, partition, first, until_failure=False)
+    if before.verdicts and before.verdicts[-1][1].outcome is Outcome.POSTPONED:
+        return before
+    after = _by_batch(one, topic, partition, second, until_failure=False)
+    return InterceptedRecords(
+        (*before.keys, *after.keys),
+        (*before.values, *after.values),
+        before.verdicts + [(middle + index, verdict) for index, verdict in after.verdicts],
+        before.changed or after.changed,
+    )
+
+
+def _applied(
+    one: Interceptor, records: RecordColumns, results: Mapping[int, Any], *, until_failure: bool
+) -> InterceptedRecords:
+    """Return the records with the results of `process_batch`."""
+    if not results:
+        keys, values = _unchanged(records.keys), _unchanged(records.values)
+        return InterceptedRecords(keys, values, [], changed=False)
+    new_keys, new_values = list(records.keys), list(records.values)
+    verdicts: list[tuple[int, Verdict]] = []
+    skipped = one.skipped
+    changed = False
+    for position in sorted(results):
+        made = _made_of(results[position])
+        if not isinstance(made, BaseException):
+            key, value = made
+            changed = changed or value != new_values[position] or key != new_keys[position]
+            new_keys[position], new_values[position] = key, value
+            continue
+        skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
+        verdicts.append((position, skipped if skips else failure(one.name, one.failed_code, made)))
+        new_keys[position] = new_values[position] = None
+        if (until_failure and not skips) or isinstance(made, RetriableException):
+            break
+    return InterceptedRecords(new_keys, new_values, verdicts, changed)
+
+
+def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
+    """Return key and value of a result of `process_batch`, or why there are none."""
+    if isinstance(result, BaseException):
+        return result
+    if isinstance(result, type) and issubclass(
+        result, ProduceRequestInterceptorSkipRecordException
+    ):
+        return _SKIP  # `raise` takes a class, too
+    try:
+        key, value = _result(result)
+        _check(key, value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return key, value
+
+
+def _unchanged(column: Any) -> Sequence[bytes | None]:
+    """Return a column that nothing was done to as it is, where it can be asked by position."""
+    same: Sequence[bytes | None] = column if hasattr(column, "__getitem__") else tuple(column)
+    return same
+
+
+def _result(given: Any) -> tuple[Any, Any]:
+    """Return key and value of a result, which may be of a class of the policy's own."""
+    if given is None:
+        raise TypeError("process_record() returned None")
+    return given.key, given.value
+
+
+def _check(key: Any, value: Any) -> None:
+    if (type(value) is not bytes and value is not None) or (
+        type(key) is not bytes and key is not None
+    ):
+        raise TypeError("a result's key and value are bytes or None")
+
+
+def failure(name: str, code: int, error: BaseException) -> Verdict:
+    """Return the verdict after an interceptor raised anything but a skip."""
+    if isinstance(error, RetriableException):
+        return postponed(name, error)
+    why = type(error).__name__
+    return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
+
+
+def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
+    """Return the verdict where interceptors have no result."""
+    return Verdict(
+        outcome=Outcome.FAILED,
+        code=code,
+        message=bounded(f"{FAILED_MESSAGE}: {why}"),
+        policy=name,
+        detail=detail,
+        cause=cause,
+    )

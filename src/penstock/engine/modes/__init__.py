@@ -1,0 +1,1 @@
+"""The modes that store a refused record: `quarantine` and `mark`."""

@@ -1,0 +1,259 @@
+"""A producer's batch whose policies do not refuse it: what becomes of its bad records instead.
+
+Policies are asked by mode, the strictest first (`penstock.mode`); those of a mode are asked about
+the records that no stricter one objected to. So the strictest mode of the policies that object to a
+record holds for it. A policy that does not decide counts as always: nothing passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import filterfalse, repeat
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.configuration.topic_keys import MARK, QUARANTINE
+from penstock.engine.modes.marks import PREFIX, has_marks, marks_of
+from penstock.engine.modes.quarantine import Blame, Place, write_letters
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import (
+    ACCEPTED,
+    TEXTS_MAX_BYTES,
+    Diverted,
+    Outcome,
+    RecordError,
+    bounded,
+    refused,
+    replaced,
+)
+from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.records.encoder import rebuild_with_headers
+from penstock.records.header import TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.engine.chain import Chain
+    from penstock.engine.columns import RecordColumns
+    from penstock.engine.verdict import Verdict
+    from penstock.records.batch import RecordBatch
+    from penstock.records.stored import KeysAndValues
+
+_OUTCOMES: Final = {MARK: Outcome.MARKED, QUARANTINE: Outcome.QUARANTINED}
+"""What becomes of bad records, by the mode of the policies that object to them."""
+_DECIDED_BEFORE: Final = "it was refused when its batch came first"
+_OF_TRANSACTION: Final = (
+    "penstock.mode is quarantine, which sets no records of transactions aside: an aborted one "
+    "would leave them behind"
+)
+
+
+class Objected(NamedTuple):
+    """The records that the policies of one mode object to.
+
+    Attributes:
+        mode: The mode.
+        refusal: What the client would have been answered.
+        errors: The records, by ascending position in the client's batch.
+    """
+
+    mode: str
+    refusal: Verdict
+    errors: Sequence[RecordError]
+
+
+def judge_by_mode(
+    chain: Chain,
+    partition: int,
+    topic_id: UUID,
+    records: RecordColumns,
+    positions: Sequence[int],
+) -> tuple[Verdict, Sequence[Objected]]:
+    """Judge records by the policies of each mode.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        records: In the client's order.
+        positions: The position of each in the client's batch.
+
+    Returns:
+        The verdict about the batch, and where that is `ACCEPTED`, what is done with records.
+    """
+    found: list[Objected] = []
+    for number, (mode, policies) in enumerate(chain.tiers, 1):
+        verdict = policies.judge(partition, topic_id, records, positions)
+        if verdict is ACCEPTED:
+            continue
+        if verdict.outcome is not Outcome.REFUSED or mode not in _OUTCOMES:
+            return verdict, ()
+        errors = verdict.record_errors or _of_all(verdict, positions)
+        found.append(Objected(mode, verdict, errors))
+        if number == len(chain.tiers):
+            break
+        taken = {error.index for error in errors}
+        left = [index for index, position in enumerate(positions) if position not in taken]
+        if not left:
+            break
+        records, positions = records.pick(left), [positions[index] for index in left]
+    return ACCEPTED, found
+
+
+def _of_all(verdict: Verdict, positions: Sequence[int]) -> Sequence[RecordError]:
+    """Return the errors of all records of a batch that is refused as a whole (KIP-686)."""
+    size = len((verdict.message or "").encode())
+    with_text = TEXTS_MAX_BYTES // size if size else len(positions)
+    return [
+        RecordError(position, verdict.message if count < with_text else None, verdict.policy)
+        for count, position in enumerate(positions)
+    ]
+
+
+def judge_and_divert(
+    chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, *, max_bytes: int
+) -> Verdict:
+    """Judge a batch of a topic without interceptors, some of whose policies do not refuse.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        batch: As the client sent it.
+        max_bytes: A new batch that is larger is refused.
+    """
+    positions = range(len(batch.records))
+    columns = StoredColumns(batch.records)
+    verdict, found = judge_by_mode(chain, partition, topic_id, columns, positions)
+    if verdict is not ACCEPTED:
+        return verdict
+    rest = Rest(positions)
+    return divert(chain, partition, batch, found, rest, max_bytes=max_bytes) or ACCEPTED
+
+
+class Rest(NamedTuple):
+    """The records of a batch that policies were asked about.
+
+    Attributes:
+        positions: Their positions in the client's batch.
+        changed: Their keys and values as interceptors left them; None where nothing is changed.
+        dropped: The positions of the others, ascending.
+        blamed: Those of the others that have become dead letters, or have to, and why.
+    """
+
+    positions: Sequence[int]
+    changed: KeysAndValues | None = None
+    dropped: Sequence[int] = ()
+    blamed: Mapping[int, Blame] = MappingProxyType({})
+
+
+def blame_again(
+    chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, positions: Sequence[int]
+) -> dict[int, Blame]:
+    """Return why records become dead letters that did when the same batch came before.
+
+    Whatever policies say now, they stay what they were: the others may be stored already.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        batch: As the client sent it.
+        positions: The positions of these records.
+    """
+    blamed = decided_before(positions)
+    records = StoredColumns(batch.records).pick(positions)
+    for mode, policies in chain.tiers:
+        if mode == QUARANTINE and blamed:
+            verdict = policies.judge(partition, topic_id, records, positions)
+            if verdict.outcome is Outcome.REFUSED:
+                errors = verdict.record_errors or _of_all(verdict, positions)
+                blamed |= {error.index: Blame(error, verdict.code) for error in errors}
+    return blamed
+
+
+def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
+    """Return why records become dead letters, where nobody is left to say it."""
+    return {one: Blame(RecordError(one, _DECIDED_BEFORE)) for one in positions}
+
+
+def divert(
+    chain: Chain,
+    partition: int,
+    batch: RecordBatch,
+    found: Sequence[Objected],
+    rest: Rest,
+    *,
+    max_bytes: int,
+) -> Verdict | None:
+    """Return the verdict about a batch with bad records that is not refused.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        batch: As the client sent it.
+        found: What policies object to.
+        rest: The records that they were asked about.
+        max_bytes: A new batch that is larger is refused.
+
+    Returns:
+        None where nothing has to be done for it.
+    """
+    is_marked = chain.plan.marks and has_marks(batch.records)
+    if not found and not is_marked and not rest.blamed:
+        return None
+    blamed = dict(rest.blamed)
+    marks: dict[int, Sequence[tuple[str, bytes | None]]] = {}
+    for mode, refusal, errors in found:
+        if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
+            return replace(refusal, message=bounded(f"{_OF_TRANSACTION}: {refusal.message}"))
+        if mode == QUARANTINE:
+            blamed |= {error.index: Blame(error, refusal.code) for error in errors}
+        else:
+            marks |= marks_of(errors, refusal.code)
+    diverted = tuple(
+        Diverted(replace(one.refusal, outcome=_OUTCOMES[one.mode]), len(one.errors))
+        for one in found
+    )
+    letters = b""
+    if blamed:
+        place = Place(chain.plan.topic, partition, chain.plan.dead_letters_have_context)
+        letters = write_letters(batch, blamed, place)
+    kept = list(filterfalse(blamed.__contains__, rest.positions))
+    data = b""
+    if kept:
+        data = _stored(batch, kept, marks, rest, without=(PREFIX,) if chain.plan.marks else ())
+    if len(data) > max_bytes:
+        return too_large(len(data), max_bytes)
+    dropped = sorted({*rest.dropped, *blamed})
+    return replaced(data, dropped, diverted, quarantined=sorted(blamed), letters=letters)
+
+
+def _stored(
+    batch: RecordBatch,
+    kept: Sequence[int],
+    marks: Mapping[int, Sequence[tuple[str, bytes | None]]],
+    rest: Rest,
+    *,
+    without: Sequence[str],
+) -> bytes:
+    """Write the records that are stored."""
+    changed = None
+    if rest.changed is not None:
+        keys, values = list(batch.records.keys), list(batch.records.values)
+        for position, key, value in zip(rest.positions, *rest.changed, strict=True):
+            keys[position], values[position] = key, value
+        changed = keys, values
+    appended = list(map(marks.get, kept, repeat(()))) if marks else None
+    return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
+
+
+def too_large(size: int, max_bytes: int) -> Verdict:
+    """Refuse a batch that no request could have had."""
+    return refused(
+        MESSAGE_TOO_LARGE,
+        f"The batch has {size} bytes after its interceptors, more than the "
+        f"{max_bytes} of socket.request.max.bytes",
+        "",
+    )

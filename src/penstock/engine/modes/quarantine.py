@@ -1,0 +1,147 @@
+"""The dead letters of a producer's batch: its bad records, with an id that stays the same.
+
+An idempotent producer's record is known by its producer's id, epoch and sequence number: these
+come again with it, whatever gateway receives it, so they are its dead letter's id, together with
+topic, partition and timestamp. A record of another producer is known by nothing: if it comes again,
+brokers store it again, and so it becomes another dead letter, with an id of its own. An id by its
+content would take two records for one that are only equal.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.engine.modes.dead_letters import (
+    ID,
+    PREFIXES,
+    REPLAYS,
+    ReasonHeaders,
+    of_record,
+    read_replays,
+)
+from penstock.engine.modes.marks import PREFIX as MARKS
+from penstock.engine.verdict import Outcome, Verdict
+from penstock.error_codes import INVALID_RECORD
+from penstock.records.encoder import NewHeader, encode
+from penstock.records.header import CODEC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.engine.modes.dead_letters import Headers
+    from penstock.engine.verdict import RecordError
+    from penstock.records.batch import RecordBatch
+
+LETTERS_BYTES: Final = 900_000
+"""Brokers take a batch of a little more, unless they are told otherwise (`max.message.bytes`)."""
+_NO_OFFSET: Final = -1
+_SEQUENCES: Final = 2**31
+
+
+class Place(NamedTuple):
+    """Where a batch was going.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        with_context: Whether dead letters say where they come from and why.
+    """
+
+    topic: str
+    partition: int
+    with_context: bool = True
+
+
+class Blame(NamedTuple):
+    """Why a record becomes a dead letter.
+
+    Attributes:
+        error: The policy, and its text.
+        code: Kafka's error code that the client would have been answered.
+    """
+
+    error: RecordError
+    code: int = INVALID_RECORD
+
+
+def write_letters(
+    batch: RecordBatch,
+    blamed: Mapping[int, Blame],
+    place: Place,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> bytes:
+    """Return dead letters as batches, one behind the other.
+
+    Key, value and headers are as the producer sent them, but for headers that only gateways write.
+
+    Args:
+        batch: As the client sent it.
+        blamed: Why, by position.
+        place: Where it was going.
+        clock: Returns seconds since the epoch; letters have that time, since retention would soon
+            remove old ones.
+    """
+    now = int(clock() * 1000)
+    positions = sorted(blamed)
+    appended = _headers(batch, blamed, place, positions)
+    header = NewHeader(batch.attributes & CODEC, now, now)
+    without = (*PREFIXES, MARKS)
+
+    def cut(start: int, end: int) -> bytes:
+        some = positions[start:end]
+        section, _ = batch.records.cut(some, None, appended[start:end], without, True)
+        return encode(header, section, len(some), fast=True)
+
+    written: list[bytes] = []
+    waiting = [(0, len(positions))]
+    while waiting:
+        start, end = waiting.pop()
+        one = cut(start, end)
+        if len(one) <= LETTERS_BYTES or end - start == 1:
+            written.append(one)
+            continue
+        middle = (start + end) // 2
+        waiting += [(middle, end), (start, middle)]
+    return b"".join(written)
+
+
+def _headers(
+    batch: RecordBatch, blamed: Mapping[int, Blame], place: Place, positions: Sequence[int]
+) -> list[list[tuple[str, bytes | None]]]:
+    ids = _ids(batch, place, positions)
+    if not place.with_context:
+        return [[(ID, one)] for one in ids]
+    records, reasons = batch.records, ReasonHeaders()
+    timestamps = records.timestamps
+    returned = records.headers if records.has_header(REPLAYS) else None
+    known: dict[tuple[str | None, str, int], Headers] = {}  # most letters of a batch say the same
+    appended = []
+    for position, letter_id in zip(positions, ids, strict=True):
+        error, code = blamed[position]
+        why = error.message, error.policy, code
+        same = known.get(why)
+        if same is None:
+            verdict = Verdict(
+                outcome=Outcome.REFUSED, code=code, message=error.message, policy=error.policy
+            )
+            same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
+            known[why] = same
+        replays = read_replays(returned[position]) if returned is not None else 0
+        own = of_record(timestamps[position], replays)
+        appended.append([*same, *own, (ID, letter_id)])
+    return appended
+
+
+def _ids(batch: RecordBatch, place: Place, positions: Sequence[int]) -> list[bytes]:
+    if batch.producer_id < 0:
+        unique = uuid.uuid4().hex.encode()
+        return [b"%s:%d" % (unique, position) for position in positions]
+    start = f"{place.topic}-{place.partition}:{batch.producer_id}:{batch.producer_epoch}"
+    prefix, timestamps = start.encode(), batch.records.timestamps
+    return [
+        b"%s:%d:%d" % (prefix, (batch.base_sequence + position) % _SEQUENCES, timestamps[position])
+        for position in positions
+    ]

@@ -1,0 +1,1 @@
+"""Which policies judge a topic, from the configuration to loaded classes."""

@@ -1,0 +1,103 @@
+"""How an instance of a policy is configured, and asked how much of a record it looks at."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
+from penstock.engine.batch_methods import (
+    OF_INTERCEPTORS,
+    OF_VALIDATION_POLICIES,
+    OF_VALIDATORS,
+    overrides,
+)
+from penstock.engine.plans.loading import describe
+from penstock.policy import RecordIntrospectionHints, RecordsPolicy, RecordsPolicyWithContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.plans.configured_policy import ConfiguredPolicy
+
+_INTERFACES: Final = {
+    RECORDS: (RecordsPolicy, RecordsPolicyWithContext),
+    VALIDATORS: OF_VALIDATORS.interfaces,
+    VALIDATION: OF_VALIDATION_POLICIES.interfaces,
+    INTERCEPTORS: OF_INTERCEPTORS.interfaces,
+}
+
+
+def configure(instance: Any, of: ConfiguredPolicy) -> None:
+    """Configure an instance, as its interface has it.
+
+    KIP-729 has no `configure()`, and that of KIP-905 takes no arguments. That of a named policy
+    gets its configs whatever its interface, if it takes an argument.
+
+    Raises:
+        ConfigurationError: It fails, or cannot take the keys that are set for it.
+    """
+    method = getattr(instance, "configure", None)
+    if not has_life_cycle(of):
+        return
+    is_given = of.interface not in {INTERCEPTORS, VALIDATORS}
+    if of.is_named:
+        is_given = is_given or (callable(method) and _takes_configs(method))
+        _check_taken(instance, of, is_given=is_given)
+    if not callable(method):
+        return
+    try:
+        method(*((of.configs,) if is_given else ()))
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{of.where}: configure() failed: {describe(error)}") from None
+
+
+def has_life_cycle(of: ConfiguredPolicy) -> bool:
+    """Return whether `configure()` and `close()` are called: KIP-729 has neither."""
+    return of.is_named or of.interface != VALIDATORS
+
+
+def _takes_configs(method: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a method in C may have no signature
+        return True
+    return True
+
+
+def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
+    """Raise ConfigurationError if keys are set for a policy that would never read them."""
+    if not of.own:
+        return
+    try:
+        if is_given and overrides(instance, "configure", _INTERFACES[of.interface]):
+            return
+    except TypeError as error:
+        raise ConfigurationError(f"{of.where}: {error}") from None
+    keys = ", ".join(f"policies.{of.name}.{key}" for key in of.own)
+    raise ConfigurationError(
+        f"{of.where}: {keys} cannot be passed to it: it has no configure(configs)"
+    )
+
+
+def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
+    """Read the hints of a policy of KIP-940, once, after `configure()`."""
+    where = f"{of.where}: get_hints()"
+    get_hints = getattr(instance, "get_hints", None)
+    if not callable(get_hints):
+        return RecordIntrospectionHints()
+    try:
+        given = get_hints()
+        hints = RecordIntrospectionHints(
+            bool(given.access_headers),
+            int(given.access_key_bytes),
+            int(given.access_value_bytes),
+        )
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+    if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
+        raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
+    return hints

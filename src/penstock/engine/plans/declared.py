@@ -1,0 +1,101 @@
+"""Asks users' classes which keys they declare, in the process that imports them.
+
+`python -m penstock.engine.plans.declared` is a process for that alone, which ends when it has
+answered; see `penstock.configuration.declared_keys` and `penstock.configuration.policy_classes`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.declared_keys import VALIDATION, as_configs, encode_declared
+from penstock.configuration.policy_classes import PolicyClass, encode_classes
+from penstock.engine.plans.loading import ClassPath, load_class
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.policy import TopicConfig
+
+
+def declared_here(
+    class_name: str, file: Path, class_path: Sequence[Path]
+) -> tuple[TopicConfig, ...]:
+    """Return what a class declares; it is imported here, as it is where policies run.
+
+    Args:
+        class_name: As the file names it.
+        file: The configuration file.
+        class_path: Where the class is looked for first.
+
+    Returns:
+        What it declares; nothing where it cannot be imported: whoever loads it says why.
+
+    Raises:
+        ConfigurationError: What it declares is not usable.
+    """
+    _look_in(file.parent)
+    space = ClassPath(class_path) if class_path else None
+    try:
+        found = load_class(class_name, key=VALIDATION, file=file, space=space)
+    except ConfigurationError:
+        return ()
+    try:
+        return as_configs(getattr(found, "topic_configs", ()))
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {VALIDATION}: {class_name}: {error}") from None
+
+
+def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyClass]:
+    """Return what classes say of themselves; they are imported here, as where policies run.
+
+    Args:
+        classes: Class names by the key of the file that names them.
+        file: The configuration file.
+
+    Raises:
+        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+            not usable.
+    """
+    _look_in(file.parent)
+    found: dict[str, PolicyClass] = {}
+    for key, name in classes.items():
+        cls = load_class(name, key=key, file=file)
+        try:
+            found[key] = PolicyClass.of(cls)
+        except ValueError as error:
+            raise ConfigurationError(f"{file}: {key}: {name} {error}") from None
+    return found
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def main(descriptor: int, arguments: Sequence[str]) -> None:
+    """Answer one request: a validation policy, or `--classes` and any policies of records."""
+    try:
+        if arguments[0] == "--classes":
+            classes, path = json.loads(arguments[1])
+            answer = encode_classes(classes_here(classes, Path(path)))
+        else:
+            name, path, folders = json.loads(arguments[0])
+            answer = encode_declared(declared_here(name, Path(path), list(map(Path, folders))))
+    except ConfigurationError as error:
+        text = str(error)
+        is_of_any = arguments[0] == "--classes"
+        answer = encode_classes({}, text) if is_of_any else encode_declared((), text)
+    with os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(answer)
+    # A class may have started threads that are not daemons.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

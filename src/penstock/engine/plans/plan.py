@@ -1,0 +1,395 @@
+"""The plan: which policies each topic has.
+
+A `Plan` is made once from the configuration. `Plan.for_topic` merges a topic's own settings, set
+through Kafka's admin tools, with the file's defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from fnmatch import fnmatchcase, translate
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
+from penstock.configuration.policies import NAMES, unknown_name
+from penstock.configuration.topic_keys import (
+    ABOUT_BAD_RECORDS,
+    DEAD_LETTER_TOPIC,
+    ENFORCE,
+    MODE,
+    OBSERVE,
+    POLICIES,
+    RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
+    TOPIC_KEYS,
+    VALIDATION_POLICY,
+    Scope,
+    keys_in,
+    value_of,
+)
+from penstock.configuration.values import TOPIC_VARIABLE, items
+from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
+from penstock.engine.plans.topic_defaults import TopicDefaults
+from penstock.engine.plans.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.configuration import Configuration, PolicyConfiguration
+    from penstock.configuration.policies import NamedPolicy
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
+"""Kafka's own: the broker refuses clients' records there itself, no policy runs."""
+
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+"""The settings of a topic without topic level keys."""
+CREATE_TOPIC: Final = "create.topic.policy.class.name"
+ALTER_CONFIG: Final = "alter.config.policy.class.name"
+_CACHE_LIMIT: Final = 10_000
+
+
+class Origin(StrEnum):
+    """Where a topic level key was set."""
+
+    TOPIC = "topic"
+    """On the topic itself, through Kafka's admin tools."""
+    PATTERN = "pattern"
+    """In the file, for topics whose names match: `topics.<glob>.<key>`."""
+    FILE = "file"
+    """In the file, for all topics."""
+
+
+class Setting(NamedTuple):
+    """A topic level key that holds for a topic.
+
+    Attributes:
+        key: The key.
+        value: Its value, as it was set.
+        origin: Where it was set.
+        glob: The glob of the line in the file; empty without one.
+    """
+
+    key: str
+    value: str
+    origin: Origin
+    glob: str = ""
+
+
+class Plan:
+    """The policies of every topic, as a configuration file names them."""
+
+    def __init__(self, configuration: PolicyConfiguration) -> None:
+        """Read the policies out of a configuration.
+
+        Raises:
+            ConfigurationError: The lines about topics do not fit together.
+        """
+        self._declared = configuration.topic_keys
+        self._properties = configuration.properties
+        self._interceptors = configuration.produce_request_interceptors
+        self._validators = configuration.record_validator_classes
+        self._validation_policy = configuration.record_validation_policy_class_name
+        self._named_policies = {one.name: one for one in configuration.named_policies}
+        self._defaults = TopicDefaults(configuration.topic_defaults)
+        for default in self._defaults:
+            reader = self.missing_reader(default.key)
+            if reader is not None:
+                raise ConfigurationError(
+                    f"{configuration.path}: topics.{default.glob}.{default.key} needs "
+                    f"{reader}, the class that reads it"
+                )
+            unknown = self.unknown_policy(default.value) if default.key == POLICIES else None
+            if unknown is not None:
+                raise ConfigurationError(
+                    f"{configuration.path}: topics.{default.glob}.{POLICIES}: {unknown}"
+                )
+        self._named = frozenset(self._defaults.values(RECORDS_POLICY))
+        self._allowed = configuration.records_policy_class_names_allowed
+        self._keys_allowed = configuration.topic_settings_keys_allowed
+        self._mode = value_of(MODE, configuration.properties)
+        self._policy_modes: Mapping[str, str] = {
+            one.name: one.mode for one in configuration.named_policies if one.mode is not None
+        }
+        self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
+        self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
+        self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
+        for topic in sorted(self._defaults.topics):
+            why_not = self._dead_letters.obstacle(topic, self.settings(topic))
+            if why_not:
+                raise ConfigurationError(f"{configuration.path}: {why_not}")
+        self._may_be_intercepted = lru_cache(_CACHE_LIMIT)(self._intercepts)
+
+    def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
+        """Set the topics of the interceptors, which only their instances know.
+
+        Until then no topic has one.
+
+        Args:
+            patterns: Class or name, and topic pattern (`re.search`), of each interceptor, in the
+                order of the chain.
+        """
+        self._patterns = tuple(patterns)
+        self._cached.cache_clear()
+        self._may_be_intercepted.cache_clear()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no topic can have a policy."""
+        by_topic = any(default.key not in ABOUT_BAD_RECORDS for default in self._defaults)
+        return not (self._interceptors or self._validators or by_topic)
+
+    @property
+    def has_interceptors(self) -> bool:
+        """Whether some topic may have interceptors."""
+        return bool(self._patterns)
+
+    def intercepts(self, topic: str) -> bool:
+        """Return whether records of a topic may not be stored though the client gets success.
+
+        It may have interceptors (a named one counts where its pattern is found in the topic's
+        name, unless no key of a topic's own may name it, and one that is only observed counts,
+        too), or the file puts its bad records in quarantine.
+        """
+        return bool(self._patterns or self.may_quarantine) and self._may_be_intercepted(topic)
+
+    @property
+    def intercepted_topics(self) -> list[str]:
+        """Patterns (`re.search`) for all topics for which `intercepts` may be true."""
+        found = [one.pattern if one.flags == re.UNICODE else "" for _, one in self._patterns]
+        globs = self.globs if self.may_quarantine else ()
+        return [*found, *(rf"\A{translate(glob)}" for glob in globs)]
+
+    def _intercepts(self, topic: str) -> bool:
+        if topic in INTERNAL_TOPICS:
+            return False
+        found = [name for name, pattern in self._patterns if pattern.search(topic)]
+        may_be_named = found and self.allows_key(POLICIES)
+        if may_be_named or any(name not in self._named_policies for name in found):
+            return True
+        plan = self.for_topic(topic)
+        return plan is not None and (bool(plan.interceptors) or plan.quarantines)
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The topic globs that the file names, and `*` where policies hold for every topic."""
+        everywhere: Iterable[str] = ("*",) if self._validators else ()
+        return tuple(dict.fromkeys([*(default.glob for default in self._defaults), *everywhere]))
+
+    @cached_property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The classes, and named policies, that some topic may have, by the key that has them."""
+        return {
+            "produce.request.interceptors": self._interceptors,
+            "record.validator.classes": self._validators,
+            "record.validation.policy.class.name": (
+                (self._validation_policy,) if self._validation_policy else ()
+            ),
+            RECORDS_POLICY: tuple(dict.fromkeys(self._defaults.values(RECORDS_POLICY))),
+            NAMES: tuple(self._named_policies),
+        }
+
+    @property
+    def named_policies(self) -> Mapping[str, NamedPolicy]:
+        """The policies of the key `policies`, by name."""
+        return self._named_policies
+
+    def label(self, name: str) -> str:
+        """Return the name of a policy with its class, for people; a class alone as it is."""
+        named = self._named_policies.get(name)
+        return name if named is None else named.label
+
+    def judges(self, name: str) -> str:
+        """Return what a named policy judges, or that it is an interceptor."""
+        interface = self._named_policies[name].interface
+        return {INTERCEPTORS: "interceptor", RECORDS: "batch"}.get(interface, "record")
+
+    def unknown_policy(self, value: str) -> str | None:
+        """Say which name in a topic's `penstock.policies` is of no policy; None where all are."""
+        return unknown_name(value, tuple(self._named_policies))
+
+    def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
+        """Return the topic's plan, or None where nothing judges it.
+
+        Args:
+            topic: The name.
+            own: The topic level keys that were set on the topic itself. Those that may not be set
+                there are ignored.
+        """
+        return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
+
+    def _from_settings(
+        self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
+    ) -> TopicPlan | None:
+        return self.from_settings(topic, self.merged(topic, dict(own)))
+
+    def merged(self, topic: str, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the topic level keys that hold for a topic.
+
+        Args:
+            topic: The name.
+            own: Those that were set on the topic itself; what may not be set there is left out.
+        """
+        allowed = {
+            key: value
+            for key, value in own.items()
+            if self.allows_key(key)
+            and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
+        }
+        return {**self.settings(topic), **allowed}
+
+    def allows_key(self, name: str) -> bool:
+        """Return whether a topic level key may be set on a topic; where not, it has no effect."""
+        return any(fnmatchcase(name, pattern) for pattern in self._keys_allowed)
+
+    def allows_class(self, records_policy: str) -> bool:
+        """Return whether a topic's own `records.policy.class.name` may name this class."""
+        return records_policy in self._named or any(
+            records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
+            for one in self._allowed
+        )
+
+    def allows_dead_letters(self, name: str) -> bool:
+        """Return whether a topic's own setting may name this dead letter topic.
+
+        The gateway writes there with its own principal: whoever may alter a topic's configs may not
+        have it write to any topic.
+        """
+        of_file = map(str.strip, self._defaults.values(DEAD_LETTER_TOPIC))
+        return TOPIC_VARIABLE in name or name.strip() in of_file
+
+    def missing_reader(self, key: str) -> str | None:
+        """Return the key of the file that has to name what reads a topic level key, and does not.
+
+        None where the topic level key has its reader, or where Penstock itself reads it.
+        """
+        row = TOPIC_KEYS.get(key) or self._declared.get(key)
+        if row is None or row.reader is None or self.names[row.reader]:
+            return None
+        return row.reader
+
+    @property
+    def allows_topic_settings(self) -> bool:
+        """Whether there is anything that a topic level key could switch on."""
+        readers = {
+            key.reader
+            for key in keys_in(Scope.TOPIC, self._declared).values()
+            if key.reader is not None
+        }
+        names = self.names
+        own = self._named or self._allowed or self._named_policies
+        return bool(own or any(names[reader] for reader in readers))
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """Return the topic level keys that hold for a topic by the file."""
+        return self._defaults.settings(topic)
+
+    def settings_and_origins(
+        self, topic: str, own: Mapping[str, str] = NO_SETTINGS
+    ) -> list[Setting]:
+        """Return the topic level keys that hold for a topic, by name, with where they were set."""
+        found = {
+            key: Setting(key, value, Origin.TOPIC)
+            for key, value in own.items()
+            if self.allows_key(key)
+        }
+        for glob, key, value in self._defaults:
+            if key not in found and fnmatchcase(topic, glob):
+                has_line = f"topics.{glob}.{key}" in self._properties
+                origin, shown = (Origin.PATTERN, glob) if has_line else (Origin.FILE, "")
+                found[key] = Setting(key, value, origin, shown)
+        return [found[key] for key in sorted(found)]
+
+    def observes_topic(self, topic: str) -> bool:
+        """Return whether the file has the policies of KIP-108 and KIP-133 only observe a topic.
+
+        What is set on the topic itself does not count: whoever may create or alter the topic
+        would switch off the policies that judge just that.
+        """
+        return value_of(MODE, self.settings(topic)) == OBSERVE
+
+    @property
+    def observes_others(self) -> bool:
+        """Whether the file has the policy of KIP-133 only observe what is not about a topic."""
+        return self._mode == OBSERVE
+
+    def from_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
+        """Return the plan of a topic that has these topic level keys."""
+        if topic in INTERNAL_TOPICS:
+            return None
+        enabled = value_of(RECORDS_POLICY_ENABLED, settings) == "true"
+        batch = value_of(RECORDS_POLICY, settings) or None if enabled else None
+        setting = value_of(VALIDATION_POLICY, settings)
+        declared = {key: row.value_in(settings) for key, row in self._declared.items()}
+        configs = {key: value for key, value in declared.items() if value is not None}
+        if setting is None and any(
+            configs.get(key) == "true" for key, row in self._declared.items() if row.switches_on
+        ):
+            setting = ""
+        unusable = self._unusable(batch, settings)
+        names = () if unusable else items(value_of(POLICIES, settings) or "")
+        named_interceptors = tuple(name for name in names if self._is_interceptor(name))
+        found = {name: None for name, pattern in self._patterns if pattern.search(topic)}
+        plan = TopicPlan(
+            topic=topic,
+            interceptors=(
+                *(name for name in found if name not in self._named_policies),
+                *(name for name in named_interceptors if name in found),
+            ),
+            records_policy=batch,
+            validators=self._validators,
+            validation_policy=self._validation_policy if setting is not None else None,
+            validation_setting=setting,
+            unusable=unusable or self._dead_letters.obstacle(topic, settings),
+            settings=dict(settings),
+            validation_configs=configs if setting is not None else {},
+            named=tuple(name for name in names if not self._is_interceptor(name)),
+            named_interceptors=named_interceptors,
+            mode=value_of(MODE, settings) or ENFORCE,
+            policy_modes=self._policy_modes,
+            holds_dead_letters=self._dead_letters.holds(topic),
+        )
+        return plan if plan.policies or plan.unusable else None
+
+    def _is_interceptor(self, name: str) -> bool:
+        return self._named_policies[name].interface == INTERCEPTORS
+
+    @property
+    def may_quarantine(self) -> bool:
+        """Whether some topic's bad records go to a dead letter topic, by the file."""
+        return self._dead_letters.are_possible
+
+    def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
+        """Say what the topic's own settings ask for that this configuration does not give."""
+        if batch is not None and not self.allows_class(batch):
+            return (
+                f"{RECORDS_POLICY}: {batch} is neither named in the configuration file nor "
+                "allowed by records.policy.class.names.allowed"
+            )
+        unknown = self.unknown_policy(settings.get(POLICIES, ""))
+        if unknown is not None:
+            return f"{POLICIES}: {unknown}"
+        for key in settings:
+            if key not in TOPIC_KEYS and key not in self._declared:
+                return f"{key} is set, and no policy that is configured declares it"
+            reader = self.missing_reader(key)
+            if reader is not None:
+                return f"{key} is set, and there is no {reader}"
+        return ""
+
+
+def allows_topic_settings(configuration: Configuration) -> bool:
+    """Whether topics may have settings of their own, set through Kafka's admin tools.
+
+    They may where there is something that a setting could switch on, unless
+    `topic.settings.topic` is empty; and where the file names that topic.
+    """
+    return bool(configuration.topic_settings_topic) and (
+        Plan(configuration.policies).allows_topic_settings
+        or "topic.settings.topic" in configuration.properties
+    )

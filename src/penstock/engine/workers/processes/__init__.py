@@ -1,0 +1,1 @@
+"""The worker as a process: how it starts, what runs inside, and how it ends."""

@@ -1,0 +1,299 @@
+"""The parent's end of one worker process: its socket, its output, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from penstock.engine.workers import messages
+from penstock.engine.workers.processes import descendants
+from penstock.engine.workers.processes.output import OutputPipe
+from penstock.engine.workers.progress import Progress, shared_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.messages import Ready, TopicsLoaded
+    from penstock.engine.workers.processes.worker import Worker
+
+log = structlog.get_logger()
+
+_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
+           "MALLOC_MMAP_THRESHOLD_": "33554432"}  # fmt: skip
+"""For glibc: memory of one batch is kept for the next one. To give it back and take it again
+costs as much as a policy that changes a field of every record."""
+_MESSAGE_MAX = 2**31
+_PREFIX = messages.PREFIX
+_FROM_WORKER = frozenset(
+    {
+        messages.READY,
+        messages.LOAD_FAILED,
+        messages.VERDICT,
+        messages.TOPICS_LOADED,
+        messages.RECORDS_CLASS,
+        messages.EVENTS,
+        messages.SHARED,
+    }
+)
+_UNSENT_MAX = 64 * 2**20
+"""Where a worker reads nothing while so much waits for it, it is not told what others share."""
+_POLL_S = 0.01
+_HANG_UP_S = 1.0
+"""How long a process that has closed its socket may take to end by itself."""
+_OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+"""Signals that come from another process, or from a kernel that is short of memory.
+
+Not SIGINT, which is ignored: Python ends itself with it where a policy raises KeyboardInterrupt.
+"""
+_DRAIN_TIMEOUT_S = 1.0
+"""How long to wait for what a dead process has sent and printed."""
+
+
+class Events(Protocol):
+    """Callbacks for what a worker sends."""
+
+    def on_ready(self, worker: Worker, ready: Ready) -> None:
+        """Its policies are loaded."""
+
+    def on_load_failed(self, worker: Worker, text: str) -> None:
+        """Its policies cannot be loaded."""
+
+    def on_topics_loaded(self, worker: Worker, report: TopicsLoaded) -> None:
+        """It has loaded topics, or cannot."""
+
+    def on_records_class(self, name: str, *, takes_client: bool) -> None:
+        """It has loaded a class of KIP-686 that the file does not name."""
+
+    def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
+        """Its policies have counted something: event, result, how often."""
+
+    def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
+        """Its policies have learned something that others should know: names and values."""
+
+    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+        """Attempts, their verdicts, and how many seconds each took, in order."""
+
+    def on_protocol_error(self, worker: Worker) -> None:
+        """It sent something that is not a message."""
+
+
+class Child(asyncio.Protocol):
+    """One process and the socket to it.
+
+    Attributes:
+        worker: What the schedule calls it.
+        progress: The memory that is shared with it.
+
+    With `nice`, all other processes go first where processor time is short, as with nice(1).
+    """
+
+    progress: Progress
+
+    def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
+        self.worker = worker
+        self._nice = nice
+        self._events = events
+        self._pieces: list[bytes] = []
+        self._missing = 0
+        self._garbled = False
+        self._killed = False
+        self._hung_up = asyncio.Event()
+        self._mark = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._output: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the process; it waits for policies.
+
+        Raises:
+            OSError: There are no more descriptors or processes.
+        """
+        ours, theirs = socket.socketpair()
+        output: OutputPipe | None = None
+        self._mark = descendants.new_marker()
+        try:
+            output = OutputPipe()
+            with theirs, shared_file() as shared:
+                self.progress = Progress(shared.fileno())
+                for end in (ours, theirs):
+                    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                        end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-u",
+                    "-m",
+                    "penstock.engine.workers.processes.process",
+                    str(theirs.fileno()),
+                    str(shared.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output.theirs,
+                    stderr=output.theirs,
+                    pass_fds=(theirs.fileno(), shared.fileno()),
+                    env={**_MEMORY, **os.environ, descendants.VARIABLE: self._mark},
+                    start_new_session=True,
+                )
+            descendants.started(self._mark, self._process.pid)
+            output.started()
+            if self._nice:
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, self._process.pid, self._nice)
+            ours.setblocking(False)
+            loop = asyncio.get_running_loop()
+            self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
+        except BaseException:
+            self.kill()
+            descendants.ended(self._mark)
+            ours.close()
+            if output is not None:
+                output.close()
+            raise
+        self._output = loop.create_task(output.log(self._process.pid))
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def write(self, buffers: Iterable[bytes | memoryview]) -> None:
+        """Send a message; does nothing if the process has closed its socket."""
+        if not self._transport.is_closing():
+            self._transport.writelines(buffers)
+
+    def share(self, buffers: Iterable[bytes]) -> None:
+        """Send what others have shared, unless too much waits to be sent."""
+        if self._transport.get_write_buffer_size() < _UNSENT_MAX:
+            self.write(buffers)
+
+    def kill(self) -> None:
+        """Kill the process and its descendants."""
+        if self._process is not None:
+            self._killed = self._killed or self._process.returncode is None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def ended(self) -> signal.Signals | None:
+        """Wait until the process is dead, and all that it has sent has been taken.
+
+        A process that hangs up is ended. What it has left running may keep its socket and its
+        output open: neither is waited for.
+
+        Returns:
+            The signal with which another process, or the kernel, has ended it; None where it has
+            ended by itself or was killed by `kill`.
+        """
+        process = self._process
+        assert process is not None
+        waiting = asyncio.ensure_future(process.wait())
+        hung_up = asyncio.ensure_future(self._hung_up.wait())
+        while process.returncode is None and not self._hung_up.is_set():
+            either = (waiting, hung_up)
+            await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
+        # The socket of a process that is killed is closed before its end can be waited for.
+        deadline = asyncio.get_running_loop().time() + _HANG_UP_S
+        while process.returncode is None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.wait([waiting], timeout=_POLL_S)
+        self.kill()
+        while process.returncode is None:
+            await asyncio.wait([waiting], timeout=_POLL_S)
+        # Only now: a process that is killed may have been about to start another one.
+        descendants.ended(self._mark)
+        left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
+        if left:
+            log.warning("a policy left processes running", worker=self.pid, processes=left)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
+        waiting.cancel()
+        self._transport.close()
+        if self._killed or -process.returncode not in _OTHERS:
+            return None
+        return signal.Signals(-process.returncode)
+
+    async def read_output(self) -> None:
+        """Log what a dead process has printed."""
+        if self._output is not None:
+            await asyncio.wait([self._output], timeout=_DRAIN_TIMEOUT_S)
+            self._output.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse messages. Only a policy that writes to our socket can make them invalid."""
+        if self._garbled:
+            return
+        verdicts: list[tuple[int, Verdict, float]] = []
+        for kind, body in self._split(self._join(data)):
+            try:
+                if kind == messages.VERDICT:
+                    verdicts.append(messages.read_verdict(body))
+                    continue
+                tell = self._read(kind, body)
+            except Exception:
+                self._garbled = True
+                break
+            tell()
+        if verdicts:
+            self._events.on_verdicts(self.worker, verdicts)
+        if self._garbled:
+            self._events.on_protocol_error(self.worker)
+
+    def _read(self, kind: int, body: bytes) -> Callable[[], None]:
+        """Read a message that is no verdict; return what tells of it.
+
+        Raises:
+            ValueError: It is none.
+        """
+        tell, worker = self._events, self.worker
+        if kind == messages.READY:
+            return partial(tell.on_ready, worker, messages.read_ready(body))
+        if kind == messages.TOPICS_LOADED:
+            return partial(tell.on_topics_loaded, worker, messages.read_topics_loaded(body))
+        if kind == messages.RECORDS_CLASS:
+            name, takes_client = messages.read_records_class(body)
+            return partial(tell.on_records_class, name, takes_client=takes_client)
+        if kind == messages.SHARED:
+            return partial(tell.on_shared, worker, messages.read_shared(body))
+        if kind == messages.EVENTS:
+            return partial(tell.on_policy_events, messages.read_events(body))
+        return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))
+
+    def _join(self, data: bytes) -> bytes:
+        """Return data behind what was left of earlier data; nothing while a message is cut."""
+        if not self._pieces:
+            return data
+        self._pieces.append(data)
+        self._missing -= len(data)
+        if self._missing > 0:
+            return b""
+        joined = b"".join(self._pieces)
+        self._pieces = []
+        return joined
+
+    def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the kind and body of each message; keep what is behind the last whole one."""
+        missing = 1
+        start, size = 0, len(data)
+        while size - start >= _PREFIX.size:
+            length, kind = _PREFIX.unpack_from(data, start)
+            if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
+                self._garbled = True
+                return
+            end = start + _PREFIX.size - 1 + length
+            if size < end:
+                missing = end - size
+                break
+            yield kind, data[start + _PREFIX.size : end]
+            start = end
+        if start < size:
+            self._pieces, self._missing = [data[start:]], missing
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The process ended, or is about to."""
+        self._hung_up.set()

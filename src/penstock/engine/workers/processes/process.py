@@ -1,0 +1,443 @@
+"""The worker process: `python -m penstock.engine.workers.processes.process SOCKET PROGRESS`.
+
+Waits for LOAD, then judges one batch after the other until CLOSE or until its parent
+ends. It may be killed at any time; it leaves nothing to clean up.
+
+Verdicts about small batches are sent together while more batches have been received: each system
+call, and each wake-up of the parent, costs as much as judging ten records. Where batches take long,
+a verdict does not wait for the one after it. A batch that crashes
+or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
+the number of an attempt there before it begins it. The parent writes there up to which attempt
+the worker is to skip.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.configuration import ConfigurationError, PolicyConfiguration
+from penstock.engine.chain import Chain, unusable
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
+from penstock.engine.modes.diverting import judge_and_divert
+from penstock.engine.plans.loading import frames_of
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import (
+    ACCEPTED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    cause_of,
+    failed,
+    refused,
+)
+from penstock.engine.workers import messages
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, Progress
+from penstock.engine.workers.topic_loading import TopicLoading
+from penstock.error_codes import POLICY_VIOLATION
+from penstock.policy.counting import take_events
+from penstock.policy.sharing import put_shared, take_shared
+from penstock.records.batch import prepare, read_batch
+from penstock.records.errors import UnreadableRecords
+from penstock.records.implementation import SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.policy import ClientContext
+
+_BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
+_CHAINS_CACHED = 10_000
+_BATCHING_S = 0.002
+"""A verdict waits this long at most, and until the batch after that is done."""
+_AT_ONCE: Final = 32
+"""After a batch that took longer, so many verdicts wait for nothing."""
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+
+
+class Judge:
+    """Reads batches and judges them, by the plan that comes with each."""
+
+    def __init__(
+        self,
+        configuration: PolicyConfiguration,
+        policies: PolicyInstances,
+        progress: Progress,
+        parent: socket.socket,
+    ) -> None:
+        self._parent = parent
+        self._policies = policies
+        self._progress = progress
+        self._limit = configuration.decompressed_batch_max_bytes
+        self._max_records = configuration.decompressed_batch_max_records
+        self._max_bytes = configuration.socket_request_max_bytes
+        self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
+        self._attempt = 0
+        self._phase = JUDGING
+        policies.on_preparing = self._preparing
+
+    def judge(
+        self,
+        attempt: int,
+        plan: bytes,
+        version: int,
+        partition: int,
+        topic_id: bytes,
+        dropped_before: bytes,
+        client: bytes,
+        data: memoryview,
+    ) -> Verdict:
+        """Judge what one partition of a Produce request carries."""
+        begin = self._progress.begin
+        self._attempt = attempt
+        begin(attempt)
+        self._policies.client = _client(client)
+        try:
+            chain = self._chain(plan)
+        except ConfigurationError as error:
+            return unusable(TopicPlan.decode(plan), error)
+        try:
+            batch = read_batch(
+                data,
+                api_version=version,
+                max_decompressed_bytes=self._limit,
+                max_records=self._max_records,
+                readable_behind=SLACK,
+            )
+        except UnreadableRecords as error:
+            return refused(error.code, error.message, "")
+        if not chain.interceptors and not dropped_before:
+            if chain.plan.diverts:
+                return judge_and_divert(
+                    chain, partition, _topic_id(topic_id), batch, max_bytes=self._max_bytes
+                )
+            return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+        begin(attempt, INTERCEPTING)
+        dropped, quarantined = messages.read_positions_before(dropped_before)
+        return intercept_and_judge(
+            chain,
+            partition,
+            _topic_id(topic_id),
+            batch,
+            dropped_before=frozenset(dropped),
+            quarantined_before=quarantined,
+            on_intercepted=partial(begin, attempt),
+            max_bytes=self._max_bytes,
+        )
+
+    def _preparing(self, begins: bool) -> None:
+        """Have the clock of another deadline run while a policy prepares."""
+        if begins:
+            self._phase = self._progress.current.phase
+        else:
+            # At once: what is judged then may end this process.
+            share = _shared()
+            if share:
+                self._parent.sendall(share)
+        self._progress.begin(self._attempt, PREPARING if begins else self._phase)
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether a policy of topics takes the context of a request."""
+        judges = (self._policies.create_topic, self._policies.alter_config)
+        return any(one is not None and one.needs_context for one in judges)
+
+    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
+        """Judge a request about a topic."""
+        self._progress.begin(attempt)
+        if isinstance(request, messages.TryRecordsPolicy):
+            try:
+                self._policies.try_records_policy(request.name)
+            except ConfigurationError as error:
+                return failed(request.name, "cannot be used", detail=str(error))
+        elif isinstance(request, messages.TryValidationPolicy):
+            try:
+                objection = self._policies.try_validation_policy(request.name, request.text)
+            except ConfigurationError as error:
+                return failed(request.name, "cannot judge by this text", detail=str(error))
+            if objection is not None:
+                return refused(POLICY_VIOLATION, objection, request.name)
+        elif isinstance(request, messages.JudgeTopicCreation):
+            if self._policies.create_topic is not None:
+                return self._policies.create_topic.judge_creation(*request)
+        elif self._policies.alter_config is not None:
+            return self._policies.alter_config.judge_alteration(*request)
+        return ACCEPTED
+
+    def retire(self, name: str, topic: str) -> None:
+        """Close a topic's instance of a class of KIP-686, which no later batch needs."""
+        self._chain.cache_clear()
+        complaint = self._policies.retire(name, topic)
+        if complaint:
+            sys.stderr.write(f"close() failed: {complaint}\n")
+
+    def _new_chain(self, plan: bytes) -> Chain:
+        return Chain(TopicPlan.decode(plan), self._policies)
+
+
+@lru_cache(maxsize=64)
+def _client(data: bytes) -> ClientContext:
+    return messages.read_client(data)
+
+
+@lru_cache(maxsize=1024)
+def _topic_id(data: bytes) -> UUID:
+    return UUID(bytes=data)
+
+
+def _counted() -> bytes:
+    """Frame what policies have counted and shared since the last call; nothing if they have not."""
+    counted = take_events()
+    return (messages.events(counted) if counted else b"") + _shared()
+
+
+def _shared() -> bytes:
+    """Frame what policies have shared since the last call; nothing if they have not."""
+    return b"".join(messages.shared(take_shared()))
+
+
+class _Verdicts:
+    """Verdicts about batches, and what policies counted, gathered for one call to the system."""
+
+    def __init__(self, parent: socket.socket) -> None:
+        self._parent = parent
+        self._gathered: list[bytes] = []
+        self._since = 0.0
+        self._at_once = 0
+
+    def add(self, verdict: bytes, took_s: float, now: float) -> bool:
+        """Gather one; return whether what is gathered is to be sent."""
+        if not self._gathered:
+            self._since = now
+        self._gathered.append(verdict)
+        if took_s > _BATCHING_S:
+            self._at_once = _AT_ONCE
+        elif self._at_once:
+            self._at_once -= 1
+        return self._at_once > 0 or now - self._since > _BATCHING_S
+
+    def send(self) -> None:
+        """Send what was gathered."""
+        counted = _counted()
+        if self._gathered or counted:
+            self._parent.sendall(counted + b"".join(self._gathered))
+            self._gathered.clear()
+
+
+def main() -> None:
+    """Run until the parent sends CLOSE or ends."""
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare()
+    parent = socket.socket(fileno=int(sys.argv[1]))
+    progress = Progress(int(sys.argv[2]))
+    inbox = _messages(parent)
+    first = next(inbox, None)
+    if first is None or first[0] != messages.LOAD:
+        return
+    encoded, names = json.loads(bytes(first[1]))
+    configuration = PolicyConfiguration.decode(encoded)
+    _limit_memory(configuration.policy_worker_memory_max_bytes)
+    try:
+        policies = PolicyInstances(configuration, names)
+    except ConfigurationError as error:
+        parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
+        return
+    # Thousands of records live for the time of one batch: collect seldom, never the rest.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
+    judge = Judge(configuration, policies, progress, parent)
+    parent.sendall(
+        messages.ready(
+            policies.patterns,
+            needs_context=judge.needs_context,
+            loads_topics=policies.loads_topics,
+            takes_client=policies.takes_client,
+            drops_records=policies.drops_records,
+        )
+    )
+    policies.on_records_class = lambda name: parent.sendall(
+        messages.records_class(name, takes_client=name in policies.takes_client)
+    )
+    loading = TopicLoading(policies, progress.load)
+    _serve(_loading_when_idle(inbox, loading, parent), judge, loading, progress, parent)
+    for complaint in policies.close():
+        sys.stderr.write(f"close() failed: {complaint}\n")
+
+
+def _loading_when_idle(
+    inbox: Iterator[tuple[int, memoryview, bool]], loading: TopicLoading, parent: socket.socket
+) -> Iterator[tuple[int, memoryview, bool]]:
+    """Yield messages; load topics while there is none."""
+    for message in inbox:
+        yield message
+        more = message[2]
+        while loading and not more:
+            report = loading.load_next()
+            if report is not None:
+                parent.sendall(messages.topics_loaded(report) + _counted())
+            more = _has_message(parent)
+
+
+def _has_message(parent: socket.socket) -> bool:
+    """Return whether the parent has sent something, or has ended."""
+    try:
+        parent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _serve(
+    inbox: Iterator[tuple[int, memoryview, bool]],
+    judge: Judge,
+    loading: TopicLoading,
+    progress: Progress,
+    parent: socket.socket,
+) -> None:
+    """Do what the parent says, in order, until there is nothing more."""
+    verdicts = _Verdicts(parent)
+    for kind, body, more in inbox:
+        if kind == messages.JUDGE:
+            attempt = messages.JUDGE_HEADER.unpack_from(body)[0]
+            if attempt > progress.skipped:
+                began = time.monotonic()
+                decided = _judge_batch(judge, body)
+                progress.begin(attempt, DONE)
+                now = time.monotonic()
+                framed = messages.verdict(attempt, decided, now - began)
+                waited = verdicts.add(framed, now - began, now)
+                if decided.cause is FailureCause.OUT_OF_MEMORY:
+                    break
+                if waited or decided.outcome is not Outcome.ACCEPTED:
+                    verdicts.send()
+            if not more:
+                verdicts.send()
+            continue
+        verdicts.send()
+        if kind == messages.JUDGE_ADMIN:
+            _judge_admin(judge, body, progress, parent)
+        elif not _take_note(kind, body, judge, loading):
+            break
+    verdicts.send()
+
+
+def _take_note(kind: int, body: memoryview, judge: Judge, loading: TopicLoading) -> bool:
+    """Do what the parent says that is answered later or never; return whether it is that."""
+    if kind == messages.RETIRE:
+        judge.retire(*json.loads(bytes(body)))
+    elif kind == messages.SHARED:
+        put_shared(messages.read_shared(body))
+    elif kind == messages.LOAD_TOPICS:
+        loading.add(messages.read_load_topics(bytes(body)))
+    else:
+        return False
+    return True
+
+
+def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: socket.socket) -> None:
+    attempt, request = messages.read_judge_admin(bytes(body))
+    if attempt > progress.skipped:
+        began = time.monotonic()
+        decided = judge.judge_admin(attempt, request)
+        progress.begin(attempt, DONE)
+        took_s = time.monotonic() - began
+        parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
+
+
+def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
+    header = messages.JUDGE_HEADER
+    attempt, version, partition, topic_id, *sizes = header.unpack_from(body)
+    plan_size, dropped_size, client_size = sizes
+    plan_end = header.size + plan_size
+    dropped_end = plan_end + dropped_size
+    client_end = dropped_end + client_size
+    plan = bytes(body[header.size : plan_end])
+    dropped = bytes(body[plan_end:dropped_end])
+    client = bytes(body[dropped_end:client_end]) if client_size else b""
+    data = body[client_end:]
+    try:
+        return judge.judge(attempt, plan, version, partition, topic_id, dropped, client, data)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of native code is no Exception
+        kind_of_error = type(error).__name__
+        return failed(
+            "of this topic",
+            f"could not be applied: {kind_of_error}",
+            detail=frames_of(error),
+            cause=cause_of(error),
+        )
+
+
+def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
+    """Read messages: kind, body, and whether another one has already been received.
+
+    A body is valid until the next one, and has `SLACK` bytes behind it. One call to the
+    system fetches all that has been sent, often several messages.
+    """
+    prefix = messages.PREFIX
+    buffer = bytearray(_BUFFER_BYTES)
+    start = end = 0
+    while True:
+        needed = prefix.size
+        while end - start >= needed:
+            length, kind = prefix.unpack_from(buffer, start)
+            needed = prefix.size - 1 + length
+            if end - start < needed:
+                break
+            with memoryview(buffer) as whole, whole[start + prefix.size : start + needed] as body:
+                start += needed
+                more = end - start >= prefix.size and end - start >= (
+                    prefix.size - 1 + prefix.unpack_from(buffer, start)[0]
+                )
+                yield kind, body, more
+            needed = prefix.size
+        if start or needed + SLACK > len(buffer):
+            begun = buffer[start:end]
+            if needed + SLACK > len(buffer) or len(buffer) > _BUFFER_KEPT_BYTES:
+                buffer = bytearray(max(needed + SLACK, _BUFFER_BYTES))
+            start, end = 0, len(begun)
+            buffer[:end] = begun
+        with memoryview(buffer)[end : len(buffer) - SLACK] as room:
+            count = parent.recv_into(room)
+        if not count:
+            return
+        end += count
+
+
+def _limit_memory(limit: int) -> None:
+    if limit:
+        import resource  # noqa: PLC0415 - not on Windows
+
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _die_with_parent() -> None:
+    """End with the parent even inside an endless policy, and gain no privileges.
+
+    On Linux; elsewhere it ends at the next read.
+    """
+    if sys.platform == "linux":
+        parent = os.getppid()
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        if os.getppid() != parent:
+            sys.exit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What handlers of requests are given: the gateway's parts, a request, its exchange."""

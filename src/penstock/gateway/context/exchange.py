@@ -1,0 +1,298 @@
+"""Exchanges: a request and its response, with a state.
+
+Most requests are streamed: their bytes are forwarded as they are received, and so are those of
+their responses. Others are held until it is decided what is sent to the broker (`Held`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.topic_names import TopicNames
+    from penstock.gateway.sessions.authentication import Authentication
+    from penstock.wire.requests.produce import RequestReader
+    from penstock.wire.requests.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
+
+    Buffers = Sequence[bytes | memoryview]
+    Transform = Callable[[bytes], Buffers | Slices[Buffers]]
+    """Turns the broker's response into the client's, at once or in slices."""
+
+
+class State(Enum):
+    """The state of an exchange."""
+
+    RECEIVING = auto()
+    """The header of the request has been received."""
+    PROCESSING = auto()
+    """The request is held: policies, or requests of the gateway's own, have yet to finish."""
+    READY = auto()
+    """The request can be sent when all requests before it have been sent."""
+    SENT = auto()
+    """The request, or a part of it, has been or is being sent to the broker."""
+    LOCAL_RESPONSE = auto()
+    """Nothing is sent to the broker; the gateway responds when it is this request's turn."""
+    COMPLETED = auto()
+    """The response has been sent, or the client expects none."""
+    CANCELLED = auto()
+    """The connection is closed."""
+
+    __hash__ = object.__hash__  # that of Enum is written in Python, and called for each step
+
+
+TRANSITIONS: Final[dict[State, frozenset[State]]] = {
+    State.RECEIVING: frozenset({State.PROCESSING, State.READY, State.CANCELLED}),
+    State.PROCESSING: frozenset({State.READY, State.CANCELLED}),
+    State.READY: frozenset({State.SENT, State.LOCAL_RESPONSE, State.COMPLETED, State.CANCELLED}),
+    State.SENT: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.LOCAL_RESPONSE: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.COMPLETED: frozenset(),
+    State.CANCELLED: frozenset({State.CANCELLED}),
+}
+
+
+class Exchange:
+    """A request and its response.
+
+    Attributes:
+        api_key: The API key of the request.
+        version: The version of the request.
+        correlation_id: The client's correlation id.
+        expects_response: Whether there is a response; there is none to a Produce request with
+            acks=0.
+        transform: Turns the broker's response into the client's; None to stream it.
+        rewriter: Changes a response that is streamed; None to leave it unchanged.
+        response: The response for the client, once it is known.
+        size: The memory that is used until the response is sent, in bytes.
+        was_held: Whether it is sent only when it is complete, because of its policies.
+        received_at: When its first bytes were received, by the gateway's clock, if that is counted.
+        sent_at: When it was sent to the broker, if it was held, and that is counted.
+    """
+
+    __slots__ = ("api_key", "correlation_id", "expects_response", "received_at", "response",
+                 "rewriter", "sent_at", "size", "state", "transform", "version",
+                 "was_held")  # fmt: skip
+
+    is_exclusive: ClassVar[bool] = False
+    """Whether it is processed alone: after all requests before it, before all that follow."""
+    is_judged: ClassVar[bool] = False
+    """Whether it is processed concurrently with others, and decided in order (`Held.decide`)."""
+
+    def __init__(self, api_key: int, version: int, correlation_id: int, state: State) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.state = state
+        self.expects_response = True
+        self.transform: Transform | None = None
+        self.rewriter: Rewriter | None = None
+        self.response: Buffers | None = None
+        self.size = 0
+        self.was_held = False
+        self.received_at = self.sent_at = 0.0
+
+    def transition_to(self, state: State) -> None:
+        """Change the state."""
+        assert state in TRANSITIONS[self.state], f"{self.state.name} to {state.name}"
+        self.state = state
+
+    @property
+    def policies(self) -> PolicySet | None:
+        """The policies that judge the request; None if there are none."""
+        return None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that are held until the request is sent to the broker."""
+        return self.size
+
+    @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Whether the broker's response is still needed when the client has disconnected."""
+        return False
+
+    @property
+    def error_code(self) -> int:
+        """The first error that the gateway itself answers with; 0 without one, or if not known."""
+        return 0
+
+    @property
+    def closes_connection(self) -> bool:
+        """Whether the connection is closed afterwards: with acks=0 that reports an error."""
+        return False
+
+    def outgoing(self) -> Buffers | None:
+        """Return what is sent to the broker; None for nothing."""
+        raise NotImplementedError
+
+    def local_response(self) -> Buffers | Slices[Buffers]:
+        """Return the response if nothing was sent to the broker. Called once, in its turn."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Stop processing: the connection is closed."""
+        if self.state is not State.COMPLETED:
+            self.transition_to(State.CANCELLED)
+
+
+class Streamed(Exchange):
+    """A request that is forwarded unchanged, most of them as they are received.
+
+    Attributes:
+        pieces: The bytes that have been received and not forwarded.
+        is_streamed: Whether it is forwarded without being looked at.
+    """
+
+    __slots__ = ("is_streamed", "pieces")
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        super().__init__(api_key, version, correlation_id, State.RECEIVING)
+        self.pieces: list[bytes | memoryview] = []
+        self.is_streamed = False
+
+    @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Whether the broker has to read it, which only its response shows."""
+        return self.was_held
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that have been received and not forwarded."""
+        return sum(map(len, self.pieces))
+
+    def outgoing(self) -> Buffers | None:
+        """Return the bytes received so far; None if the gateway responds itself."""
+        if self.response is not None:
+            return None
+        pieces, self.pieces = self.pieces, []
+        return pieces
+
+    def local_response(self) -> Buffers:
+        """Return the response of the gateway."""
+        assert self.response is not None
+        return self.response
+
+
+class Held(Exchange):
+    """A request that is held until it is decided what is sent to the broker."""
+
+    __slots__ = ()
+
+    def __init__(self, received: Exchange, size: int) -> None:
+        """Replace the exchange that was made for the request's header.
+
+        Args:
+            received: That exchange.
+            size: See `Exchange`.
+        """
+        super().__init__(
+            received.api_key, received.version, received.correlation_id, State.PROCESSING
+        )
+        self.transform = received.transform
+        self.size = size
+        self.was_held = True
+        self.received_at = received.received_at
+
+    @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Return True: the state of producers depends on the response."""
+        return True
+
+    def start(self, connection: ConnectionContext) -> None:
+        """Start processing. `ConnectionContext.advance` is called after each state change."""
+        raise NotImplementedError
+
+    def run_handler(self) -> None:
+        """Run the handler: all requests before this one have been sent (if `is_exclusive`)."""
+        raise NotImplementedError
+
+    def decide(self, *, is_next: bool) -> bool:
+        """Decide what is sent to the broker, in the order of the requests (if `is_judged`).
+
+        Args:
+            is_next: Whether all requests before this one have been sent to the broker.
+
+        Returns:
+            Whether it is decided; if not, the method is called again later.
+        """
+        raise NotImplementedError
+
+
+class ConnectionContext(Protocol):
+    """The connection of a held request.
+
+    Attributes:
+        submitting: Done when the batches of its last long Produce request have been submitted.
+    """
+
+    submitting: asyncio.Future[None] | None
+
+    @property
+    def gateway(self) -> GatewayContext:
+        """The gateway."""
+
+    @property
+    def number(self) -> int:
+        """A number that identifies the connection in this process."""
+
+    @property
+    def authentication(self) -> Authentication:
+        """The client's authentication state and principal."""
+
+    @property
+    def address(self) -> str | None:
+        """The client's address; None if it is not known."""
+
+    @property
+    def topics(self) -> TopicNames:
+        """The topic names and ids that the broker returned over this connection."""
+
+    @property
+    def produce_requests(self) -> RequestReader:
+        """Reads Produce requests of this connection."""
+
+    @property
+    def may_change_policies(self) -> bool:
+        """Whether a request that has not been sent yet may change the policies of topics."""
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+
+    @property
+    def may_support_describe_producers(self) -> bool:
+        """Whether the broker may support DescribeProducers: True until it is known."""
+
+    def send_request(
+        self,
+        request: Callable[[int], bytes],
+        on_response: Callable[[bytes], None],
+        *,
+        correlation_id: int = ...,
+    ) -> None:
+        """Send a request of the gateway's own to the broker.
+
+        Args:
+            request: Returns the frame for a correlation id.
+            on_response: Called with the frame of the response.
+            correlation_id: That id.
+        """
+
+    def hold(self, exchange: Held, size: int) -> None:
+        """Count memory that a waiting request uses from now on; less, if `size` is negative."""
+
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
+        """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
+
+    def advance(self) -> None:
+        """Continue with the requests: the state of a held one has changed."""
+
+    def fail(self) -> None:
+        """Close the connection."""

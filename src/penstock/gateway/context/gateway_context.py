@@ -1,0 +1,120 @@
+"""The part of the gateway that requests use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+
+    from penstock.cluster.metadata import ClusterMetadata
+    from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.turns import Turns
+    from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
+    from penstock.gateway.listening.addresses import Addresses
+    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.produce.bad_shares import BadShares
+    from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter
+    from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+    from penstock.gateway.produce.postponed_batches import PostponedBatches
+    from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.gateway.produce.write_rights import WriteRights
+    from penstock.gateway.refusal_log import Refused
+
+
+class GatewayContext(Protocol):
+    """The gateway, as the requests of one connection see it."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The current policies."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """The addresses of brokers."""
+
+    @property
+    def producers(self) -> Producers:
+        """The state of producers whose records were dropped."""
+
+    @property
+    def shared_producers(self) -> ClusterStore | None:
+        """The producer state shared by all gateways; None with `state=local`."""
+
+    @property
+    def dead_letters(self) -> DeadLetterWriter:
+        """Stores dead letters (`penstock.mode=quarantine`)."""
+
+    @property
+    def bad_shares(self) -> BadShares:
+        """How many of a topic's records were bad of late."""
+
+    @property
+    def write_rights(self) -> WriteRights:
+        """To which topics clients may write, where that has to be known."""
+
+    @property
+    def keeps_decisions(self) -> bool:
+        """Whether it is kept which records of a producer are not stored."""
+
+    def open_decisions(self) -> None:
+        """Begin to keep that; it takes a moment."""
+
+    @property
+    def postponed(self) -> PostponedBatches:
+        """The batches that have to come again before what was sent after them."""
+
+    @property
+    def max_message_bytes(self) -> MaxMessageBytes:
+        """A cache of `max.message.bytes`."""
+
+    @property
+    def topic_configs(self) -> TopicConfigs:
+        """The topic configs that were set through admin tools."""
+
+    @property
+    def cluster(self) -> ClusterMetadata:
+        """The metadata of the cluster, as the gateway's own principal sees it."""
+
+    @property
+    def turns(self) -> Turns:
+        """Does in slices what takes long."""
+
+    @property
+    def counts(self) -> GatewayCounts | None:
+        """Counts what happens; None if nobody reads it."""
+
+    @property
+    def lane(self) -> UnjudgedTopics | None:
+        """What forwards connections natively; None if nothing does."""
+
+    @property
+    def audit_topic(self) -> str:
+        """The topic to which refusals are written, or nothing."""
+
+    @property
+    def decompressed_batch_max_records(self) -> int:
+        """No more records of one batch are believed in, whatever its header says."""
+
+    @property
+    def requires_sasl(self) -> bool:
+        """Whether the cluster requires clients to authenticate by SASL."""
+
+    @property
+    def sasl_max_bytes(self) -> int:
+        """The largest request before authentication (`sasl.server.max.receive.size`)."""
+
+    def refused(self, refused: Refused) -> None:
+        """Report that records or a topic were refused."""
+
+    def topic_deleted(self, name: str) -> None:
+        """Report that a topic has been deleted."""
+
+    def clock(self) -> float:
+        """Return the monotonic time in seconds."""
+
+    def run(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Run a coroutine independently of the connections, for as long as the gateway runs."""

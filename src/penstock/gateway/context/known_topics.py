@@ -1,0 +1,76 @@
+"""The topics that a validation policy will judge, as far as they are known before records come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.engine.plans.plan import NO_SETTINGS
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    from penstock.cluster.metadata import ClusterMetadata
+    from penstock.engine.plans.plan import Plan
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.gateway.admin.topic_configs import TopicConfigs
+
+log = structlog.get_logger()
+
+KNOWN_MAX: Final = 1000
+_AT_ONCE: Final = 100
+"""How many topics are looked at before requests have their turn again."""
+_WILDCARDS: Final = frozenset("*?[")
+
+
+async def validated_topics(
+    plan: Plan, topic_configs: TopicConfigs, cluster: ClusterMetadata
+) -> list[TopicPlan]:
+    """Return the plans of topics that a validation policy judges, `KNOWN_MAX` at most.
+
+    First those that the file names without a wildcard, then those with configs of their own, then
+    the other topics of the cluster. Where the cluster does not respond, those of the file alone.
+
+    Args:
+        plan: The policies.
+        topic_configs: The configs that were set on topics.
+        cluster: Has the names of the topics.
+    """
+    named = [glob for glob in plan.globs if not _WILDCARDS.intersection(glob)]
+    try:
+        existing = sorted(await cluster.topics())
+    except MetadataUnavailableError as error:
+        log.warning("the cluster's topics are not known", reason=str(error))
+        existing = []
+    configured = [name for name in existing if topic_configs.names(name)][:KNOWN_MAX]
+    # What is set on a topic is kept by its id.
+    ids = await asyncio.to_thread(cluster.ids, configured)
+    found: list[TopicPlan] = []
+    for count, name in enumerate(_each_once(named, configured, existing)):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        judged = _plan_of(name, ids.get(name), plan, topic_configs)
+        if judged is not None and judged.needs_topic_id and not judged.unusable:
+            found.append(judged)
+            if len(found) == KNOWN_MAX:
+                break
+    return found
+
+
+def _each_once(*names: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(name for some in names for name in some)
+
+
+def _plan_of(
+    name: str, topic_id: UUID | None, plan: Plan, topic_configs: TopicConfigs
+) -> TopicPlan | None:
+    try:
+        own = NO_SETTINGS if topic_id is None else topic_configs.of(name, topic_id)
+    except UnreadableTopicConfigsError:
+        return None
+    return plan.for_topic(name, own)

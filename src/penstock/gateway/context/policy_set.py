@@ -1,0 +1,112 @@
+"""The policies of one configuration, with the workers that run them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Hashable, Sequence
+    from uuid import UUID
+
+    from penstock.engine.inline import InlineJudge
+    from penstock.engine.plans.plan import Plan
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.gateway.admin.topic_policies import TopicPolicies
+    from penstock.gateway.produce.observed_batches import ObservedBatches
+    from penstock.policy import ClientContext
+
+
+class Submit(Protocol):
+    """Submits a batch to the workers; see `engine.workers.supervisor.Supervisor.submit`."""
+
+    def __call__(
+        self,
+        topic_plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,
+        version: int,
+        data: bytes | memoryview,
+        done: Callable[[Verdict], None],
+        *,
+        timeout_ms: int = ...,
+        dropped_before: Sequence[int] = ...,
+        quarantined_before: Sequence[int] = ...,
+        client: Hashable = ...,
+        sender: ClientContext | None = ...,
+    ) -> None: ...
+
+
+class PolicySet(NamedTuple):
+    """The policies of one configuration.
+
+    Attributes:
+        plan: The policies of each topic.
+        submit: Has a batch judged, inline or by the workers.
+        whole_request: Whether all partitions of a request are refused if one is.
+        topics: The policies for topics and configs (KIP-108, KIP-133).
+        retain: Closes the KIP-686 instances of a topic except for some classes; see
+            `Supervisor.retain`.
+        cancel: Cancels the waiting jobs of a client; see `Supervisor.cancel`.
+        leave: Has all clients that are gone share a turn; see `Supervisor.leave`.
+        idempotence: How batches of idempotent producers are treated if records are dropped.
+        judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
+        inline: Accepts small batches without a worker; None if no policy can do that.
+        observed: Judges the batches of observed topics; None if no topic has policies.
+        refused_automatic_creation_code: The error code in Metadata responses for a topic whose
+            automatic creation was refused.
+    """
+
+    plan: Plan
+    submit: Submit
+    whole_request: bool
+    topics: TopicPolicies
+    retain: Callable[[str, Container[str]], None]
+    cancel: Callable[[Hashable], None]
+    leave: Callable[[Hashable], None]
+    idempotence: Idempotence = Idempotence.TRANSLATE
+    judges_partitions: bool = True
+    inline: InlineJudge | None = None
+    observed: ObservedBatches | None = None
+    refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
+
+
+def submit_or_drop_again(
+    drop_again: Submit, submit: Submit, topic_plan: TopicPlan, *batch: Any, **options: Any
+) -> None:
+    """Have a batch judged, or only have records dropped again where no policy is left to judge it.
+
+    Implements `Submit`.
+    """
+    chosen = submit if topic_plan.policies else drop_again
+    chosen(topic_plan, *batch, **options)
+
+
+def without_response(client: Hashable) -> Hashable:
+    """Return the key of a client's jobs whose requests expect no response (acks=0)."""
+    return client, 0
+
+
+def submit_or_accept(
+    inline: InlineJudge,
+    submit: Submit,
+    topic_plan: TopicPlan,
+    partition: int,
+    topic_id: UUID,
+    version: int,
+    data: bytes | memoryview,
+    done: Callable[[Verdict], None],
+    **options: Any,
+) -> None:
+    """Accept a batch inline, or have a worker judge it; implements `Submit`.
+
+    A batch of which records have to be dropped again is not accepted as it is.
+    """
+    if not options.get("dropped_before") and inline.accepts(topic_plan, version, data):
+        done(ACCEPTED)
+    else:
+        submit(topic_plan, partition, topic_id, version, data, done, **options)

@@ -1,0 +1,1 @@
+"""Where clients connect: listeners, TLS, the PROXY protocol, and the addresses of brokers."""

@@ -1,0 +1,76 @@
+"""The names that a listener's certificate covers, as OpenSSL at a client's end decides it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from penstock.gateway.listening.tls import server_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_HOSTNAME_MISMATCH: Final = 62
+"""X509_V_ERR_HOSTNAME_MISMATCH of OpenSSL."""
+_DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites"})
+"""What a listener demands of clients besides."""
+
+
+class CertificateNames:
+    """The names of the certificate that a listener has in its file now.
+
+    It is shown to a client in memory, which trusts it, and looks at its names only: not at who
+    issued it, nor when it expires.
+    """
+
+    def __init__(self, properties: Mapping[str, str], file: Path) -> None:
+        """Read the certificate; see `tls.server_context`.
+
+        Raises:
+            ConfigurationError: It is not usable.
+        """
+        own = {key: value for key, value in properties.items() if key not in _DEMANDS}
+        self._context = server_context(own, file)
+        self._certificate = self._shown()
+
+    def uncovered(self, names: Iterable[str]) -> list[str]:
+        """Return the names for which clients would not accept the certificate."""
+        return [one for one in names if not self._covers(one)]
+
+    def _shown(self) -> bytes:
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.check_hostname = False
+        client.verify_mode = ssl.CERT_NONE
+        try:
+            return self._shake_hands(client, None).getpeercert(binary_form=True) or b""
+        except ssl.SSLError:
+            return b""  # it is too old-fashioned for this client; its names are not known
+
+    def _covers(self, name: str) -> bool:
+        if not self._certificate:
+            return True
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.load_verify_locations(cadata=self._certificate)
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            self._shake_hands(client, name)
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_code != _HOSTNAME_MISMATCH
+        except ssl.SSLError:
+            pass  # not for its name
+        return True
+
+    def _shake_hands(self, client: ssl.SSLContext, name: str | None) -> ssl.SSLObject:
+        """Shake hands until the client has judged the certificate; return its end."""
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ours = client.wrap_bio(to_client, to_server, server_hostname=name)
+        theirs = self._context.wrap_bio(to_server, to_client, server_side=True)
+        while True:
+            for end in (ours, theirs):
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+                if end is ours:
+                    return ours

@@ -1,0 +1,215 @@
+"""Listens for clients: on the bootstrap address, and where brokers are found."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.configuration import Address, ConfigurationError
+from penstock.gateway.listening.addresses import Addresses, BrokerNames, BrokerPorts
+from penstock.gateway.listening.certificate_names import CertificateNames
+from penstock.gateway.listening.endpoints import names_that_are_not_covered
+from penstock.gateway.listening.listener import Listener, bind
+from penstock.gateway.listening.tls import renew
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable, Mapping
+
+    from penstock.configuration import Configuration
+    from penstock.gateway.listening.endpoints import Endpoints
+    from penstock.gateway.listening.listener import ConnectionLimits
+    from penstock.gateway.listening.server_names import ServerNames
+
+    NodeOf = Callable[[asyncio.BaseTransport], int | None]
+    """Returns the node id of the broker that a client connected to; None for any broker."""
+    MakeConnection = Callable[[NodeOf, Address, Callable[[], None]], asyncio.Protocol]
+
+log = structlog.get_logger()
+
+_TRIED_PORTS: Final = 20
+
+
+class Listening:
+    """All listeners for clients."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        endpoints: Endpoints,
+        limits: ConnectionLimits,
+        make: MakeConnection,
+    ) -> None:
+        """Prepare; `open` listens.
+
+        Args:
+            configuration: The configuration.
+            endpoints: Its endpoints.
+            limits: The limits of all listeners together.
+            make: Returns the protocol of a connection. Its arguments are what tells the broker,
+                the client's address, and a function to be called when the connection is closed.
+        """
+        self._configuration = configuration
+        self._endpoints = endpoints
+        self._limits = limits
+        self._make = make
+        self._listeners: list[Listener] = []
+        self._is_open = False
+
+    async def open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
+        """Listen on the bootstrap address, and for the known brokers.
+
+        Args:
+            known: The addresses of brokers, by node id.
+
+        Returns:
+            The bootstrap address, with the actual port if the file says 0, and the addresses of
+            brokers. For those that are added later, it listens too.
+
+        Raises:
+            ConfigurationError: A port cannot be bound.
+        """
+        of = self._configuration
+        any_port = not of.listener.address.port and not of.broker_ports
+        tries = _TRIED_PORTS if any_port else 1
+        while True:
+            tries -= 1
+            try:
+                opened = self._open(known)
+            except ConfigurationError:
+                # The port was free, but one of those that follow it was not.
+                if not tries:
+                    raise
+                await self.close()
+            else:
+                self._is_open = True
+                return opened
+
+    async def close(self) -> None:
+        """Stop accepting; open connections stay open."""
+        for listener in self._listeners:
+            await listener.close()
+        self._listeners.clear()
+
+    def renew(self, known: Mapping[int, Address]) -> None:
+        """Read the certificate again.
+
+        Args:
+            known: The addresses of brokers, by node id.
+        """
+        if self._endpoints.listener_tls is not None:
+            of = self._configuration
+            renew(self._endpoints.listener_tls, of.properties, of.path)
+            self._check_certificate()
+            self._check_certificate_for(*known)
+
+    def _open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
+        where = self._configuration.listener.address
+        listening = self._bind(where.port, "listeners")
+        names = self._endpoints.server_names
+        self._serve(listening, names.node_of if names is not None else _any_node)
+        port: int = listening.getsockname()[1]
+        addresses = Addresses(
+            bootstrap=self._configuration.upstream_servers,
+            advertised_host=self._endpoints.advertised_host,
+            places=self._broker_ports(port) if names is None else self._broker_names(port, names),
+        )
+        for node, found in sorted(known.items()):
+            addresses.learn(node, found)
+        return Address(where.host, port), addresses
+
+    def _broker_ports(self, port: int) -> BrokerPorts:
+        of = self._configuration
+        ports = of.broker_ports or range(port + 1, min(port + 101, 65536))
+        if not ports:
+            raise ConfigurationError(
+                f"{of.path}: listeners: no port after {port} is left for brokers; "
+                f"take a lower one, or set broker.ports"
+            )
+        host = self._endpoints.advertised_host
+        return BrokerPorts(host, ports, of.broker_ids_first, self._open_broker_port)
+
+    def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
+        advertised = self._configuration.advertised_port or port
+        return BrokerNames(names.name, advertised, self._check_certificate_for)
+
+    def _check_certificate(self) -> None:
+        """Warn as the start does, if clients would not accept the certificate."""
+        of, names = self._configuration, self._endpoints.server_names
+        if names is None:
+            return
+        try:
+            texts = names_that_are_not_covered(of, self._endpoints.advertised_host, names)
+        except ConfigurationError:
+            return  # as below
+        for text in texts:
+            log.warning("configuration", file=str(of.path), text=text)
+
+    def _check_certificate_for(self, *nodes: int) -> None:
+        """Log the brokers for whose names clients would not accept the certificate."""
+        if self._endpoints.server_names is None:
+            return
+        names = {self._endpoints.server_names.name(node): node for node in nodes}
+        of = self._configuration
+        try:
+            certificate = CertificateNames(of.properties, of.path)
+        except ConfigurationError:
+            return  # a file that is being replaced: the next reload reads it again, and tells
+        for name in certificate.uncovered(names):
+            log.error(
+                "broker out of reach for clients: the certificate does not cover its name",
+                node=names[name],
+                name=name,
+            )
+
+    def _open_broker_port(self, node: int, port: int) -> None:
+        """Listen on the port of a broker."""
+        try:
+            listening = self._bind(port, "broker.ports")
+        except ConfigurationError as error:
+            if not self._is_open:
+                raise
+            log.error("broker out of reach for clients", node=node, reason=str(error))
+            return
+        self._serve(listening, lambda _: node)
+
+    def _bind(self, port: int, key: str) -> socket.socket:
+        host = self._configuration.listener.address.host
+        return bind(Address(host, port), key, self._configuration.path)
+
+    def _serve(self, listening: socket.socket, node_of: NodeOf) -> None:
+        listening.setblocking(False)
+        self._listeners.append(
+            Listener(
+                listening,
+                self._limits,
+                partial(self._make, node_of),
+                self._endpoints.listener_tls,
+                proxied=self._configuration.listener_proxy_protocol,
+            )
+        )
+
+
+def check_free(configuration: Configuration) -> None:
+    """Check that the ports that are known before the brokers are can be listened on.
+
+    Policies take long to load, and a cluster may take long to respond: neither is waited for
+    where another program has the port.
+
+    Raises:
+        ConfigurationError: One is taken, or its address is not one of this machine.
+    """
+    wanted = {
+        "metrics.listener": configuration.metrics_listener,
+        "listeners": configuration.listener.address,
+    }
+    for key, address in wanted.items():
+        if address is not None:
+            bind(address, key, configuration.path).close()
+
+
+def _any_node(_: asyncio.BaseTransport) -> None:
+    """Return None: the bootstrap address stands for any broker."""

@@ -1,0 +1,734 @@
+"""The sockets of a session: a client's connection, and the gateway's connection to the broker.
+
+Back-pressure: while one side cannot be written to, the other side is not read. A client is also
+not read while too many of its bytes wait for a verdict, or all clients hold too much memory. In
+that case the broker is not read either while its response is collected: a client can make it send a
+thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
+
+While nothing on a connection needs Python, native threads have its sockets (`lane`): the transports
+are paused. Whatever else is to happen to the connection takes it back first.
+
+A client whose broker, or gateway, is lost before its first response gets a reset (`resets`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import socket
+import sys
+import termios
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import structlog
+
+from penstock.gateway.context.gateway_context import GatewayContext
+from penstock.gateway.listening.tls import peer_principal
+from penstock.gateway.sessions.resets import reset_on_close
+from penstock.gateway.sessions.routes import route
+from penstock.gateway.sessions.session import UNANSWERED_BYTES, Session
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from penstock.configuration import Address
+    from penstock.gateway.lane.lane import Lane
+    from penstock.gateway.sessions.memory import Budget
+
+log = structlog.get_logger()
+
+WAITING_MAX_BYTES: Final = 4 * 2**20
+"""A client is not read while more of its bytes wait for a verdict (one request may be larger)."""
+SMALL_BYTES: Final = 16 * 1024
+"""Less than this is not counted at once, but with the next check of all connections."""
+WRITE_BUFFER_BYTES: Final = 256 * 1024
+CONNECT_TIMEOUT_S: Final = 10.0
+FIRST_BYTES_S: Final = 1.0
+"""How long a client whose broker cannot be reached stays connected without sending anything."""
+HALF_CLOSED_S: Final = 10.0
+"""How long responses are awaited for a client that has closed its side; a broker does not wait."""
+FLUSH_TIMEOUT_S: Final = 30.0
+"""How long a client may take to read its last responses, and a broker its last requests."""
+_FIRST_TRY: Final = 4
+"""A connection is given to the lane after so many reads. What is not taken, or comes back soon,
+waits longer."""
+_LAST_TRY: Final = 1024
+_WORTH_IT: Final = 8
+"""So many requests have to be forwarded natively, so that giving a connection away pays."""
+_TCP_CLOSE: Final = 7
+_TCP_CLOSE_WAIT: Final = 8
+_TLS_BYTES: Final = 2**20
+"""The most bytes that may be buffered between the kernel and the session."""
+
+
+class Phase(Enum):
+    """The phase of a client's connection."""
+
+    CONNECTING = auto()
+    """The connection to the broker is not open yet."""
+    OPEN = auto()
+    ENDING = auto()
+    """Requests in flight get their responses; no further requests are accepted."""
+    CLOSED = auto()
+    """Both connections are closed, or closing after what was written has been flushed."""
+
+
+TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.CONNECTING: frozenset({Phase.OPEN, Phase.ENDING, Phase.CLOSED}),
+    Phase.OPEN: frozenset({Phase.ENDING, Phase.CLOSED}),
+    Phase.ENDING: frozenset({Phase.ENDING, Phase.CLOSED}),
+    Phase.CLOSED: frozenset({Phase.CLOSED}),
+}
+
+
+class ConnectionState(Enum):
+    """The state of a client's connection, in the words of metrics."""
+
+    CONNECTING = "connecting"
+    """The connection to the broker is not open yet."""
+    OPEN = "open"
+    PAUSED = "paused"
+    """The client is not read for now: too much of it is held, or is not taken by the broker."""
+    ENDING = "ending"
+    """Requests in flight get their responses."""
+    CLOSING = "closing"
+    """What was written is being flushed."""
+
+
+class ServerContext(GatewayContext, Protocol):
+    """The part of the gateway that connections use, in addition to what requests use."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+
+    @property
+    def lane(self) -> Lane | None:
+        """What forwards connections natively; None if nothing does."""
+
+    @property
+    def connections(self) -> set[ClientConnection]:
+        """The open connections of clients."""
+
+    @property
+    def budget(self) -> Budget:
+        """The memory budget of all clients."""
+
+    @property
+    def request_max_bytes(self) -> int:
+        """The largest request that is accepted (`socket.request.max.bytes`)."""
+
+    def connect_upstream(
+        self, node: int | None, protocol: asyncio.Protocol
+    ) -> Coroutine[Any, Any, asyncio.Transport | None]:
+        """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
+
+
+_STATES: Final = {
+    Phase.CONNECTING: ConnectionState.CONNECTING,
+    Phase.OPEN: ConnectionState.OPEN,
+    Phase.ENDING: ConnectionState.ENDING,
+    Phase.CLOSED: ConnectionState.CLOSING,
+}
+
+
+class BrokerConnection(asyncio.Protocol):
+    """The gateway's connection to a broker."""
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Handle the open connection."""
+        self._client.broker_connected(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Handle bytes from the broker."""
+        self._client.broker_data_received(data)
+
+    def pause_writing(self) -> None:
+        """Stop reading the client: the write buffer to the broker is full."""
+        self._client.pause("broker")
+
+    def resume_writing(self) -> None:
+        """Read the client again."""
+        self._client.resume("broker")
+        self._client.account()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Handle the end of the connection."""
+        self._client.broker_disconnected()
+
+
+class ClientConnection(asyncio.Protocol):
+    """A client's connection, and the owner of the one to the broker.
+
+    Attributes:
+        held_bytes: The bytes that the budget counts for the client.
+        since: When the client connected, by the clock of the event loop.
+    """
+
+    def __init__(
+        self,
+        gateway: ServerContext,
+        node_of: Callable[[asyncio.BaseTransport], int | None],
+        peer: Address,
+        on_closed: Callable[[], None],
+    ) -> None:
+        """Make the protocol of an accepted connection.
+
+        Args:
+            gateway: The gateway.
+            node_of: Returns the node id of the broker; None for the bootstrap address.
+            peer: The client's address, which is not that of a load balancer in between.
+            on_closed: Called when both connections are closed. A client that has gone counts until
+                the broker has what was received of it without expecting a response (acks=0).
+        """
+        self._on_closed = on_closed
+        self._gateway = gateway
+        self._node_of = node_of
+        self._peer = peer
+        self._upstream: asyncio.Transport | None = None
+        self._session: Session | None = None
+        self._early = b""
+        self._has_sent = asyncio.Event()
+        self.held_bytes = 0
+        self._pauses: set[str] = set()
+        self._broker_pauses: set[str] = set()
+        self._phase = Phase.CONNECTING
+        self._open_connections = 0
+        self._is_lost = False
+        self._half_closed: asyncio.TimerHandle | None = None
+        self._lane: Lane | None = None
+        self._lane_number: int | None = None
+        self._reads = 0
+        self._reads_until_try = _FIRST_TRY
+        self._was_blocked = False
+        self.since = self._last_active = gateway.loop.time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connect to the broker; the client is read after that."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._client = _ClientWriter(self._transport)
+        self._open_connections += 1
+        self._gateway.connections.add(self)
+        self.pause("connecting")
+        self._connecting = self._gateway.loop.create_task(self._connect())
+
+    @property
+    def is_established(self) -> bool:
+        """Whether the client has sent a complete request, and authenticated if required."""
+        return self._session is not None and self._session.is_established
+
+    @property
+    def state(self) -> ConnectionState:
+        """The state, in the words of metrics."""
+        if self._phase is Phase.OPEN and self._pauses:
+            return ConnectionState.PAUSED
+        return _STATES[self._phase]
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes of its request or response that are held, but have not been received yet."""
+        if self._session is None:
+            return 0
+        if self._lane is not None and self._lane_number is not None:
+            return self._lane.figures(self._lane_number).missing_bytes
+        return self._session.missing_bytes + self._session.missing_answer_bytes
+
+    @property
+    def last_active(self) -> float:
+        """When bytes were received last, from either side."""
+        if self._lane is not None and self._lane_number is not None:
+            return max(self._last_active, self._lane.figures(self._lane_number).last_active)
+        return self._last_active
+
+    def _become(self, phase: Phase) -> None:
+        assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
+        self._phase = phase
+
+    async def _connect(self) -> None:
+        node = self._node_of(self._transport)
+        transport = await self._gateway.connect_upstream(node, BrokerConnection(self))
+        if transport is None:
+            await self._wait_for_request()
+            self._is_lost = True
+            self.close()
+            return
+        if self._phase is Phase.CLOSED:
+            transport.close()
+            return
+        self._session = Session(
+            self._gateway,
+            route,
+            client=self._client,
+            upstream=_Writer(transport),
+            request_max_bytes=self._gateway.request_max_bytes,
+            on_done=self.close,
+            on_progress=self._progress,
+            certificate_principal=peer_principal(self._transport),
+            address=self._peer.host,
+        )
+        if _is_plain(self._transport) and _is_plain(transport):
+            self._lane = self._gateway.lane
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
+        if self._phase is Phase.ENDING:
+            self._session.end()
+        elif self._phase is Phase.CONNECTING:
+            self._become(Phase.OPEN)
+        self.resume("connecting")
+
+    async def _wait_for_request(self) -> None:
+        """Wait until the client has sent something.
+
+        Where a connection ends at once, a client may find that it could not connect. franz-go gives
+        up then where it needs a producer id (`isDialNonTimeoutErr`), and not after a reset.
+        """
+        if not self._early:
+            self.resume("connecting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_BYTES_S):
+                    await self._has_sent.wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle bytes from the client."""
+        self._last_active = self._gateway.loop.time()
+        session = self._session
+        if session is None:
+            # uvloop starts reading after connection_made, even if it was paused there.
+            self._early += data
+            self._has_sent.set()
+            self._transport.pause_reading()
+            return
+        self._reads += 1
+        if self._reads >= self._reads_until_try and self._give_away(data, b""):
+            return
+        try:
+            session.client_data(data)
+        except WireError as error:
+            self._protocol_error("client", error)
+            return
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self.close()
+            return
+        if session.is_suspended:
+            self.pause("suspended")
+        else:
+            self.resume("suspended")
+        held = session.held_bytes
+        if held > SMALL_BYTES or self.held_bytes:
+            if session.waiting_bytes > WAITING_MAX_BYTES:
+                self.pause("waiting")
+            self.account()
+
+    # Native threads
+
+    def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
+        """Give the connection to the lane, with what was received now; return whether it has it."""
+        self._reads = 0
+        session, upstream, lane = self._session, self._upstream, self._lane
+        if lane is None or session is None or upstream is None:
+            self._reads_until_try = sys.maxsize
+            return False
+        if (
+            self._phase is not Phase.OPEN
+            or self._pauses
+            or self._broker_pauses
+            or self._half_closed is not None
+            or not self._client.has_written
+            or self._transport.is_closing()
+            or upstream.is_closing()
+            or self._transport.get_write_buffer_size()
+            or upstream.get_write_buffer_size()
+        ):
+            return False
+        number = lane.adopt(
+            self, session, _socket(self._transport), _socket(upstream), from_client, from_broker
+        )
+        if number is None:
+            self._set_next_try(0)
+            return False
+        self._transport.pause_reading()
+        upstream.pause_reading()
+        self._lane_number = number
+        self._was_blocked = False
+        self.account()
+        return True
+
+    def take_back(self) -> None:
+        """Take the connection back from the lane, if it has it, and go on where it was."""
+        number, lane = self._lane_number, self._lane
+        session, upstream = self._session, self._upstream
+        if number is None or lane is None or session is None or upstream is None:
+            return
+        self._lane_number = None
+        given = lane.take(number)
+        self._set_next_try(given.forwarded)
+        session.enter(given.between)
+        for transport in (self._transport, upstream):
+            if not transport.is_closing():
+                transport.resume_reading()
+        if given.to_client:
+            self._client.write(given.to_client)
+        if given.to_broker and not upstream.is_closing():
+            upstream.write(given.to_broker)
+        if given.from_broker:
+            self.broker_data_received(given.from_broker)
+        if given.from_client:
+            self.data_received(given.from_client)
+        if given.client_failed:
+            self._transport.abort()
+        if given.broker_failed:
+            upstream.abort()
+        self.account()
+
+    def _set_next_try(self, forwarded: int) -> None:
+        tries = _FIRST_TRY if forwarded >= _WORTH_IT else 2 * self._reads_until_try
+        self._reads_until_try = min(tries, _LAST_TRY)
+
+    def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
+        figures = lane.figures(number)
+        held = (
+            figures.held_bytes + figures.unanswered * UNANSWERED_BYTES + session.topics.held_bytes
+        )
+        self._gateway.budget.set_held_bytes(self, held)
+
+    def account(self) -> None:
+        """Report to the budget how many bytes are held for this client."""
+        if self._session is None or self._phase is Phase.CLOSED:
+            return
+        if self._lane is not None and self._lane_number is not None:
+            self._account_lane(self._lane, self._lane_number, self._session)
+            return
+        held = self._session.held_bytes + self._transport.get_write_buffer_size()
+        if self._upstream is not None:
+            held += self._upstream.get_write_buffer_size()
+        self._gateway.budget.set_held_bytes(self, held)
+        if "memory" in self._pauses:
+            self._pause_answer()
+
+    def broker_data_received(self, data: bytes) -> None:
+        """Handle bytes from the broker."""
+        self._last_active = self._gateway.loop.time()
+        session = self._session
+        if session is None or self._phase is Phase.CLOSED:
+            return
+        if self._reads >= self._reads_until_try and self._give_away(b"", data):
+            return
+        try:
+            session.upstream_data(data)
+        except WireError as error:
+            self._protocol_error("broker", error)
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self.close()
+        if session.is_answering:
+            self.pause_broker("work")
+        if self.held_bytes or session.answer_bytes > SMALL_BYTES:
+            self.account()
+
+    def _progress(self) -> None:
+        if "work" in self._broker_pauses and self._session and not self._session.is_answering:
+            self.resume_broker("work")
+            self._gateway.loop.call_soon(self.broker_data_received, b"")  # what was put aside
+        if "memory" in self._pauses and self._session is not None:
+            self._session.forget_topics()
+        if "suspended" in self._pauses and self._session and not self._session.is_suspended:
+            self._gateway.loop.call_soon(self.data_received, b"")  # process what is buffered
+        if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
+            self.resume("waiting")
+        if self.held_bytes:
+            self.account()
+
+    def _protocol_error(self, side: str, error: WireError) -> None:
+        log.warning("closing a connection", side=side, peer=str(self._peer), reason=str(error))
+        self.close()
+
+    def pause(self, reason: str) -> None:
+        """Stop reading the client, and the broker where memory is short and it fills it."""
+        self.take_back()
+        if not self._pauses and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._pauses.add(reason)
+        if reason == "memory":
+            self._pause_answer()
+            if self._session is not None and self._session.topics.held_bytes:
+                self._session.forget_topics()
+                self.account()
+
+    def _pause_answer(self) -> None:
+        """Stop reading the broker while its response is collected: memory is short.
+
+        Otherwise what it sends is not held, and frees what is held for requests without a response.
+        """
+        if self._session is not None and self._session.answer_bytes > SMALL_BYTES:
+            self.pause_broker("memory")
+        else:
+            self.resume_broker("memory")
+
+    def resume(self, reason: str) -> None:
+        """Read the client again, unless reading is paused for another reason."""
+        if reason in self._pauses:
+            self._pauses.discard(reason)
+            if not self._pauses and not self._transport.is_closing():
+                self._transport.resume_reading()
+            if reason == "memory":
+                self.resume_broker("memory")
+
+    def pause_broker(self, reason: str) -> None:
+        """Stop reading the broker."""
+        self.take_back()
+        if self._upstream is not None:
+            if not self._broker_pauses and not self._upstream.is_closing():
+                self._upstream.pause_reading()
+            self._broker_pauses.add(reason)
+
+    def resume_broker(self, reason: str) -> None:
+        """Read the broker again, unless reading is paused for another reason."""
+        if reason in self._broker_pauses and self._upstream is not None:
+            self._broker_pauses.discard(reason)
+            if not self._broker_pauses and not self._upstream.is_closing():
+                self._upstream.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Stop reading both sides: the write buffer to the client is full."""
+        self.pause("unread")
+        self.account()
+        self.pause_broker("unread")
+
+    def resume_writing(self) -> None:
+        """Read both sides again."""
+        self.resume("unread")
+        self.account()
+        self.resume_broker("unread")
+
+    def eof_received(self) -> bool:
+        """Handle a half-closed connection: the client may still read responses."""
+        self._client_disconnected()
+        self._start_half_closed_timer()
+        return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
+
+    def _start_half_closed_timer(self) -> None:
+        later = self._gateway.loop.call_later
+        self._half_closed = later(HALF_CLOSED_S, self._close_half_closed)
+
+    def _close_half_closed(self) -> None:
+        """Close, unless the expected responses are needed even if the client is gone."""
+        if self._phase is Phase.CLOSED or self._session is None:
+            return
+        if self._session.serves_client_only:
+            self.close()
+        else:
+            self._start_half_closed_timer()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Handle the end of the client's connection."""
+        self.take_back()
+        if self._phase is Phase.CLOSED:
+            self._gateway.budget.remove(self)
+        self.resume_writing()
+        self._client_disconnected()
+        if self._session is not None and self._session.serves_client_only:
+            self.close()
+        if self._upstream is None or self._upstream.is_closing():
+            self._gateway.connections.discard(self)
+        self._side_closed()
+
+    def check(self) -> None:
+        """Account for held memory, and detect the disconnection of a client that is not read.
+
+        While reading is paused, the event loop does not report that the client has disconnected.
+        """
+        if self._gateway.budget.is_exceeded and self._session is not None:
+            self._session.forget_topics()
+        if self._lane is not None and self._lane_number is not None:
+            # One that stays blocked may have lost its client, which nobody reads: see below.
+            is_blocked = self._lane.figures(self._lane_number).is_blocked
+            if is_blocked and self._was_blocked:
+                self.take_back()
+            self._was_blocked = is_blocked
+        self.account()
+        if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
+            return
+        state = tcp_state(self._transport)
+        if state == _TCP_CLOSE:
+            self.abort()
+        elif state == _TCP_CLOSE_WAIT:
+            self._session.cancel_waiting()
+            is_tls = self._transport.get_extra_info("sslcontext") is not None
+            buffered = readable_bytes(self._transport) + is_tls * _TLS_BYTES
+            if self._session.missing_bytes > buffered:
+                self._client_disconnected()  # the current request will never be complete
+            self.account()
+
+    def _client_disconnected(self) -> None:
+        if self._phase is Phase.CLOSED:
+            return
+        if self._session is None:
+            self.close()
+        else:
+            self._session.client_disconnected()
+
+    def broker_connected(self, transport: asyncio.Transport) -> None:
+        """Handle the open connection to the broker."""
+        self._open_connections += 1
+        self._upstream = transport
+        self._upstream.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+
+    def broker_disconnected(self) -> None:
+        """Close the client's connection after its responses have been flushed."""
+        self.take_back()
+        self._is_lost = True
+        self.close()
+        self._gateway.connections.discard(self)
+        self._side_closed()
+
+    def _side_closed(self) -> None:
+        """Free the session when both connections are closed, without the garbage collector."""
+        self._open_connections -= 1
+        if not self._open_connections:
+            self._on_closed()
+            self._session = None
+            if self._half_closed is not None:
+                self._half_closed.cancel()
+
+    def policies_changed(self) -> None:
+        """Close both connections if a request is being forwarded that would now be held."""
+        self.take_back()
+        if self._session is not None and self._session.policies_changed():
+            log.warning("closing a connection: its request was not judged", peer=str(self._peer))
+            self.close()
+
+    def end(self) -> None:
+        """Close both connections after the responses to the requests in flight."""
+        self.take_back()
+        if self._phase is not Phase.CLOSED:
+            self._become(Phase.ENDING)
+            self._is_lost = True
+        if self._session is not None:
+            self._session.end()
+
+    def close(self) -> None:
+        """Close both connections after what was written has been flushed."""
+        self.take_back()
+        if self._phase is Phase.CLOSED:
+            return
+        self._become(Phase.CLOSED)
+        self._gateway.budget.remove(self)
+        if self._session is not None:
+            self._session.closed()
+        self._close_client()
+        if unread := self._transport.get_write_buffer_size():
+            self._gateway.budget.set_held_bytes(self, unread)
+            self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
+        if self._upstream is not None:
+            self._upstream.close()
+            if self._upstream.get_write_buffer_size():
+                self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._upstream.abort)
+        else:
+            self._gateway.connections.discard(self)
+
+    def _close_client(self) -> None:
+        if self._client.has_written:
+            self._transport.close()
+        elif self._is_lost:
+            self._transport.abort()  # TLS would say otherwise that this is the end of the stream
+        else:
+            reset_on_close(self._transport, False)
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close both connections at once."""
+        self.take_back()
+        self._become(Phase.CLOSED)
+        self._gateway.budget.remove(self)
+        if self._session is not None:
+            self._session.closed()
+        self._transport.abort()
+        if self._upstream is not None:
+            self._upstream.abort()
+        self._gateway.connections.discard(self)
+
+
+def tcp_state(transport: asyncio.Transport) -> int:
+    """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available.
+
+    It is not where the connection is closed already, while its client's last responses are awaited.
+    """
+    given = transport.get_extra_info("socket")
+    if given is None or not hasattr(socket, "TCP_INFO"):
+        return 0
+    try:
+        info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    except (OSError, ValueError):  # uvloop raises the latter for a closed one
+        return 0
+    return int(info[0])
+
+
+def readable_bytes(transport: asyncio.Transport) -> int:
+    """Return how many bytes the kernel has received on a connection that were not read."""
+    count = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
+
+
+def _is_plain(transport: asyncio.BaseTransport) -> bool:
+    return transport.get_extra_info("sslcontext") is None
+
+
+def _socket(transport: asyncio.Transport) -> int:
+    number: int = transport.get_extra_info("socket").fileno()
+    return number
+
+
+class _Writer:
+    """Writes to a transport, and does nothing once it is closing."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes | memoryview) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        if not self._transport.is_closing():
+            self._transport.writelines(list(data))
+
+
+class _ClientWriter(_Writer):
+    """Writes to a client; what it has written is flushed when the connection is closed.
+
+    Attributes:
+        has_written: Whether it has. Until then the connection ends by a reset, if nothing else is
+            said, so also where the gateway is killed.
+    """
+
+    __slots__ = ("has_written",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.has_written = False
+        reset_on_close(transport, True)
+
+    def write(self, data: bytes | memoryview) -> None:
+        if not self.has_written:
+            self._begin()
+        super().write(data)
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        if not self.has_written:
+            self._begin()
+        super().writelines(data)
+
+    def _begin(self) -> None:
+        self.has_written = True
+        reset_on_close(self._transport, False)

@@ -1,0 +1,88 @@
+"""An exchange whose response comes from a handler, as for the admin APIs.
+
+The handler starts when all requests before it have been sent to the broker. The client's next
+requests wait until it has finished.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.gateway.context.exchange import Held, State
+from penstock.gateway.context.request_context import RequestContext
+from penstock.wire import client_requests
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
+    from penstock.gateway.context.request_context import Handler
+
+log = structlog.get_logger()
+
+_SIZE_IN_MEMORY: Final = 8
+"""The estimated memory of a parsed request, as a multiple of its size."""
+
+
+class HandlerExchange(Held):
+    """A request that a handler responds to."""
+
+    __slots__ = ("_connection", "_frame", "_handler", "_response", "_task")
+
+    is_exclusive = True
+
+    def __init__(self, frame: bytes, received: Exchange, handler: Handler) -> None:
+        super().__init__(received, _SIZE_IN_MEMORY * len(frame))
+        self._frame = frame
+        self._handler = handler
+        self._task: asyncio.Task[object] | None = None
+        self._response: Buffers = ()
+
+    def start(self, connection: ConnectionContext) -> None:
+        """Wait for `run_handler`."""
+        self._connection = connection
+        connection.advance()
+
+    def run_handler(self) -> None:
+        """Start the handler: all requests before this one have been sent to the broker."""
+        if self._task is None:
+            self._task = self._connection.gateway.run(self._respond())
+
+    async def _respond(self) -> None:
+        connection = self._connection
+        try:
+            request = client_requests.read_request(self._frame)
+            hold = partial(connection.hold, self)
+            context = RequestContext(request, connection, self.transform, hold)
+            response = await self._handler(context)
+        except WireError as error:
+            log.warning("closing a connection", api_key=self.api_key, reason=str(error))
+            connection.fail()
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            connection.fail()
+        else:
+            self._response = [response] if isinstance(response, bytes) else response
+            # All that was held for the handler is free; the response may have to wait.
+            connection.hold(self, sum(map(len, self._response)) - self.size)
+            if self.state is State.PROCESSING:
+                self.transition_to(State.READY)
+            connection.advance()
+
+    def outgoing(self) -> None:
+        """Return None: the handler has sent what was necessary."""
+
+    def local_response(self) -> Buffers:
+        """Return the handler's response."""
+        response, self._response = self._response, ()
+        return response
+
+    def cancel(self) -> None:
+        """Cancel the handler."""
+        super().cancel()
+        if self._task is not None:
+            self._task.cancel()

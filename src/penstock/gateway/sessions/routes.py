@@ -1,0 +1,343 @@
+"""The routing table: what the gateway does with each of Kafka's APIs.
+
+A row names the versions that are served, which requests are held and by what, and what happens
+to the broker's response. An API without a row passes through unchanged, in every version.
+ApiVersions responses are limited to the versions in this table. A request outside of them closes
+the connection, as a broker does with a version that it does not support.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.gateway.admin.alter_configs import alter_configs
+from penstock.gateway.admin.create_partitions import create_partitions
+from penstock.gateway.admin.create_topics import create_topics
+from penstock.gateway.admin.delete_records import delete_records
+from penstock.gateway.admin.delete_topics import delete_topics
+from penstock.gateway.admin.describe_configs import describe_configs
+from penstock.gateway.admin.find_coordinator import find_coordinator
+from penstock.gateway.admin.metadata import metadata
+from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbeat
+from penstock.gateway.produce.end_txn import end_txn
+from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
+from penstock.gateway.produce.produce_exchange import ProduceExchange
+from penstock.gateway.sessions.handler_exchange import HandlerExchange
+from penstock.wire import api_versions
+from penstock.wire.addresses import holds_addresses, known_versions, replace_in_slices
+from penstock.wire.errors import WireError
+from penstock.wire.requests import produce, transactions
+from penstock.wire.requests.share_fetch import ShareFetchRewriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.gateway.context.exchange import (
+        Buffers,
+        ConnectionContext,
+        Exchange,
+        Streamed,
+        Transform,
+    )
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.request_context import Handler
+    from penstock.wire.requests.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
+
+    OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange | Slices[Exchange]]
+    """Makes the exchange of a request that has been received completely, at once or in slices."""
+    Hold = Callable[[GatewayContext, int], OpenExchange | None]
+    """Returns how a request of a version is held; None to stream it."""
+    TransformResponse = Callable[[ConnectionContext, int], Transform | None]
+    """Returns how the response of a version is changed; None to stream it."""
+    Condition = Callable[[GatewayContext], bool]
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, END_TXN = 19, 20, 21, transactions.END_TXN
+DESCRIBE_CONFIGS, ALTER_CONFIGS, SASL_AUTHENTICATE, CREATE_PARTITIONS = 32, 33, 36, 37
+INCREMENTAL_ALTER_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 44, 55, 60
+SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
+
+
+_READ_AT_ONCE_BYTES: Final = 16 * 1024
+"""A Produce request of no more bytes has few entries."""
+
+# Which requests are held, and by what.
+
+
+def stream(_gateway: GatewayContext, _version: int) -> None:
+    """Stream every request to the broker as it is received."""
+
+
+def handled_by(handler: Handler, *, when: Condition) -> Hold:
+    """Hold requests for a handler if a condition is met, and stream them otherwise."""
+    open_exchange: OpenExchange = partial(_open_handler_exchange, handler)
+    return lambda gateway, _version: open_exchange if when(gateway) else None
+
+
+def _open_handler_exchange(
+    handler: Handler, _connection: ConnectionContext, received: Streamed, frame: bytes
+) -> Exchange:
+    return HandlerExchange(frame, received, handler)
+
+
+def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
+    """Hold Produce requests if any topic has a policy, had an interceptor, or is for gateways."""
+    has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
+    if not has_policies and not gateway.producers and not gateway.audit_topic:
+        return None
+    if version < produce.FIRST_VERSION:
+        # Kafka 4 supports none of these; an older broker would store them without validation.
+        raise WireError(f"Produce version {version}")
+    return _open_produce
+
+
+def _open_produce(
+    connection: ConnectionContext, received: Streamed, frame: bytes
+) -> Exchange | Slices[Exchange]:
+    if len(frame) > _READ_AT_ONCE_BYTES:
+        return _read_and_open_produce(connection, received, frame)
+    return _produce_exchange(connection, received, connection.produce_requests.read(frame))
+
+
+def _read_and_open_produce(
+    connection: ConnectionContext, received: Streamed, frame: bytes
+) -> Slices[Exchange]:
+    request = yield from connection.produce_requests.read_in_slices(frame)
+    exchange = _produce_exchange(connection, received, request)
+    if isinstance(exchange, ProduceExchange) and not connection.may_change_policies:
+        yield from exchange.prepare()
+    return exchange
+
+
+def _produce_exchange(
+    connection: ConnectionContext, received: Streamed, request: produce.ProduceRequest
+) -> Exchange:
+    if is_forwarded_at_once(request, connection):
+        received.pieces = [request.frame]
+        received.expects_response = request.acks != 0
+        received.was_held = True
+        return received
+    return ProduceExchange(request, connection, received)
+
+
+def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:
+    """Hold EndTxn requests if there are interceptors, or there were when a record was dropped."""
+    if version < transactions.EPOCH_PER_TRANSACTION_FROM:
+        return None
+    if not gateway.policies.plan.has_interceptors and not gateway.producers:
+        return None
+    return partial(_open_handler_exchange, end_txn)
+
+
+def hold_sasl_handshake(_gateway: GatewayContext, _version: int) -> OpenExchange:
+    """Hold SaslHandshake requests until the SASL mechanism has been read."""
+    return _open_handshake
+
+
+def _open_handshake(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+    connection.authentication.handshake_sent(frame)
+    received.pieces = [frame]
+    return received
+
+
+def hold_sasl_authenticate(_gateway: GatewayContext, _version: int) -> OpenExchange:
+    """Hold SaslAuthenticate requests until the principal has been read."""
+    return _open_authenticate
+
+
+def _open_authenticate(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+    connection.authentication.message_sent(frame)
+    received.pieces = [frame]
+    return received
+
+
+def _open_unsupported_version(
+    _connection: ConnectionContext, received: Streamed, _frame: bytes
+) -> Exchange:
+    received.response = [api_versions.unsupported(received.correlation_id)]
+    return received
+
+
+def _keeps_topic_configs(gateway: GatewayContext) -> bool:
+    return gateway.topic_configs.are_stored
+
+
+def _validates_creation(gateway: GatewayContext) -> bool:
+    return gateway.policies.topics.create_topic is not None
+
+
+def _validates_configs(gateway: GatewayContext) -> bool:
+    return gateway.policies.topics.alter_config is not None or _keeps_topic_configs(gateway)
+
+
+def _validates_new_topics(gateway: GatewayContext) -> bool:
+    return _validates_creation(gateway) or _validates_configs(gateway)
+
+
+def _validates_partitions(gateway: GatewayContext) -> bool:
+    policies = gateway.policies
+    return _keeps_topic_configs(gateway) or (
+        _validates_creation(gateway) and policies.judges_partitions
+    )
+
+
+def _has_state_of_topics(gateway: GatewayContext) -> bool:
+    """Whether the gateway has configs, metadata or policy instances of single topics."""
+    policies = gateway.policies
+    return (
+        _keeps_topic_configs(gateway)
+        or policies.topics.needs_context
+        or bool(policies.plan.names["records.policy.class.name"])
+    )
+
+
+# What happens to a response.
+
+
+def pass_through(_connection: ConnectionContext, _version: int) -> None:
+    """Stream every response to the client as it is received."""
+
+
+def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> TransformResponse:
+    """Replace the addresses of brokers by those of the gateway.
+
+    Args:
+        api_key: The API of the response.
+        all_brokers: Whether the response lists all brokers, so that new ones get a port.
+    """
+    known = known_versions(api_key)
+
+    def respond(connection: ConnectionContext, version: int) -> Transform | None:
+        # A schema is loaded when a client uses its version: all would be a third of the imports.
+        if version not in known or not holds_addresses(api_key, version):
+            return None
+        gateway = connection.gateway
+
+        def transform(frame: bytes) -> Slices[Buffers]:
+            addresses = gateway.addresses
+            replace = addresses.learn_for_clients if all_brokers else addresses.for_clients
+            return replace_in_slices(frame, api_key, version, replace)
+
+        return transform
+
+    return respond
+
+
+def replace_leaders(connection: ConnectionContext, version: int) -> Transform | None:
+    """Replace the addresses of new leaders in a Produce response; few have any (KIP-951)."""
+    replace = _replace_leaders(connection, version)
+    if replace is None:
+        return None
+
+    def transform(frame: bytes) -> Buffers | Slices[Buffers]:
+        return [frame] if produce.names_no_leaders(frame, version) else replace(frame)
+
+    return transform
+
+
+_replace_leaders: Final = replace_addresses_of(PRODUCE, all_brokers=True)
+
+
+def limit_versions(_connection: ConnectionContext, version: int) -> Transform:
+    """Limit an ApiVersions response to the versions that are served here."""
+    return lambda frame: api_versions.narrow(frame, version, VERSIONS)
+
+
+def record_authentication(connection: ConnectionContext, version: int) -> Transform:
+    """Record whether the broker accepted the client's credentials."""
+
+    def transform(frame: bytes) -> list[bytes | memoryview]:
+        connection.authentication.message_answered(frame, version)
+        return [frame]
+
+    return transform
+
+
+class Route(NamedTuple):
+    """A row of the routing table.
+
+    Attributes:
+        api_key: The API key.
+        versions: The first and the last version that are served; all versions by default.
+        hold: Which requests are held, and by what.
+        respond: What happens to the broker's response.
+        read_acks: For an API whose requests may have no response: reads `acks` from the first
+            bytes of a streamed request, and returns None if more bytes are needed.
+        before_login: Whether it is served before the client has authenticated.
+        rewrite: Changes responses that are streamed; None to leave them unchanged.
+        unsupported_version: Responds to versions later than those served; by default they
+            close the connection.
+    """
+
+    api_key: int
+    versions: tuple[int, int] = (0, 2**15 - 1)
+    hold: Hold = stream
+    respond: TransformResponse = pass_through
+    read_acks: Callable[[bytes], int | None] | None = None
+    before_login: bool = False
+    unsupported_version: OpenExchange | None = None
+    rewrite: Callable[[int], Rewriter] | None = None
+
+
+def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
+    """Return the range of versions whose schemas are known."""
+    known = known_versions(api_key)
+    return known[0] if first is None else first, known[-1]
+
+
+ROUTES: Final = (
+    # Versions 0 to 2 stay announced: brokers announce them although they no longer serve them,
+    # because librdkafka chooses the compression by them (KAFKA-18659).
+    Route(PRODUCE, (0, 13), hold_produce, replace_leaders, produce.read_acks),
+    # From version 16 on a response may hold the addresses of leaders, after the records (KIP-951).
+    # The length of the frame comes first, so replacing them would mean to buffer every fetch.
+    # Clients lose a hint: they find a new leader by a Metadata request, as before.
+    Route(FETCH, (0, 15)),
+    Route(METADATA, _all(METADATA), handled_by(metadata, when=_validates_creation),
+          replace_addresses_of(METADATA, all_brokers=True)),
+    Route(FIND_COORDINATOR, _all(FIND_COORDINATOR),
+          handled_by(find_coordinator, when=_validates_creation),
+          replace_addresses_of(FIND_COORDINATOR)),
+    # After version 0 the client sends tokens without a header, which look like requests.
+    Route(SASL_HANDSHAKE, _all(SASL_HANDSHAKE, first=1), hold_sasl_handshake, before_login=True),
+    Route(API_VERSIONS, (0, api_versions.LAST_VERSION), stream, limit_versions, before_login=True,
+          unsupported_version=_open_unsupported_version),
+    Route(CREATE_TOPICS, _all(CREATE_TOPICS),
+          handled_by(create_topics, when=_validates_new_topics)),
+    Route(DELETE_TOPICS, _all(DELETE_TOPICS),
+          handled_by(delete_topics, when=_has_state_of_topics)),
+    Route(DELETE_RECORDS, _all(DELETE_RECORDS),
+          handled_by(delete_records, when=_keeps_topic_configs)),
+    Route(END_TXN, _all(END_TXN), hold_end_txn),
+    Route(DESCRIBE_CONFIGS, _all(DESCRIBE_CONFIGS),
+          handled_by(describe_configs, when=_keeps_topic_configs)),
+    Route(ALTER_CONFIGS, _all(ALTER_CONFIGS), handled_by(alter_configs, when=_validates_configs)),
+    Route(SASL_AUTHENTICATE, _all(SASL_AUTHENTICATE), hold_sasl_authenticate,
+          record_authentication, before_login=True),
+    Route(CREATE_PARTITIONS, _all(CREATE_PARTITIONS),
+          handled_by(create_partitions, when=_validates_partitions)),
+    Route(INCREMENTAL_ALTER_CONFIGS, _all(INCREMENTAL_ALTER_CONFIGS),
+          handled_by(alter_configs, when=_validates_configs)),
+    Route(DESCRIBE_QUORUM, _all(DESCRIBE_QUORUM), respond=replace_addresses_of(DESCRIBE_QUORUM)),
+    Route(DESCRIBE_CLUSTER, _all(DESCRIBE_CLUSTER),
+          respond=replace_addresses_of(DESCRIBE_CLUSTER)),
+    # Its records may be large, so it is streamed, too. It has no version without addresses.
+    Route(SHARE_FETCH, _all(SHARE_FETCH), rewrite=lambda _version: ShareFetchRewriter()),
+    Route(SHARE_ACKNOWLEDGE, _all(SHARE_ACKNOWLEDGE),
+          respond=replace_addresses_of(SHARE_ACKNOWLEDGE)),
+    Route(STREAMS_GROUP_HEARTBEAT, _all(STREAMS_GROUP_HEARTBEAT),
+          handled_by(streams_group_heartbeat, when=_validates_creation)),
+)  # fmt: skip
+
+_BY_API_KEY: Final = {row.api_key: row for row in ROUTES}
+_DEFAULT: Final = Route(-1)
+VERSIONS: Final = {row.api_key: row.versions for row in ROUTES if row.versions != _DEFAULT.versions}
+"""The first and the last version that are served, by API key; of the others, all are."""
+
+
+def route(api_key: int) -> Route:
+    """Return what is done with the requests of an API."""
+    return _BY_API_KEY.get(api_key, _DEFAULT)

@@ -1,0 +1,927 @@
+"""The protocol of one client's connection to one broker, without sockets: bytes in, bytes out.
+
+Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
+held until it is decided what is sent to the broker. Requests that follow a held one wait in
+`_pending`, so that the broker receives requests in the client's order. Released requests are in
+`_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
+are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
+its next response belongs to the first exchange in `_expected`. That one is also the first in
+`_unanswered` then, unless it is a request of the gateway's own.
+
+Responses that are read or changed are collected. What is collected of them, and the work on it,
+counts in `held_bytes` as it is received (`answer_bytes`), so that the owner of the connections
+can stop reading the broker. Work on a long response is done in slices (`turns`); the responses
+behind it are put aside until then (`is_answering`).
+
+Rules for changes: nothing here blocks; nothing is sent to the broker in the middle of a streamed
+request; each exchange gets exactly one response; no API key is mentioned.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Generator
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeGuard
+
+import structlog
+
+from penstock.gateway.context.exchange import Exchange, Held, State, Streamed
+from penstock.gateway.context.policy_set import without_response
+from penstock.gateway.context.topic_names import TopicNames
+from penstock.gateway.sessions.authentication import Authentication
+from penstock.wire import api_versions
+from penstock.wire.errors import WireError
+from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
+from penstock.wire.primitives import INT16, INT32
+from penstock.wire.requests import producers
+from penstock.wire.requests.produce import RequestReader
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.gateway.context.exchange import Buffers
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.turns import Work
+    from penstock.gateway.sessions.routes import OpenExchange, Route
+    from penstock.wire.requests.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
+
+log = structlog.get_logger()
+
+RESPONSE_MAX_BYTES: Final = 2**31 - 1
+COLLECTED_MAX_BYTES: Final = 100 * 2**20
+"""The largest response that is collected, as large as the largest request is by default."""
+PENDING_MAX: Final = 64
+"""The most requests of one connection that are processed ahead of the next one to be sent. More
+would only queue up before those of other clients."""
+UNANSWERED_MAX: Final = 256
+"""The most requests of one connection without a response; then reading is paused."""
+UNANSWERED_BYTES: Final = 500
+"""The estimated memory of one of these, without its content."""
+_OWN_CORRELATION_ID: Final = 0x50454E53
+_numbers = itertools.count(1)
+_FLOWING: Final = frozenset({State.SENT, State.COMPLETED})
+"""States in which further bytes of a request are forwarded. A broker may respond before it has
+read all of a request."""
+_SIZE_OF_WORK: Final = 2
+"""The memory of work on a response, as a multiple of its size: the response, and its result."""
+_BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
+
+
+class Phase(Enum):
+    """The phase of a connection."""
+
+    OPEN = auto()
+    ENDING = auto()
+    """Requests in flight get their responses; no further requests are accepted."""
+    CLOSED = auto()
+
+
+class Transport(Protocol):
+    """A connection that a session writes to."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes."""
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        """Send several buffers, in order."""
+
+
+Transferred = tuple[int, int, int, float, float, bool]
+"""An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and
+`was_held`."""
+
+
+class Between(NamedTuple):
+    """The state of a session between two bytes, of which all that is sent is forwarded.
+
+    Attributes:
+        request_left: The bytes of the current request that have not been received yet.
+        is_last: Whether that is the last one of `expected`.
+        receiving: Otherwise the request, if there is one.
+        response_left: The bytes of the current response that have not been received yet.
+        expected: The requests whose responses are expected, in order.
+        unconfirmed: Whether the broker may not have read a request that has no response.
+    """
+
+    request_left: int
+    is_last: bool
+    receiving: Transferred | None
+    response_left: int
+    expected: list[Transferred]
+    unconfirmed: bool
+
+
+class OwnRequest:
+    """A request of the gateway's own."""
+
+    __slots__ = ("correlation_id", "on_response")
+
+    is_needed_after_disconnect = True
+
+    def __init__(
+        self, on_response: Callable[[bytes], None], correlation_id: int = _OWN_CORRELATION_ID
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.on_response = on_response
+
+
+class Session:
+    """The state of one connection; for the requests on it, an `exchange.ConnectionContext`."""
+
+    def __init__(
+        self,
+        gateway: GatewayContext,
+        route: Callable[[int], Route],
+        *,
+        client: Transport,
+        upstream: Transport,
+        request_max_bytes: int,
+        on_done: Callable[[], None],
+        on_progress: Callable[[], None],
+        certificate_principal: str | None = None,
+        address: str | None = None,
+    ) -> None:
+        """Make the session of a new connection.
+
+        Args:
+            gateway: The gateway.
+            route: Returns the route of an API key.
+            client: The client's connection, for responses.
+            upstream: The broker's connection, for requests.
+            request_max_bytes: `socket.request.max.bytes`.
+            on_done: Called when both connections are to be closed, after what was written has
+                been flushed.
+            on_progress: Called when requests that were waiting have been processed.
+            certificate_principal: The principal of the client's TLS certificate.
+            address: The client's address.
+        """
+        self.gateway = gateway
+        self.address = address
+        self._route = route
+        self._client = client
+        self._upstream = upstream
+        self._on_done = on_done
+        self._on_progress = on_progress
+        self._counts = gateway.counts
+        self._answered = gateway.counts.answered if gateway.counts is not None else None
+        self._clock = gateway.clock
+        self.topics = TopicNames()
+        self.produce_requests = RequestReader()
+        self.submitting: asyncio.Future[None] | None = None
+        self.number = next(_numbers)
+        self.authentication = Authentication(
+            is_required=gateway.requires_sasl,
+            certificate_principal=certificate_principal,
+            clock=gateway.clock,
+        )
+        self._request_max_bytes = request_max_bytes
+        self._requests = FrameReader(
+            head_bytes=REQUEST_HEAD_BYTES,
+            max_bytes=gateway.sasl_max_bytes if gateway.requires_sasl else request_max_bytes,
+            on_head=self._request_head,
+            on_frame=self._request_frame,
+            on_piece=self._request_piece,
+        )
+        self._responses = FrameReader(
+            head_bytes=RESPONSE_HEAD_BYTES,
+            max_bytes=RESPONSE_MAX_BYTES,
+            on_head=self._response_head,
+            on_frame=self._response_frame,
+            on_piece=self._response_piece,
+        )
+        self._phase = Phase.OPEN
+        self._work: Work | None = None
+        self._work_bytes = 0
+        self._rewriter: Rewriter | None = None
+        self._receiving: Streamed | None = None
+        self._read_acks: Callable[[bytes], int | None] | None = None
+        self._start_bytes = 0
+        self._acks_read_from = 0
+        """So many bytes of a request there have to be before its acks are looked for again."""
+        self._open_exchange: OpenExchange | None = None
+        self._opening: Work | None = None
+        self._opening_bytes = 0
+        self._pending: deque[Exchange] = deque()
+        self._exclusive_count = 0
+        self._unanswered: deque[Exchange] = deque()
+        self._expected: deque[Exchange | OwnRequest] = deque()
+        self._not_started: deque[Held] = deque()
+        self._undecided: deque[Held] = deque()
+        self._supports_describe_producers: bool | None = None
+        self._left: list[PolicySet] = []
+        self._waiting_bytes = 0
+        self._unanswered_size = 0
+        self._unconfirmed = False
+        self._has_received_request = False
+
+    # Where somebody else goes on (`lane`)
+
+    def leave(self) -> tuple[Between, bytes, bytes] | None:
+        """Give away a session of which nothing is held, changed or awaited by the gateway.
+
+        Returns:
+            The state between the bytes, and what was received of the client's next request and of
+            the broker's next response; None if it cannot be given away now.
+        """
+        receiving = self._receiving
+        if (
+            self._pending
+            or self._phase is not Phase.OPEN
+            or self._opening is not None
+            or self._work is not None
+            or not self.is_established
+            or self.authentication.awaits_response
+            or not (self._requests.is_streaming and self._responses.is_streaming)
+            or (receiving is not None and receiving.state not in _FLOWING)
+            or len(self._expected) != len(self._unanswered)
+            or not all(map(_is_forwarded, self._expected, self._unanswered))
+        ):
+            return None
+        exchanges = list(self._expected)
+        client_head, request_left = self._requests.leave()
+        broker_head, response_left = self._responses.leave()
+        is_last = receiving is not None and bool(exchanges) and exchanges[-1] is receiving
+        between = Between(
+            request_left,
+            is_last,
+            _transferred(receiving) if receiving is not None and not is_last else None,
+            response_left,
+            [_transferred(one) for one in exchanges],
+            self._unconfirmed,
+        )
+        self._expected.clear()
+        self._unanswered.clear()
+        self._unanswered_size = 0
+        self._receiving, self._unconfirmed = None, False
+        if self._counts is not None:  # whoever processes them counts them
+            self._counts.client_bytes -= len(client_head)
+            self._counts.broker_bytes -= len(broker_head)
+        return between, client_head, broker_head
+
+    def enter(self, between: Between) -> None:
+        """Go on from a state between the bytes. What was received after it is to be fed next."""
+        exchanges = [self._exchange(one) for one in between.expected]
+        self._expected.extend(exchanges)
+        self._unanswered.extend(exchanges)
+        self._unanswered_size += UNANSWERED_BYTES * len(exchanges)
+        if between.is_last:
+            self._receiving = exchanges[-1]
+        elif between.receiving is not None:
+            self._receiving = self._exchange(between.receiving)
+        self._rewriter = None
+        self._unconfirmed = self._unconfirmed or between.unconfirmed
+        self._requests.enter(between.request_left)
+        self._responses.enter(between.response_left)
+        self._suspend_if_many()
+
+    def put_back(self, client_head: bytes, broker_head: bytes) -> None:
+        """Undo `leave`, after `enter`: have the first bytes of the next frames again."""
+        self._requests.put_back(client_head)
+        self._responses.put_back(broker_head)
+        if self._counts is not None:
+            self._counts.client_bytes += len(client_head)
+            self._counts.broker_bytes += len(broker_head)
+
+    def _exchange(self, of: Transferred) -> Streamed:
+        """Make an exchange that was sent to the broker."""
+        exchange = Streamed(of[0], of[1], of[2])
+        exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
+        exchange.is_streamed = not exchange.was_held
+        exchange.transform = self._route(exchange.api_key).respond(self, exchange.version)
+        exchange.transition_to(State.READY)
+        exchange.transition_to(State.SENT)
+        return exchange
+
+    @property
+    def valid_until(self) -> float:
+        """When the client's authentication expires, by the gateway's clock."""
+        return self.authentication.valid_until
+
+    # Called by the owner of the connections
+
+    def client_data(self, data: bytes) -> None:
+        """Process bytes from the client.
+
+        Raises:
+            WireError: They violate the protocol; the connection has to be closed.
+        """
+        if self._counts is not None:
+            self._counts.client_bytes += len(data)
+        self._requests.feed(data)
+        if self._phase is Phase.ENDING and self._requests.between_frames:
+            self._requests.stop()
+
+    def upstream_data(self, data: bytes) -> None:
+        """Process bytes from the broker.
+
+        Raises:
+            WireError: They violate the protocol; the connection has to be closed.
+        """
+        if self._counts is not None:
+            self._counts.broker_bytes += len(data)
+        self._responses.feed(data)
+
+    def client_disconnected(self) -> None:
+        """End the session, since the client sends nothing more. Complete requests are still sent.
+
+        Of those that expect a response only the ones that workers have begun to judge are sent.
+        """
+        self.cancel_waiting()
+        self._requests.stop()
+        receiving, self._receiving = self._receiving, None
+        if receiving is not None:
+            if receiving.state in _FLOWING:
+                self._finish()  # the broker will never receive the rest of this request
+                return
+            if self._pending and self._pending[-1] is receiving:
+                self._pending.pop()
+        self.end()
+
+    def cancel_waiting(self) -> None:
+        """Cancel the jobs that wait for a worker: the client reads no responses any more.
+
+        Requests that expect no response (acks=0) are still judged, since nobody retries them: in
+        the turn of all clients that are gone.
+        """
+        for policies in self._policies_of_pending():
+            policies.cancel(self.number)
+            policies.leave(without_response(self.number))
+            if not any(one is policies for one in self._left):
+                self._left.append(policies)
+
+    def end(self) -> None:
+        """End the session after the responses to the requests in flight."""
+        if self._phase is Phase.OPEN:
+            self._phase = Phase.ENDING
+        if self._requests.between_frames:
+            self._requests.stop()
+        self._end_when_idle()
+
+    def closed(self) -> None:
+        """Cancel everything: both connections are closed."""
+        self._phase = Phase.CLOSED
+        self._stop_work()
+        self._cancel_pending()
+        for policies in self._left:
+            policies.cancel(without_response(self.number))
+        self._left.clear()
+        self._requests.stop()
+        self._responses.stop()
+        # Free large objects now: they are in reference cycles.
+        self._receiving = None
+        for exchange in self._unanswered:
+            exchange.transform = None
+        self._expected.clear()
+        self._unanswered.clear()
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes of the current request that have not been received yet."""
+        return self._requests.missing_bytes
+
+    @property
+    def missing_answer_bytes(self) -> int:
+        """The bytes of a response that is being collected that have not been received yet."""
+        return self._responses.missing_held_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """The bytes of responses that are collected, or worked on, or put aside behind these."""
+        return self._responses.held_bytes + self._work_bytes
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether work on a response goes on; no further ones are processed until then."""
+        return self._work is not None
+
+    @property
+    def serves_client_only(self) -> bool:
+        """Whether the expected responses of the broker are only needed by the client."""
+        return (
+            not self._pending
+            and not self._opening
+            and not self._unconfirmed
+            and not any(one.is_needed_after_disconnect for one in self._expected)
+        )
+
+    @property
+    def is_established(self) -> bool:
+        """Whether a complete request was received, and the client has authenticated if required."""
+        return self._has_received_request and self.authentication.is_done
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the session processes no further requests for now."""
+        return self._requests.is_suspended
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that are held for the client.
+
+        These are incomplete requests, waiting requests, requests without a response, collected
+        responses, and the names of topics.
+        """
+        return (
+            self._waiting_bytes
+            + self._unanswered_size
+            + self._requests.held_bytes
+            + self._opening_bytes
+            + self.answer_bytes
+            + self.topics.held_bytes
+        )
+
+    def forget_topics(self) -> None:
+        """Forget the names of topics: memory is short. They are requested again when needed."""
+        if not self._pending:
+            self.topics.forget()
+
+    def policies_changed(self) -> bool:
+        """Return whether a request is being forwarded, or is about to be, that is now to be held.
+
+        It has to be sent again, to be judged.
+        """
+        exchanges = (self._receiving, *self._pending)
+        return any(_is_streamed(one) and self._is_held(one) for one in exchanges)
+
+    def _is_held(self, exchange: Exchange) -> bool:
+        try:
+            return self._route(exchange.api_key).hold(self.gateway, exchange.version) is not None
+        except WireError:
+            return True
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of requests that wait for a verdict, or for a request before them."""
+        return self._waiting_bytes
+
+    # Requests, as they are received
+
+    def _request_head(self, head: bytes) -> bool:
+        api_key = INT16.unpack_from(head, 4)[0]
+        version = INT16.unpack_from(head, 6)[0]
+        row = self._route(api_key)
+        receiving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
+        if self._counts is not None:
+            receiving.received_at = self._clock()
+        first, last = row.versions
+        open_exchange: OpenExchange | None
+        if not first <= version <= last:
+            if row.unsupported_version is None or version < first:
+                raise WireError(f"API key {api_key} version {version}")
+            open_exchange = row.unsupported_version
+        else:
+            if not row.before_login:
+                self.authentication.check(api_key)
+            open_exchange = row.hold(self.gateway, version)
+            receiving.transform = row.respond(self, version)
+            if row.rewrite is not None:
+                receiving.rewriter = row.rewrite(version)
+        receiving.is_streamed = open_exchange is None
+        self._receiving, self._open_exchange, self._read_acks = (
+            receiving,
+            open_exchange,
+            row.read_acks,
+        )
+        self._start_bytes = self._acks_read_from = 0
+        if open_exchange is None and row.read_acks is None:
+            self._enqueue(receiving)
+        return open_exchange is not None
+
+    def _request_frame(self, frame: bytes) -> None:
+        self._has_received_request = True
+        receiving, self._receiving = self._receiving, None
+        assert receiving is not None
+        assert self._open_exchange is not None
+        exchange = self._open_exchange(self, receiving, frame)
+        if isinstance(exchange, Generator):
+            self._open_in_slices(exchange, len(frame))
+        else:
+            self._opened(exchange)
+
+    def _open_in_slices(self, slices: Slices[Exchange], size: int) -> None:
+        """Read a long request in slices; the next one waits until then."""
+        begun = self.gateway.turns.begin(slices, self._opened, self._opening_failed)
+        if begun is not None:
+            self._opening, self._opening_bytes = begun, size
+            self._requests.suspend()
+
+    def _opening_failed(self, error: Exception) -> None:
+        self._opening, self._opening_bytes = None, 0
+        if isinstance(error, WireError):
+            log.warning("closing a connection", side="client", reason=str(error))
+        else:
+            log.error("closing a connection after an error of the gateway", exc_info=error)
+        self.fail()
+
+    def _opened(self, exchange: Exchange) -> None:
+        """Process a request that has been read."""
+        was_suspended = self._opening is not None
+        self._opening, self._opening_bytes = None, 0
+        if self.authentication.awaits_response:
+            self._requests.suspend()
+        self._waiting_bytes += exchange.waiting_bytes
+        if isinstance(exchange, Held):
+            self._enqueue_held(exchange)
+        else:
+            self._enqueue(exchange)
+        if was_suspended:
+            self._resume_if_possible()
+            self._on_progress()
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
+        exchange = self._receiving
+        assert exchange is not None
+        self._has_received_request = self._has_received_request or last
+        if last:
+            self._receiving = None
+        if exchange.state in _FLOWING:
+            self._upstream.write(piece)
+        else:
+            exchange.pieces.append(bytes(piece))
+            self._waiting_bytes += len(piece)
+            if exchange.state is State.RECEIVING:
+                self._find_acks(exchange, is_whole=last)
+        if last and self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _find_acks(self, exchange: Streamed, *, is_whole: bool) -> None:
+        """Start to forward a request as soon as it is known whether there will be a response."""
+        pieces = exchange.pieces
+        assert self._read_acks is not None
+        self._start_bytes += len(pieces[-1])
+        if self._start_bytes < self._acks_read_from and not is_whole:
+            return
+        start = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        acks = self._read_acks(start)
+        if acks is not None:
+            exchange.expects_response = acks != 0
+            self._enqueue(exchange)
+        elif is_whole:
+            raise WireError("a Produce request that ends too early")
+        else:
+            # A client may send single bytes: all of it is read again when there is twice as much.
+            self._acks_read_from = 2 * len(start)
+            exchange.pieces = [start]
+
+    # Requests, until they are sent to the broker
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        """Send a request at once, or after those that wait."""
+        exchange.transition_to(State.READY)
+        if self._pending:
+            self._pending.append(exchange)
+            self._suspend_if_many()
+        else:
+            self._release(exchange)
+
+    @property
+    def may_change_policies(self) -> bool:
+        """Whether a request that has not been sent yet may change the policies of topics."""
+        return bool(self._not_started or self._exclusive_count)
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+        return bool(self._undecided)
+
+    def _enqueue_held(self, exchange: Held) -> None:
+        behind_exclusive = self.may_change_policies
+        self._pending.append(exchange)
+        self._exclusive_count += exchange.is_exclusive
+        if exchange.is_judged:
+            self._undecided.append(exchange)
+        self._suspend_if_many()
+        if behind_exclusive and exchange.is_judged:
+            self._not_started.append(exchange)
+        else:
+            exchange.start(self)
+
+    def advance(self) -> None:
+        """Send the requests that are ready, in order."""
+        while self._phase is not Phase.CLOSED:
+            if self._pending and self._pending[0].state is State.READY:
+                self._exclusive_count -= self._pending[0].is_exclusive
+                self._release(self._pending.popleft())
+            elif not self._decide_next():
+                break
+        first = self._pending[0] if self._pending else None
+        if isinstance(first, Held) and first.is_exclusive:
+            first.run_handler()
+        elif self._not_started and self._phase is not Phase.CLOSED:
+            self._start_next()
+        self._resume_if_possible()
+        self._on_progress()
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _suspend_if_many(self) -> None:
+        if len(self._pending) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
+            self._requests.suspend()
+
+    def _resume_if_possible(self) -> None:
+        """Process further requests again if no limit is reached any more."""
+        if (
+            self._requests.is_suspended
+            and len(self._pending) <= PENDING_MAX // 2
+            and len(self._unanswered) <= UNANSWERED_MAX // 2
+            and not self.authentication.awaits_response
+            and self._opening is None
+        ):
+            self._requests.resume()
+            self._on_progress()
+
+    def _decide_next(self) -> bool:
+        """Decide the next judged request; return whether it is decided."""
+        if not self._undecided:
+            return False
+        exchange = self._undecided[0]
+        if not exchange.decide(is_next=self._pending[0] is exchange):
+            return False
+        self._undecided.popleft()
+        return True
+
+    def _start_next(self) -> None:
+        """Start the requests that waited for an exclusive one, up to the next exclusive one."""
+        for exchange in list(self._pending):
+            if exchange.is_exclusive:
+                return
+            if self._not_started and exchange is self._not_started[0]:
+                self._not_started.popleft().start(self)
+
+    def _release(self, exchange: Exchange) -> None:
+        self._waiting_bytes -= exchange.waiting_bytes
+        outgoing = exchange.outgoing()
+        if outgoing:
+            self._upstream.writelines(outgoing)
+        if not exchange.expects_response:
+            if self._answered is not None:
+                self._answered(exchange)
+            if outgoing is None:
+                exchange.transition_to(State.COMPLETED)
+            else:
+                exchange.transition_to(State.SENT)
+                self._unconfirmed = True
+            if exchange.closes_connection:
+                self._disconnect_after_error()
+            return
+        self._unanswered.append(exchange)
+        self._unanswered_size += UNANSWERED_BYTES + exchange.size
+        self._suspend_if_many()
+        if outgoing is None:
+            exchange.transition_to(State.LOCAL_RESPONSE)
+            self._flush()
+        else:
+            exchange.transition_to(State.SENT)
+            self._expected.append(exchange)
+            if exchange.was_held and self._counts is not None:
+                exchange.sent_at = self._clock()
+
+    def _disconnect_after_error(self) -> None:
+        """Disconnect, as a broker does to report an error of a request with acks=0."""
+        self._requests.stop()
+        self._receiving = None  # the rest of it will not be received
+        self._cancel_pending()
+        self._unconfirmed = True
+        self.end()
+
+    def _cancel_pending(self) -> None:
+        opening, self._opening, self._opening_bytes = self._opening, None, 0
+        if opening is not None:
+            opening.cancel()
+        policy_sets = self._policies_of_pending()
+        for exchange in self._pending:
+            exchange.cancel()
+        self._pending.clear()
+        self._exclusive_count = 0
+        self._not_started.clear()
+        self._undecided.clear()
+        for policies in policy_sets:
+            policies.cancel(self.number)
+            policies.cancel(without_response(self.number))
+
+    def _policies_of_pending(self) -> Sequence[PolicySet]:
+        """Return the policies of the pending requests; after a reload there may be two sets."""
+        used = (one.policies for one in self._pending)
+        return list({id(one): one for one in used if one is not None}.values())
+
+    # Responses
+
+    def _response_head(self, head: bytes) -> bool:
+        if not self._expected:
+            raise WireError("a response to no request")
+        expected = self._expected[0]
+        if INT32.unpack_from(head, 4)[0] != expected.correlation_id:
+            raise WireError("a response to another request than the next one")
+        if isinstance(expected, OwnRequest):
+            self._rewriter, is_collected = None, True
+        else:
+            self._rewriter, is_collected = expected.rewriter, expected.transform is not None
+        if is_collected and (size := INT32.unpack_from(head)[0]) > COLLECTED_MAX_BYTES:
+            raise WireError(f"a response of {size} bytes; the most is {COLLECTED_MAX_BYTES}")
+        return is_collected
+
+    def _response_frame(self, frame: bytes) -> None:
+        expected = self._expected.popleft()
+        if isinstance(expected, OwnRequest):
+            expected.on_response(frame)
+            if self._phase is Phase.ENDING:
+                self._end_when_idle()
+            return
+        transform, expected.transform = expected.transform, None
+        assert transform is not None
+        response = transform(frame)
+        if isinstance(response, Generator):
+            self._work_on(response, partial(self._respond, expected), _SIZE_OF_WORK * len(frame))
+        else:
+            self._respond(expected, response)
+
+    def _respond(self, exchange: Exchange, response: Buffers) -> None:
+        """Send a response that has been collected."""
+        exchange.response = response
+        if self.authentication.is_done:
+            self._requests.max_bytes = self._request_max_bytes
+        self._flush()
+        self._resume_if_possible()
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _response_piece(self, piece: bytes | memoryview, last: bool) -> None:
+        if self._rewriter is not None:
+            self._rewrite(self._rewriter, bytes(piece), last)
+            return
+        self._client.write(piece)
+        if last:
+            self._response_streamed()
+
+    def _response_streamed(self) -> None:
+        self._expected.popleft()
+        self._complete(self._unanswered.popleft())
+        self._flush()
+        self._resume_if_possible()
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _rewrite(self, rewriter: Rewriter, piece: bytes, last: bool) -> None:
+        """Stream a part of a response of which a few bytes are changed."""
+
+        def on_done(buffers: Buffers) -> None:
+            self._client.writelines(buffers)
+            if last:
+                self._response_streamed()
+
+        self._work_on(rewriter.rewrite(piece), on_done, len(piece))
+
+    # Work on responses, in slices
+
+    def _work_on(
+        self, slices: Slices[Buffers], on_done: Callable[[Buffers], None], size: int
+    ) -> None:
+        """Work on a response; what the broker sends meanwhile is put aside."""
+        begun = self.gateway.turns.begin(
+            slices, partial(self._work_done, on_done), self._work_failed
+        )
+        if begun is not None:
+            self._work, self._work_bytes = begun, size
+            self._responses.interrupt()
+
+    def _work_done(self, on_done: Callable[[Buffers], None], buffers: Buffers) -> None:
+        was_suspended = self._work is not None
+        self._work, self._work_bytes = None, 0
+        if was_suspended:
+            self._responses.resume()
+        on_done(buffers)
+        if was_suspended:
+            self._on_progress()
+
+    def _work_failed(self, error: Exception) -> None:
+        self._work, self._work_bytes = None, 0
+        if isinstance(error, WireError):
+            log.warning("closing a connection", side="broker", reason=str(error))
+        else:
+            log.error("closing a connection after an error of the gateway", exc_info=error)
+        self.fail()
+
+    def _stop_work(self) -> None:
+        work, self._work, self._work_bytes = self._work, None, 0
+        if work is not None:
+            work.cancel()
+
+    def _flush(self) -> None:
+        """Send the responses that are next in order.
+
+        Local responses are made only now: clients take a success as one for all batches before.
+        """
+        while self._unanswered and self._work is None:
+            first = self._unanswered[0]
+            response = first.response
+            if first.state is State.LOCAL_RESPONSE and response is None:
+                made = first.local_response()
+                if isinstance(made, Generator):
+                    self._work_on(made, partial(self._respond, first), first.size)
+                    return
+                response = made
+            if response is None:
+                break
+            self._complete(self._unanswered.popleft())
+            self._client.writelines(response)
+
+    def _complete(self, exchange: Exchange) -> None:
+        exchange.transition_to(State.COMPLETED)
+        self._unanswered_size -= UNANSWERED_BYTES + exchange.size
+        if self._answered is not None:
+            self._answered(exchange)
+
+    # Requests of the gateway's own
+
+    def send_request(
+        self,
+        request: Callable[[int], bytes],
+        on_response: Callable[[bytes], None],
+        *,
+        correlation_id: int = _OWN_CORRELATION_ID,
+    ) -> None:
+        """Send a request of the gateway's own to the broker, over the client's connection.
+
+        Args:
+            request: Returns the frame for a correlation id.
+            on_response: Called with the frame of the response.
+            correlation_id: That id.
+        """
+        self._expected.append(OwnRequest(on_response, correlation_id))
+        self._upstream.write(request(correlation_id))
+
+    def hold(self, exchange: Held, size: int) -> None:
+        """Count memory that a waiting request uses from now on; less, if `size` is negative."""
+        exchange.size += size
+        self._waiting_bytes += size
+
+    @property
+    def may_support_describe_producers(self) -> bool:
+        """Whether the broker may support DescribeProducers: True until it is known."""
+        return self._supports_describe_producers is not False
+
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
+        """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
+        known = self._supports_describe_producers
+        if known is not None:
+            on_known(known)
+            return
+
+        def on_response(frame: bytes) -> None:
+            known = self._supports_describe_producers = producers.is_supported(frame)
+            on_known(known)
+
+        self.send_request(producers.api_versions_request, on_response)
+
+    # The end
+
+    def fail(self) -> None:
+        """Close both connections after an error."""
+        self._finish()
+
+    def _end_when_idle(self) -> None:
+        if self._phase is Phase.CLOSED or self._receiving is not None:
+            return
+        if self._opening or self._pending or self._expected or self._unanswered:
+            return
+        if self._unconfirmed:
+            # Requests with acks=0 have no response, and closing may reset the connection before
+            # the broker has read them. The response to another request shows that it has.
+            self._unconfirmed = False
+            self._expected.append(OwnRequest(lambda _: None))
+            self._upstream.write(_BARRIER)
+            return
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._phase is not Phase.CLOSED:
+            self.closed()
+            self._on_done()
+
+
+def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
+    """Return whether a request is forwarded without being looked at."""
+    return isinstance(exchange, Streamed) and exchange.is_streamed
+
+
+def _is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
+    """Return whether a request was forwarded unchanged, and its response is the next one."""
+    return (
+        expected is unanswered
+        and isinstance(unanswered, Streamed)
+        and unanswered.response is None
+        and unanswered.rewriter is None
+    )
+
+
+def _transferred(of: Exchange | OwnRequest) -> Transferred:
+    assert isinstance(of, Streamed)
+    return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)

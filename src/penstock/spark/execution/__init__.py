@@ -1,0 +1,1 @@
+"""How tasks run on Spark: slots, memory, progress, and the errors of workers."""

@@ -1,0 +1,1 @@
+"""Rows and columns of frames, and tables as sources."""

@@ -1,0 +1,134 @@
+"""Archives of records as tables of Spark's catalog, in whatever columns they are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.execution.failures import first_line
+from penstock.spark.sources import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PREFIX: Final = "table:"
+"""What the value of `--input` begins with for a table."""
+_NEEDED: Final = ("key", "value", "topic")
+_MS_MAX: Final = (2**63 - 1) // 1000
+_CONDITION: Final = re.compile(r"^\[([A-Z_.]+)\]\s*")
+
+
+def _from_ms(column: Column) -> Column:
+    # What Spark's timestamps cannot hold has no time: one such record must not end the job.
+    return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
+
+
+def _headers(column: Column) -> Column:
+    return column.cast(COLUMNS["headers"])
+
+
+_CONVERSIONS: Final[Mapping[str, Mapping[str, Callable[[Column], Column]]]] = {
+    "binary": {"string": lambda text: F.encode(text, "UTF-8")},
+    "string": {},
+    "int": {kind: lambda one: one.cast("int") for kind in ("tinyint", "smallint", "bigint")},
+    "bigint": {kind: lambda one: one.cast("bigint") for kind in ("tinyint", "smallint", "int")},
+    "timestamp": {"timestamp_ntz": lambda one: one.cast("timestamp"), "bigint": _from_ms},
+    COLUMNS["headers"]: {
+        "array<struct<key:string,value:string>>": _headers,
+        "map<string,binary>": lambda one: _headers(F.map_entries(one)),
+        "map<string,string>": lambda one: _headers(F.map_entries(one)),
+    },
+}
+"""Types of a table's columns that are taken besides Kafka's own."""
+
+
+def parse_columns(given: Sequence[str]) -> dict[str, str]:
+    """Read the values of `--column`: `NAME=EXPRESSION`, with a name of Kafka's columns.
+
+    Raises:
+        ConfigurationError: One is no such pair, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, separator, expression = (part.strip() for part in one.partition("="))
+        if not separator or not expression or name not in COLUMNS:
+            raise ConfigurationError(
+                f"--column {one}: NAME=EXPRESSION, such as value=payload or topic=\"'orders'\", "
+                f"with one of {', '.join(COLUMNS)}"
+            )
+        if name in found:
+            raise ConfigurationError(f"--column {name} is given twice")
+        found[name] = expression
+    return found
+
+
+def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> DataFrame:
+    """Read a table as Kafka's columns.
+
+    A column comes from the expression that is given for it, else from the table's column of the
+    same name. `key`, `value` and `topic` have to be there; the others are null if they are not. A
+    text becomes bytes in UTF-8, a number becomes a time in ms, a map becomes headers.
+
+    Args:
+        spark: The session.
+        name: The table, as Spark's SQL names it.
+        columns: SQL expressions over the table's columns, by Kafka's.
+
+    Raises:
+        ConfigurationError: There is no such table, a column is missing, an expression is not
+            usable, or a type is another.
+    """
+    where = f"--input {PREFIX}{name}"
+    try:
+        table = spark.table(name)
+        own = {column.lower() for column in table.columns}
+    except (AnalysisException, ParseException) as error:
+        raise ConfigurationError(f"{where}: {_problem(error)}") from None
+    except Py4JJavaError as error:  # of the table's format, such as its jars are for another Spark
+        problem = first_line(str(error.java_exception))
+        raise ConfigurationError(f"{where}: cannot be read: {problem}") from None
+    known = {one: f"`{one}`" for one in COLUMNS if one.lower() in own} | dict(columns)
+    missing = [one for one in _NEEDED if one not in known]
+    if missing:
+        raise ConfigurationError(
+            f"{where}: no column {', '.join(missing)}; name what stands for it, such as --column "
+            f"{missing[0]}=EXPRESSION (--column key=NULL for records without keys, --column "
+            f"\"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
+        )
+    return table.select(*(_column(table, where, one, known.get(one)) for one in COLUMNS))
+
+
+def _column(table: DataFrame, where: str, name: str, expression: str | None) -> Column:
+    wanted = COLUMNS[name]
+    if expression is None:
+        return F.lit(None).cast(wanted).alias(name)
+    column = F.expr(expression)
+    try:
+        ((_, found),) = table.select(column.alias(name)).dtypes
+    except (AnalysisException, ParseException) as error:
+        raise ConfigurationError(
+            f"{where}: --column {name}={expression}: {_problem(error)}"
+        ) from None
+    if found == "void":
+        return column.cast(wanted).alias(name)
+    if found != wanted:
+        convert = _CONVERSIONS[wanted].get(found)
+        if convert is None:
+            raise ConfigurationError(
+                f"{where}: column {name} is {found}; wanted is "
+                f"{' or '.join((wanted, *_CONVERSIONS[wanted]))}: name an expression with "
+                f"--column {name}=EXPRESSION"
+            )
+        column = convert(column)
+    return column.alias(name)
+
+
+def _problem(error: AnalysisException | ParseException) -> str:
+    return _CONDITION.sub("", first_line(str(error)))

@@ -1,0 +1,203 @@
+"""`df.write.format("penstock")` and `writeStream`: each record that is accepted, once.
+
+Tasks leave their transactions open; Spark's driver decides, and commits them. See
+`penstock.client.writing.decisions` for what a crash in between leaves, and how it is told apart.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
+
+from penstock.batch_jobs.targets import Target
+from penstock.client.writing.decisions import Batch
+from penstock.configuration import ConfigurationError
+from penstock.spark.execution.failures import SparkError
+from penstock.spark.execution.worker_errors import in_one_line
+from penstock.spark.sink import sink_commit
+from penstock.spark.sink.sink_frames import record_batches
+from penstock.spark.sink.sink_options import SinkOptions
+from penstock.spark.sink.sink_rows import check_columns
+from penstock.spark.sink.sink_task import Attempt, SinkTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.sink.sink_task import Written
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+_RUN: Final = "spark.jobGroup.id"
+_ONE_BATCH: Final = Batch("", 0)
+_ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", None)
+"""Since PySpark 4.1; before, rows come one by one."""
+
+
+@dataclass
+class SinkMessage(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    written: Written
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Writes a frame: all of it, or nothing."""
+
+    def __init__(self, task: SinkTask, job: str | None) -> None:
+        """Take what is done.
+
+        Args:
+            task: What tasks do.
+            job: What the job is known by: written once, it is not written again.
+        """
+        self._task = task
+        self._run = uuid.uuid4().hex
+        self._job = job or f"write-{self._run}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkMessage:
+        """Judge and write the rows of a task."""
+        context = _context()
+        attempt = Attempt(
+            self._job, self._run, _ONE_BATCH, context.partitionId(), context.attemptNumber()
+        )
+        with in_one_line():
+            return SinkMessage(self._task.write(attempt, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit what the tasks wrote."""
+        with in_one_line():
+            sink_commit.commit(self._task, _written(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort what the tasks wrote."""
+        sink_commit.abort(self._task, _written(messages))
+
+
+class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
+    """Writes the micro-batches of a streaming query, each once."""
+
+    def __init__(self, task: SinkTask, job: str | None, schema: StructType) -> None:
+        """Take what is done.
+
+        Args:
+            task: What tasks do.
+            job: What the query is known by in the cluster; None for the id that Spark gave it.
+            schema: The columns, where rows come one by one.
+        """
+        self._task = task
+        self._job = job
+        self._schema = None if _ARROW_STREAM else schema
+
+    def write(self, iterator: Iterator[Any]) -> SinkMessage:
+        """Judge and write the rows of a task."""
+        context = _context()
+        query, number, run = (context.getLocalProperty(one) for one in (_QUERY, _BATCH, _RUN))
+        if query is None or number is None or run is None:
+            raise SparkError(
+                "Spark does not tell tasks the micro-batch that they write; use foreachBatch"
+            )
+        attempt = Attempt(
+            self._job or f"stream-{query}",
+            run,
+            Batch(query, int(number)),
+            context.partitionId(),
+            context.attemptNumber(),
+        )
+        rows = iterator if self._schema is None else record_batches(iterator, self._schema)
+        with in_one_line():
+            return SinkMessage(self._task.write(attempt, rows))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+        """Commit what the tasks wrote; each knows the batch."""
+        with in_one_line():
+            sink_commit.commit(self._task, _written(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Abort what the tasks wrote."""
+        sink_commit.abort(self._task, _written(messages))
+
+
+def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
+    """Return what writes a frame; the cluster is asked for its topics.
+
+    Raises:
+        ConfigurationError: An option, the file, a column or a topic is not usable.
+        ClusterError: The cluster does not answer.
+    """
+    if overwrite:
+        raise ConfigurationError(
+            'format("penstock"): a topic cannot be overwritten: use mode("append")'
+        )
+    _check(schema)
+    found = SinkOptions.read(options)
+    return BatchSink(_task(found), found.job)
+
+
+def stream_sink(options: Mapping[str, str], schema: StructType) -> StreamSink:
+    """Return what writes a stream: the same for all micro-batches of a query.
+
+    Raises:
+        ConfigurationError: An option, the file, a column or a topic is not usable.
+        ClusterError: The cluster does not answer.
+    """
+    _check(schema)
+    job = SinkOptions.read(options).job
+    return StreamSink(_kept_task(frozenset(options.items())), job, schema)
+
+
+@lru_cache(maxsize=64)
+def _kept_task(options: frozenset[tuple[str, str]]) -> SinkTask:
+    """Read the file and the topics once: Spark asks for the sink of each micro-batch twice."""
+    return _task(SinkOptions.read(dict(options)))
+
+
+def _task(options: SinkOptions) -> SinkTask:
+    # Imported here: executors do without the client and the model of the configuration.
+    from penstock.spark.source_access import ClusterOfPlan  # noqa: PLC0415
+
+    there = ClusterOfPlan(options.plan, options.client)
+    names = [options.topic] if options.rejected is None else [options.topic, options.rejected]
+    topics = there.cluster.topics(",".join(names))
+    targets = [
+        Target(one.name, len(one.partitions), there.cluster.max_message_bytes(one.name))
+        for one in topics
+    ]
+    accepted = next(one for one in topics if one.name == options.topic)
+    by_name = {one.topic: one for one in targets}
+    return SinkTask(
+        there.access,
+        there.plan([accepted], options.records_policy_batch),
+        by_name[options.topic],
+        accepted.topic_id,
+        None if options.rejected is None else by_name[options.rejected],
+        options.codec,
+        options.transaction_timeout_s,
+    )
+
+
+def _check(schema: StructType) -> None:
+    check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("tasks write where Spark runs them")
+    return context
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [one.written for one in messages if isinstance(one, SinkMessage)]

@@ -1,0 +1,108 @@
+"""The second phase of `df.write.format("penstock")`: the driver decides, and commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.client.protocol.write_errors import AbortedError, FencedError
+from penstock.client.writing.prepared import abort_all, abort_prepared, commit_prepared, not_open
+from penstock.spark.execution.failures import SparkError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.client.writing.decisions import Batch
+    from penstock.client.writing.prepared import Prepared
+    from penstock.spark.sink.sink_task import SinkTask, Written
+
+_NAMED_MAX: Final = 3
+
+
+class LostTransactionsError(SparkError):
+    """Transactions of tasks were aborted before they were committed."""
+
+
+def commit(task: SinkTask, written: Sequence[Written]) -> None:
+    """Commit the transactions of a batch: all of them, or none.
+
+    Args:
+        task: What the tasks did.
+        written: What each task did; of the same batch.
+
+    Raises:
+        LostTransactionsError: A transaction was aborted; before the decision nothing is written.
+        TakenOverError: A later run of the job has taken over.
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    if not written:
+        return
+    connection = task.access.connect()
+    first = written[0].attempt
+    decisions = task.decisions(first.job, connection)
+    prepared = [one.prepared for one in written if one.prepared is not None]
+    if any(one.was_decided for one in written):
+        for one in prepared:
+            abort_prepared(connection, one)
+        _finish(task, decisions.read().prepared, first.batch)
+        return
+    if not prepared:
+        return
+    if lost := not_open(connection, prepared):
+        raise LostTransactionsError(
+            f"topic {task.accepted.topic}: nothing of the batch is written: {_named(lost)} ended "
+            f"before all tasks had written; the transaction timeout is "
+            f"{task.transaction_timeout_s:g} s (option kafka.transaction.timeout.ms, and the "
+            "brokers' transaction.max.timeout.ms)"
+        )
+    decisions.decide(first.run, first.batch, prepared)
+    _finish(task, prepared, first.batch)
+    if any(one.attempt.number for one in written):
+        # Those of attempts that failed or were too late: readers would wait for them.
+        abort_all(connection, decisions.prefix)
+
+
+def abort(task: SinkTask, written: Sequence[Written]) -> None:
+    """Abort the transactions of a batch, unless it was decided.
+
+    Those that tasks left open that failed are aborted, too, if no later run has the job.
+
+    Args:
+        task: What the tasks did.
+        written: What each task did that ended well.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    if not written:
+        return
+    connection, first = task.access.connect(), written[0].attempt
+    decisions = task.decisions(first.job, connection)
+    decided = decisions.read()
+    if decided.covers(first.batch):
+        return
+    for one in written:
+        if one.prepared is not None:
+            abort_prepared(connection, one.prepared)
+    if decided.run == first.run:
+        abort_all(connection, decisions.prefix)
+
+
+def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: Batch) -> None:
+    connection, lost = task.access.connect(), []
+    for one in prepared:
+        try:
+            commit_prepared(connection, one)
+        except (FencedError, AbortedError):
+            lost.append(one)
+    if lost:
+        raise LostTransactionsError(
+            f"topic {task.accepted.topic}: batch {batch.number} was to be committed, and brokers "
+            f"had aborted {_named(lost)} of {len(prepared)} before (their time was over): what "
+            "these wrote is missing, and the others' records are there"
+        )
+
+
+def _named(some: Sequence[Prepared]) -> str:
+    names = ", ".join(one.transactional_id for one in some[:_NAMED_MAX])
+    more = len(some) - _NAMED_MAX
+    return f"the transactions {names}" + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,144 @@
+"""What a task of `df.write.format("penstock")` does: its transaction is left open."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.client.errors import ClientError
+from penstock.client.positions import Task as PositionTask
+from penstock.client.writing.decisions import Batch, Decisions
+from penstock.client.writing.prepared import Prepared, PreparingWriter
+from penstock.client.writing.writer import Limits
+from penstock.spark.sink.sink_rows import OutgoingRows
+from penstock.stored.evaluation import evaluator_of, task_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    import pyarrow as pa
+
+    from penstock.batch_jobs.targets import Target
+    from penstock.client.connections.connection import Connection
+    from penstock.client.writing.decisions import Decision
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
+
+_PARTITIONS_ADDED_MAX = 64
+"""Of a target with so many partitions at most all are added to a transaction at once."""
+
+
+class Attempt(NamedTuple):
+    """An attempt at a task.
+
+    Attributes:
+        job: The id of the job.
+        run: The id of the run of the job.
+        batch: The batch that is written.
+        task: The number of the task.
+        number: The number of the attempt.
+    """
+
+    job: str
+    run: str
+    batch: Batch
+    task: int
+    number: int
+
+
+class Written(NamedTuple):
+    """What an attempt did.
+
+    Attributes:
+        attempt: The attempt.
+        prepared: Its open transaction; None where it wrote nothing.
+        was_decided: Whether the batch was decided before: nothing was read nor written.
+        counts: Records by outcome.
+    """
+
+    attempt: Attempt
+    prepared: Prepared | None = None
+    was_decided: bool = False
+    counts: Counter[str] = Counter()  # noqa: RUF012 - it is not changed
+
+
+@dataclass(frozen=True)
+class SinkTask:
+    """Judges the rows of a task and writes them, in a transaction that is left open.
+
+    Attributes:
+        access: The cluster.
+        plan: The policies; None to judge nothing.
+        accepted: The topic that is written to.
+        topic_id: Its id.
+        rejected: The topic for dead letters; None to fail with the first refused record.
+        codec: Kafka's number of the compression codec.
+        transaction_timeout_s: After which time brokers abort what nobody decided about.
+    """
+
+    access: ClusterAccess
+    plan: RecordPlan | None
+    accepted: Target
+    topic_id: UUID
+    rejected: Target | None
+    codec: int = 0
+    transaction_timeout_s: float = field(default=900.0)
+
+    def decisions(self, job: str, connection: Connection | None = None) -> Decisions:
+        """Return the decisions of a job that writes to the topic."""
+        task = PositionTask(job, self.accepted.topic, self.topic_id, 0)
+        return Decisions(connection or self.access.connect(), task)
+
+    def write(self, attempt: Attempt, rows: Iterable[pa.RecordBatch]) -> Written:
+        """Judge and write rows, unless their batch was decided by an attempt before.
+
+        Raises:
+            RefusedRecordsError: A record is refused, and there is no place for dead letters.
+            RefusedBatchError: A record is too large for its topic.
+            PostponedError: A policy cannot decide, even after a while.
+            FencedError: A later run of the job, or attempt, has taken over.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
+        connection = self.access.connect()
+        decisions = self.decisions(attempt.job, connection)
+        decided: Decision = decisions.claim(attempt.run)
+        if decided.covers(attempt.batch):
+            return Written(attempt, was_decided=True)
+        name = decisions.transactional_id(attempt.task, attempt.number)
+        limits = Limits(transaction_timeout_s=self.transaction_timeout_s)
+        outgoing = self._outgoing(attempt.task)
+        writer: PreparingWriter | None = None
+        try:
+            for batch in rows:
+                for one in outgoing.add(batch):
+                    writer = writer or self._begun(connection, name, limits)
+                    writer.write(*one)
+            for one in outgoing.rest():
+                writer = writer or self._begun(connection, name, limits)
+                writer.write(*one)
+            prepared = None if writer is None else writer.prepare()
+        except BaseException:
+            if writer is not None:
+                with contextlib.suppress(ClientError):
+                    writer.abort()
+            raise
+        task_ended()
+        return Written(attempt, prepared, counts=outgoing.counts)
+
+    def _outgoing(self, task: int) -> OutgoingRows:
+        judge = None
+        if self.plan is not None:
+            judge = partial(evaluator_of(self.plan).judge_records, self.accepted.topic)
+
+        return OutgoingRows(self.accepted, self.rejected, judge, codec=self.codec, task=task)
+
+    def _begun(self, connection: Connection, name: str, limits: Limits) -> PreparingWriter:
+        writer = PreparingWriter(connection, name, limits)
+        count = self.accepted.partitions
+        if count <= _PARTITIONS_ADDED_MAX:
+            writer.add((self.accepted.topic, number) for number in range(count))
+        return writer

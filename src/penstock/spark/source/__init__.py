@@ -1,0 +1,1 @@
+"""Reads with `format("penstock")`, batch and stream."""

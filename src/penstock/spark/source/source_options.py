@@ -1,0 +1,140 @@
+"""The options of `format("penstock")`: names and words are those of Spark's Kafka source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from penstock.cluster import topic_names
+from penstock.configuration import ConfigurationError
+from penstock.spark.given_options import GivenOptions
+from penstock.spark.source.source_places import (
+    EARLIEST,
+    LATEST,
+    Place,
+    parse_offsets,
+    parse_timestamp,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SUBSCRIBE, _PATTERN = "subscribe", "subscribePattern"
+_OPTIONS: Final = (
+    "plan",
+    _SUBSCRIBE,
+    _PATTERN,
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "minPartitions",
+    "maxOffsetsPerTrigger",
+    "recordsPolicyBatch",
+)
+_BOOLEANS: Final = {"true": True, "false": False}
+_COUNT: Final = re.compile(r"\d{1,18}")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read, and how. It holds no secret: they are in the plan's file, or in variables.
+
+    Attributes:
+        plan: The configuration file whose policies judge; None to judge nothing.
+        client: The keys after `kafka.`, as a Java client takes them.
+        topics: The names of the topics; empty where there is a pattern.
+        pattern: What the names of topics match as a whole.
+        start: Where reading starts; None where it is not said.
+        end: Where it ends, not in streams; None where it is not said.
+        fails_on_loss: Whether records that were removed before they were read are an error.
+        with_headers: Whether there is a column `headers`.
+        tasks: The least number of tasks that is aimed at, or None.
+        batch_offsets: The most offsets of a micro-batch, or None.
+        records_policy_batch: See `load_plan`.
+    """
+
+    plan: str | None
+    client: Mapping[str, str]
+    topics: tuple[str, ...]
+    pattern: re.Pattern[str] | None
+    start: Place | None
+    end: Place | None
+    fails_on_loss: bool
+    with_headers: bool
+    tasks: int | None
+    batch_offsets: int | None
+    records_policy_batch: int
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Read the options that Spark was given; their case does not matter.
+
+        Raises:
+            ConfigurationError: One is missing, unknown or not usable, or holds a secret.
+        """
+        options, client = found = GivenOptions.read(given, _OPTIONS, does="has")
+        plan = found.plan()
+        topics, pattern = _topics(options)
+        return cls(
+            plan,
+            client,
+            topics,
+            pattern,
+            _place(options, "starting"),
+            _place(options, "ending"),
+            _boolean(options, "failOnDataLoss"),
+            _boolean(options, "includeHeaders"),
+            _number(options, "minPartitions"),
+            _number(options, "maxOffsetsPerTrigger"),
+            _number(options, "recordsPolicyBatch") or 1,
+        )
+
+
+def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+    names, pattern = options.get(_SUBSCRIBE), options.get(_PATTERN.lower())
+    if (names is None) == (pattern is None):
+        raise ConfigurationError(f"name one of the options {_SUBSCRIBE} and {_PATTERN}")
+    if pattern is not None:
+        try:
+            return (), re.compile(pattern)
+        except re.error as error:
+            raise ConfigurationError(f"{_PATTERN} {pattern}: {error}") from None
+    found = tuple(dict.fromkeys(part.strip() for part in (names or "").split(",")))
+    if not all(found) or any(map(topic_names.is_glob, found)):
+        raise ConfigurationError(
+            f"{_SUBSCRIBE} {names}: names of topics, separated by commas; {_PATTERN} takes a "
+            "regular expression"
+        )
+    return found, None
+
+
+def _place(options: Mapping[str, str], side: str) -> Place | None:
+    offsets, time = options.get(f"{side}offsets"), options.get(f"{side}timestamp")
+    if time is not None:  # it wins, as in Spark's Kafka source
+        return parse_timestamp(time, key=f"{side}Timestamp")
+    if offsets is None:
+        return None
+    return {"earliest": EARLIEST, "latest": LATEST}.get(offsets.strip().lower()) or parse_offsets(
+        offsets, key=f"{side}Offsets"
+    )
+
+
+def _boolean(options: Mapping[str, str], name: str) -> bool:
+    given = options.get(name.lower(), "true")
+    found = _BOOLEANS.get(given.strip().lower())
+    if found is None:
+        raise ConfigurationError(f"{name} {given}: true or false")
+    return found
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    given = options.get(name.lower())
+    if given is None:
+        return None
+    if not _COUNT.fullmatch(given.strip()) or int(given) < 1:
+        raise ConfigurationError(f"{name} {given}: a number from 1 on, of 18 digits at most")
+    return int(given)

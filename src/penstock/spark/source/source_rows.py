@@ -1,0 +1,175 @@
+"""Stored batches become Arrow record batches with the columns of Kafka's source and verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.stored_columns import StoredColumns
+from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
+from penstock.spark.sources import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import Header
+    from penstock.records.stored_batch import StoredBatch
+
+VERDICT: Final = "verdict"
+TYPES: Final = {**COLUMNS, VERDICT: VERDICT_TYPE}
+"""Spark's type of each column that there can be."""
+ROWS_MAX: Final = 10_000
+BYTES_MAX: Final = 4 * 2**20
+"""The most of a record batch; a larger row is one by itself."""
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_HEADERS: Final = pa.list_(pa.field("element", _HEADER))
+_TIMESTAMP: Final = pa.timestamp("us", "UTC")
+_MICROS: Final = 1000
+_INT64_MAX: Final = 2**63 - 1
+
+
+def check_types(types: Mapping[str, str]) -> None:
+    """Check columns that a user named by `schema(...)`.
+
+    Args:
+        types: Spark's types by column.
+
+    Raises:
+        ConfigurationError: There is no such column, or its type is another.
+    """
+    for name, given in types.items():
+        wanted = TYPES.get(name)
+        if wanted is None:
+            raise ConfigurationError(
+                f'format("penstock") has no column {name}; there are {", ".join(TYPES)}'
+            )
+        if given.replace(" ", "") != wanted.replace(" ", ""):
+            raise ConfigurationError(f"column {name} is {wanted}, not {given}")
+
+
+class RowBatches:
+    """Makes record batches of stored batches; the bytes of one are bounded."""
+
+    def __init__(
+        self, columns: Sequence[str], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+    ) -> None:
+        """Take what is wanted.
+
+        Args:
+            columns: The names of the columns, in their order; others are not made.
+            rows_max: The most rows of a record batch.
+            bytes_max: The most bytes of one with several rows.
+        """
+        self._columns = tuple(columns)
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        batch: StoredBatch,
+        verdicts: Sequence[tuple[int, Verdict]],
+    ) -> Iterator[pa.RecordBatch]:
+        """Add a batch; return the record batches that are complete.
+
+        Args:
+            topic: Its topic.
+            partition: Its partition.
+            batch: Its records.
+            verdicts: Those that are not `accepted`, by position.
+        """
+        made = _record_batch(self._columns, topic, partition, batch, verdicts)
+        if self._bytes + made.nbytes > self._bytes_max or self._rows + len(made) > self._rows_max:
+            yield from self.rest()
+        self._waiting.append(made)
+        self._rows += len(made)
+        self._bytes += made.nbytes
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Return what waits for more."""
+        waiting, self._waiting = self._waiting, []
+        self._rows = self._bytes = 0
+        if waiting:
+            whole = pa.Table.from_batches(waiting).combine_chunks()
+            for one in whole.to_batches(max_chunksize=self._rows_max):
+                yield from self._divided(one)
+
+    def _divided(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if rows.nbytes <= self._bytes_max or len(rows) <= 1:
+            yield rows
+            return
+        half = len(rows) // 2
+        yield from self._divided(rows.slice(0, half))
+        yield from self._divided(rows.slice(half))
+
+
+def _record_batch(
+    names: Sequence[str],
+    topic: str,
+    partition: int,
+    batch: StoredBatch,
+    verdicts: Sequence[tuple[int, Verdict]],
+) -> pa.RecordBatch:
+    records, count = batch.records, len(batch.records)
+    columns = StoredColumns(records)
+
+    def constant(value: Any, kind: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, kind), count)
+
+    make = {
+        "key": lambda: _binary(columns.keys),
+        "value": lambda: _binary(columns.values),
+        "topic": lambda: constant(topic, pa.string()),
+        "partition": lambda: constant(partition, pa.int32()),
+        "offset": lambda: pa.array(batch.offsets, pa.int64()),
+        "timestamp": lambda: _timestamps(records.timestamps),
+        "timestampType": lambda: constant(int(batch.is_log_append_time), pa.int32()),
+        "headers": lambda: _headers(records.headers),
+        VERDICT: lambda: verdict_array(count, verdicts),
+    }
+    return pa.RecordBatch.from_arrays([make[name]() for name in names], list(names))
+
+
+def _binary(column: Any) -> pa.Array:
+    array = column.arrow
+    if array is None:
+        return pa.array(list(column), pa.binary())
+    return array if array.type == pa.binary() else array.cast(pa.binary())
+
+
+def _timestamps(in_ms: Sequence[int]) -> pa.Array:
+    """Return timestamps; null where microseconds do not fit 64 bits."""
+    given = pa.array(in_ms, pa.int64())
+    try:
+        micros = pc.multiply_checked(given, _MICROS)
+    except pa.ArrowInvalid:
+        fit = (one if abs(one) <= _INT64_MAX // _MICROS else None for one in in_ms)
+        micros = pc.multiply_checked(pa.array(list(fit), pa.int64()), _MICROS)
+    return micros.cast(_TIMESTAMP)
+
+
+def _headers(headers: Sequence[tuple[Header, ...]]) -> pa.Array:
+    """Return headers; null where a record has none, as Spark's Kafka source does."""
+    if not any(headers):
+        return pa.nulls(len(headers), _HEADERS)
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    starts: list[int | None] = []
+    for some in headers:
+        starts.append(len(keys) if some else None)
+        for key, value in some:
+            keys.append(key)
+            values.append(value)
+    entries = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(_HEADER)
+    )
+    return pa.ListArray.from_arrays(
+        pa.array([*starts, len(keys)], pa.int32()), entries, type=_HEADERS
+    )

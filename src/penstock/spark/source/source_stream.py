@@ -1,0 +1,227 @@
+"""`readStream.format("penstock")`: the offsets of micro-batches, checked against the topics."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.configuration import ConfigurationError
+from penstock.spark.execution.worker_errors import in_one_line
+from penstock.spark.source.source_places import LATEST, find_offsets
+from penstock.spark.source.source_reading import SourceError, SourceTask, source_tasks
+from penstock.stored.tasks.tasks import Limit, Sizes, next_batch
+from penstock.wire.names import NO_ID
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before PySpark 4.2 a micro-batch has all that is there
+
+    class ReadMaxRows:  # type: ignore[no-redef]
+        """Not there."""
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Not there."""
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from penstock.cluster.offsets import Topic
+    from penstock.spark.source.source_reading import SourceReading
+    from penstock.spark.source_access import Source
+
+Offsets = dict[Partition, int]
+_TELLS_START: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""Since PySpark 4.2 Spark says where a micro-batch starts, and how much it wants."""
+_ATTEMPTS: Final = 5
+_PAUSE_S: Final = 1.0
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics as they grow.
+
+    An offset of the stream is, for each topic, its id and the offset of each partition.
+    """
+
+    def __init__(self, source: Source, reading: SourceReading) -> None:
+        """Take what is read.
+
+        Args:
+            source: The cluster, for the driver.
+            reading: What the tasks do.
+        """
+        self._source: Source | None = source
+        self._reading = reading
+        self._target: Offsets | None = None
+
+    @in_one_line()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a new query starts: the end of the topics, unless it was said."""
+        topics = self._driver.topics()
+        if not _TELLS_START and self._driver.options.batch_offsets is not None:
+            raise ConfigurationError("maxOffsetsPerTrigger needs PySpark 4.2 or newer")
+        place = self._driver.options.start or LATEST
+        return to_json(find_offsets(self._driver.cluster, topics, place), topics)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the most of a micro-batch."""
+        most = self._driver.options.batch_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    @in_one_line()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Keep where the query ends: at what there is now."""
+        self._target = self._driver.cluster.end_offsets(self._driver.topics())
+
+    @in_one_line()
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return where the next micro-batch ends.
+
+        Before PySpark 4.2, Spark does not say where it starts, nor how much it wants: it ends
+        where the topics do, and `partitions` checks them.
+
+        Raises:
+            SourceError: A topic is another one of the same name, or is gone, or a log has become
+                shorter.
+            ClusterError: The cluster does not answer.
+        """
+        topics = self._driver.topics()
+        if start is None:
+            return to_json(self._ends(topics), topics)
+        begun = from_json(start)
+        self._check_topics(start, topics)
+        there = [Partition(one.name, number) for one in topics for number in one.partitions]
+        new = [one for one in there if one not in begun]
+        starts = begun | self._first(topics, new)
+        ranges = self._ranges(topics, starts)
+        if isinstance(limit, ReadMaxRows):
+            ranges = list(next_batch(ranges, Limit(limit.max_rows))[0])
+        reached = starts | {one.of: one.end for one in ranges}
+        known = {one.name: one.topic_id for one in topics}
+        return _json(reached, {**_ids(start), **known})
+
+    @in_one_line()
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the ends of the topics, for the progress of the query."""
+        topics = self._driver.topics()
+        return to_json(self._driver.cluster.end_offsets(topics), topics)
+
+    @in_one_line()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a micro-batch."""
+        if not _TELLS_START:
+            self._check_topics(start, self._driver.topics())
+        begun, ends = from_json(start), from_json(end)
+        new = [one for one in ends if one not in begun]
+        if new:
+            begun |= self._first(self._driver.topics(), new)
+        ranges = [OffsetRange(*one, begun[one], offset) for one, offset in ends.items()]
+        return source_tasks(ranges, _ids(end), self._sizes, self._driver.options.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a task."""
+        if isinstance(partition, SourceTask):
+            with in_one_line():
+                yield from self._reading.read(partition)
+
+    @property
+    def _driver(self) -> Source:
+        if self._source is None:
+            raise RuntimeError("offsets are found on the driver")
+        return self._source
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return self._driver.sizes(self._driver.topics())
+
+    def _first(self, topics: Sequence[Topic], new: Sequence[Partition]) -> Offsets:
+        """Return where partitions start that the stream did not know."""
+        if not new:
+            return {}
+        first = self._driver.cluster.first_offsets(topics)
+        return {one: first[one] for one in new if one in first}
+
+    def _ends(self, topics: Sequence[Topic]) -> Offsets:
+        if self._target is not None:
+            return self._target
+        return self._driver.cluster.end_offsets(topics)
+
+    def _ranges(self, topics: Sequence[Topic], starts: Offsets) -> list[OffsetRange]:
+        """Return what can be read; a leader that was just elected may not know the end yet."""
+        for attempt in range(_ATTEMPTS):
+            ends = {one: end for one, end in self._ends(topics).items() if one in starts}
+            ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
+            shorter = [one for one in ranges if one.end < one.start]
+            if not shorter:
+                return ranges
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(_PAUSE_S)
+        one = shorter[0]
+        raise SourceError(
+            f"{one.of}: the log ends at offset {one.end}, before {one.start}, the position of "
+            "the stream"
+        )
+
+    def _check_topics(self, start: Mapping[str, Any], topics: Sequence[Topic]) -> None:
+        known = {one.name: one.topic_id for one in topics}
+        for name, topic_id in _ids(start).items():
+            if name not in known:
+                if self._reading.fails_on_loss:
+                    raise SourceError(
+                        f"topic {name} does not exist any more; with failOnDataLoss=false the "
+                        "stream continues without it"
+                    )
+            elif NO_ID not in {topic_id, known[name]} and topic_id != known[name]:
+                raise SourceError(
+                    f"topic {name} was deleted and created again: its offsets mean other records "
+                    "now; begin with a new checkpoint"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "_source": None}
+        state.pop("_sizes", None)
+        return state
+
+
+_ID, _OFFSETS = "id", "offsets"
+
+
+def to_json(offsets: Offsets, topics: Sequence[Topic]) -> dict[str, Any]:
+    """Return offsets as Spark keeps them in a checkpoint."""
+    return _json(offsets, {one.name: one.topic_id for one in topics})
+
+
+def from_json(kept: Mapping[str, Any]) -> Offsets:
+    """Return the offsets that `to_json` was given."""
+    return {
+        Partition(topic, int(number)): int(offset)
+        for topic, one in kept.items()
+        for number, offset in one[_OFFSETS].items()
+    }
+
+
+def _json(offsets: Offsets, topic_ids: Mapping[str, UUID]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        one = found.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
+        one[_OFFSETS][str(number)] = offset
+    return found
+
+
+def _ids(kept: Mapping[str, Any]) -> dict[str, UUID]:
+    return {topic: UUID(one[_ID]) for topic, one in kept.items()}

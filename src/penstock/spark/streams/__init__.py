@@ -1,0 +1,1 @@
+"""`split --streaming`: a query over offset ranges, its progress and its metrics."""

@@ -1,0 +1,385 @@
+"""The loop of a stream: looks at its topics again and again, and has micro-batches done.
+
+While there is nothing new, brokers are asked where logs end, and nothing else happens. What fails
+for now is waited for: a leader, a broker, all of them. Topics are looked for now and then: new
+ones, new partitions, and those that are gone.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from penstock.client.errors import ClientError
+from penstock.client.positions import Position
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.ranges import Partition
+from penstock.errors import UnavailableError
+from penstock.spark.execution.failures import SparkError
+from penstock.spark.streams.stream_offsets import KEPT_AT_ONCE, StreamOffsets
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.cluster.offsets import Topic
+    from penstock.spark.streams.stream_offsets import MicroBatch
+    from penstock.stored.tasks.tasks import Limit
+    from penstock.stored.tasks.writing_task import WritingResult
+
+TOPICS_EVERY_S: Final = 30.0
+_PAUSE_MAX_S: Final = 30.0
+_NAMED_MAX: Final = 3
+
+
+class Source(Protocol):
+    """The topics; `penstock.spark.streams.stream_source.StreamSource`."""
+
+    def topics(self) -> tuple[Topic, ...]: ...
+
+    def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]: ...
+
+    def check(self, runs: Iterable[str]) -> None: ...
+
+    def commit(self, positions: Mapping[Partition, Position]) -> None: ...
+
+    def starts(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]: ...
+
+    def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]: ...
+
+
+class Work(Protocol):
+    """Has Spark do a micro-batch."""
+
+    def __call__(
+        self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
+    ) -> WritingResult:
+        """Do a micro-batch.
+
+        Args:
+            batch: What is done.
+            counted_as: What its counts belong to.
+            topics: All topics, by name.
+            seen: The runs that had tasks of the job when this one began.
+
+        Raises:
+            UnavailableError: The cluster fails.
+            PySparkException: The job fails.
+        """
+
+
+class Observer(Protocol):
+    """Is told what happens."""
+
+    def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
+        """Take note of how many offsets partitions are behind, and how many cannot be read now."""
+
+    def done(self, batch: MicroBatch, result: WritingResult, seconds: float) -> None:
+        """Take note of a micro-batch."""
+
+    def warn(self, text: str) -> None:
+        """Tell what is wrong, and what is done about it; may be called often with the same."""
+
+    def note(self, text: str) -> None:
+        """Tell what has changed."""
+
+
+class Settings(NamedTuple):
+    """How a stream goes on.
+
+    Attributes:
+        run: The id of the run.
+        limit: The most of a micro-batch.
+        every_s: How often new records are looked for. While more is there than fits into a
+            micro-batch, the next one begins at once.
+        strict: End with an error where records were removed before they were read.
+        available_now: End where the logs end at the beginning.
+        again: Begin anew, wherever earlier runs of the job have come to.
+    """
+
+    run: str
+    limit: Limit
+    every_s: float = 1.0
+    strict: bool = False
+    available_now: bool = False
+    again: bool = False
+
+
+class _Round(Enum):
+    """What became of a look at the topics."""
+
+    MORE = auto()
+    """There is more to be done, at once."""
+    IDLE = auto()
+    TROUBLE = auto()
+    """Something failed for now, and nothing was done."""
+    END = auto()
+
+
+class Stream:
+    """A stream from topics to topics."""
+
+    def __init__(
+        self,
+        source: Source,
+        work: Work,
+        observer: Observer,
+        settings: Settings,
+        *,
+        is_ended: Callable[[], bool],
+        wait: Callable[[float], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is asked.
+
+        Args:
+            source: The topics.
+            work: Does micro-batches.
+            observer: Is told what happens.
+            settings: How it goes on.
+            is_ended: Whether to end; the micro-batch that is being done is waited for.
+            wait: Waits for seconds, or until `is_ended`.
+            clock: Returns seconds that never go back.
+        """
+        self._source = source
+        self._work = work
+        self._observer = observer
+        self._settings = settings
+        self._is_ended = is_ended
+        self._wait = wait
+        self._clock = clock
+        self._offsets = StreamOffsets(settings.run, available_now=settings.available_now)
+        self._topics: dict[str, Topic] = {}
+        self._ids: dict[str, UUID] = {}
+        self._seen: frozenset[str] = frozenset()
+        self._unavailable = 0
+        self._topics_at = clock() + TOPICS_EVERY_S
+
+    def begin(
+        self, topics: Sequence[Topic], first: Callable[[], Mapping[Partition, int]] | None
+    ) -> int:
+        """Find where the stream goes on; return how many partitions have a position already.
+
+        Positions are waited for: one that was killed may have left a transaction with one of them.
+
+        Args:
+            topics: The topics.
+            first: Returns where a job begins that has no position yet; None for where the logs
+                start, as it is for partitions that come later.
+
+        Raises:
+            ConfigurationError: Another command has used the id of the job.
+            UnavailableError: The cluster does not answer.
+        """
+        partitions = _partitions(topics)
+        positions = self._wait_for_positions(partitions)
+        if positions is None:
+            return 0
+        self._seen = frozenset(one.run for one in positions.values())
+        self._source.check(self._seen)
+        self._topics = {one.name: one for one in topics}
+        self._ids = {one.name: one.topic_id for one in topics}
+        if (positions and not self._settings.again) or first is None:
+            self._add(partitions, positions)
+            if self._settings.available_now and len(self._offsets.partitions) < len(partitions):
+                raise ClusterError(f"not all partitions of {_names(topics)} can be read now")
+            return len(positions)
+        for partition, offset in first().items():
+            self._offsets.add(partition, offset)
+        self._commit_first()
+        return 0
+
+    def _wait_for_positions(
+        self, partitions: Sequence[Partition]
+    ) -> Mapping[Partition, Position] | None:
+        """Return the committed positions; None if it was ended before they could be read."""
+        while not self._is_ended():
+            try:
+                return self._source.positions(partitions)
+            except UnavailableError as error:
+                if not _may_pass(error):
+                    raise
+                self._observer.warn(f"{error}; waiting")
+                self._wait(1.0)
+        return None
+
+    def _commit_first(self) -> None:
+        """Commit where the job begins: another run could not find out any more."""
+        batch = self._offsets.first()
+        while batch.kept and not self._is_ended():
+            result = self._do(batch)
+            self._offsets.done(batch, result, self._clock())
+            failed = {(one.topic, one.partition) for one in result.unfinished}
+            kept = tuple(one for one in batch.kept if one.of in failed)
+            batch = self._offsets.first()._replace(kept=kept)
+            self._tell_failures(result)
+            if kept:
+                self._wait(1.0)
+
+    def run(self) -> None:
+        """Go on until the end.
+
+        Raises:
+            UnavailableError: The cluster refuses, or records were removed and `strict` is set.
+            PySparkException: A job failed.
+        """
+        failures = 0
+        every_s = 1.0 if self._settings.available_now else self._settings.every_s
+        while not self._is_ended():
+            began = self._clock()
+            try:
+                found = self._round()
+            except UnavailableError as error:
+                if not _may_pass(error):
+                    raise
+                self._observer.warn(f"{error}; waiting")
+                self._topics_at = began
+                found = _Round.TROUBLE
+            failures = failures + 1 if found is _Round.TROUBLE else 0
+            if found is _Round.END:
+                return
+            if found is _Round.IDLE:
+                self._wait(max(began + every_s - self._clock(), 0))
+            elif found is _Round.TROUBLE:
+                self._wait(min(2.0 ** (failures - 1), _PAUSE_MAX_S))
+
+    def _round(self) -> _Round:
+        now = self._clock()
+        if now >= self._topics_at:
+            self._look_for_topics()
+        partitions = self._offsets.partitions
+        ends = self._source.ends(partitions)
+        self._offsets.learn(ends, now)
+        pending = self._offsets.pending(ends)
+        starts = self._source.starts(pending) if pending else {}
+        missing = {*(one for one in partitions if one not in ends), *pending} - starts.keys()
+        self._unavailable = len(missing)
+        self._observer.looked(self._offsets.behind, self._unavailable)
+        if missing:
+            self._observer.warn(f"{_named(missing)} cannot be read now; waiting")
+            self._topics_at = now
+        available = [one for one in ends if one not in missing]
+        batch = self._offsets.next(available, starts, self._settings.limit, now)
+        if batch is not None:
+            return self._done(batch)
+        is_end = self._settings.available_now and self._offsets.is_at_end
+        return _Round.END if is_end else _Round.IDLE
+
+    def _done(self, batch: MicroBatch) -> _Round:
+        began = self._clock()
+        try:
+            result = self._do(batch)
+        except Exception:
+            if not self._is_ended():
+                raise
+            # Whatever ends this process has ended Spark, too: the next run goes on.
+            self._observer.note("the last micro-batch was given up; the next run goes on with it")
+            return _Round.END
+        is_any = self._offsets.done(batch, result, self._clock())
+        self._observer.looked(self._offsets.behind, self._unavailable)
+        self._observer.done(batch, result, self._clock() - began)
+        self._tell_failures(result)
+        if result.counts.removed:
+            self._tell_removed(result)
+        if not is_any:
+            return _Round.TROUBLE
+        if self._settings.available_now:
+            return _Round.MORE
+        is_more = any(self._offsets.behind.values()) or len(batch.kept) == KEPT_AT_ONCE
+        return _Round.MORE if is_more else _Round.IDLE
+
+    def _do(self, batch: MicroBatch) -> WritingResult:
+        return self._work(batch, self._offsets.counted_as(batch), self._topics, self._seen)
+
+    def _tell_failures(self, result: WritingResult) -> None:
+        failed = [one for one in result.unfinished if one.reason]
+        if failed:
+            self._topics_at = self._clock()
+            more = f" (and {len(failed) - 1:,} more partitions)" if len(failed) > 1 else ""
+            self._observer.warn(f"{failed[0].reason}{more}; waiting")
+
+    def _tell_removed(self, result: WritingResult) -> None:
+        shown = ", ".join(f"{count:,} of {topic}" for topic, count in result.removed.items())
+        text = f"{shown}: offsets were removed before they were read (retention)"
+        if self._settings.strict:
+            raise SparkError(f"{text}; all others up to here are written")
+        self._observer.note(f"warning: {text}")
+
+    def _look_for_topics(self) -> None:
+        """Drop topics that are gone, and add new ones and new partitions."""
+        found = {one.name: one for one in self._source.topics()}
+        self._topics_at = self._clock() + TOPICS_EVERY_S
+        for name, topic in list(self._topics.items()):
+            if name not in found:
+                self._observer.note(
+                    f"topic {name} does not exist any more; the stream continues without it"
+                )
+            elif _is_another(topic.topic_id, found[name].topic_id):
+                self._observer.note(f"topic {name} was deleted and created again")
+            else:
+                continue
+            self._offsets.drop(name)
+            del self._topics[name]
+        if self._settings.available_now:
+            return
+        new = [one for one in _partitions(found.values()) if one not in self._offsets]
+        if new:
+            self._add_new(found, new)
+
+    def _add_new(self, found: Mapping[str, Topic], new: Sequence[Partition]) -> None:
+        again = {
+            name
+            for name, topic in found.items()
+            if _is_another(self._ids.get(name, NO_ID), topic.topic_id)
+        }
+        if again:
+            # What is committed for the name is about a topic that is gone.
+            starts = self._source.starts([one for one in new if one.topic in again])
+            run = self._settings.run
+            self._source.commit({one: Position(at, run=run) for one, at in starts.items()})
+            new = [one for one in new if one.topic not in again or one in starts]
+        self._add(new, self._source.positions(new))
+        for name in {one.topic for one in new}:
+            if name not in self._topics:
+                self._observer.note(f"topic {name} is new; the stream reads it, too")
+            self._topics[name] = found[name]
+            self._ids[name] = found[name].topic_id
+
+    def _add(
+        self, partitions: Sequence[Partition], positions: Mapping[Partition, Position]
+    ) -> None:
+        """Add partitions, each at its position, or where its log starts."""
+        without = [one for one in partitions if one not in positions]
+        starts = self._source.starts(without) if without else {}
+        for one in partitions:
+            if one in positions:
+                self._offsets.add(one, positions[one].offset)
+            elif one in starts:
+                self._offsets.add(one, starts[one])
+        if len(starts) < len(without):
+            self._topics_at = self._clock()
+
+
+def _partitions(topics: Iterable[Topic]) -> list[Partition]:
+    return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _names(topics: Iterable[Topic]) -> str:
+    return ", ".join(one.name for one in topics)
+
+
+def _is_another(before: UUID, now: UUID) -> bool:
+    return NO_ID not in {before, now} and before != now
+
+
+def _named(partitions: Iterable[Partition]) -> str:
+    ordered = sorted(partitions)
+    shown = ", ".join(map(str, ordered[:_NAMED_MAX]))
+    more = len(ordered) - _NAMED_MAX
+    return shown + (f" and {more:,} more partitions" if more > 0 else "")
+
+
+def _may_pass(error: UnavailableError) -> bool:
+    return isinstance(error, ClusterError) or (isinstance(error, ClientError) and error.retriable)

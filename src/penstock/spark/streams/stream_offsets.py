@@ -1,0 +1,240 @@
+"""What of its topics a stream has done, and what its next micro-batch is. No cluster is in it.
+
+A range that failed is tried again with its offsets and with what its counts belong to: what of it
+was committed is then neither written nor counted again. Other partitions go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.stored.tasks.retention import log_was_cut
+from penstock.stored.tasks.tasks import next_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from penstock.stored.tasks.tasks import Limit
+    from penstock.stored.tasks.writing_task import WritingResult
+
+KEPT_FOR_S: Final = 43_200.0
+"""How long a position is left alone: much shorter than brokers keep it (7 days)."""
+KEPT_AT_ONCE: Final = 500
+_SHORTER_FOR_S: Final = 60.0
+"""After an election the end of a log may be told too low for a moment."""
+
+
+class MicroBatch(NamedTuple):
+    """What is done next.
+
+    Attributes:
+        number: Its number, from 0 on.
+        ranges: What is read, one range of each partition.
+        kept: Empty ranges: positions that are committed again, so that brokers keep them.
+        counted_as: What the counts of ranges belong to that an earlier micro-batch began.
+    """
+
+    number: int
+    ranges: tuple[OffsetRange, ...]
+    kept: tuple[OffsetRange, ...]
+    counted_as: Mapping[Partition, str]
+
+
+@dataclass
+class _Partition:
+    """A partition of a stream.
+
+    Attributes:
+        position: The next offset to read.
+        end: The offset after the last one that can be read, as far as is known.
+        until: Where the stream ends; None for one that does not.
+        kept_at: When the position was committed.
+        begun: The range that failed, and what its counts belong to.
+        shorter_since: Since when the log ends before the position.
+    """
+
+    position: int
+    end: int
+    kept_at: float
+    until: int | None = None
+    begun: tuple[OffsetRange, str] | None = None
+    shorter_since: float | None = None
+
+    @property
+    def last(self) -> int:
+        return self.end if self.until is None else min(self.end, self.until)
+
+    @property
+    def behind(self) -> int:
+        return max(self.last - self.position, 0)
+
+
+class StreamOffsets:
+    """The positions of a stream's partitions."""
+
+    def __init__(self, run: str, *, available_now: bool = False) -> None:
+        """Start without partitions.
+
+        Args:
+            run: The id of the run.
+            available_now: End where the logs end when they are first looked at.
+        """
+        self._run = run
+        self._available_now = available_now
+        self._number = 0
+        self._partitions: dict[Partition, _Partition] = {}
+        self._waiting: set[Partition] = set()
+
+    def add(self, partition: Partition, position: int, *, kept_at: float = float("-inf")) -> None:
+        """Add a partition.
+
+        Args:
+            partition: The partition.
+            position: The next offset to read.
+            kept_at: When the position was committed; at no time unless given.
+        """
+        self._partitions[partition] = _Partition(position, position, kept_at)
+        if self._available_now:
+            self._waiting.add(partition)
+
+    def drop(self, topic: str) -> None:
+        """Forget the partitions of a topic."""
+        self._waiting = {one for one in self._waiting if one.topic != topic}
+        self._partitions = {
+            one: state for one, state in self._partitions.items() if one.topic != topic
+        }
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._partitions
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions."""
+        return tuple(self._partitions)
+
+    @property
+    def behind(self) -> Mapping[Partition, int]:
+        """How many offsets each partition is behind its end."""
+        return {one: state.behind for one, state in self._partitions.items()}
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether a stream that ends has come to its end."""
+        return not self._waiting and not any(
+            state.behind or state.begun for state in self._partitions.values()
+        )
+
+    def learn(self, ends: Mapping[Partition, int], now: float) -> None:
+        """Take note of where logs end.
+
+        Args:
+            ends: The offset after the last one that can be read, by partition.
+            now: The time, in seconds.
+
+        Raises:
+            TruncatedError: A log has ended before the position for a minute.
+        """
+        for partition, end in ends.items():
+            state = self._partitions[partition]
+            if partition in self._waiting:
+                self._waiting.discard(partition)
+                state.until = end
+            state.end = end
+            if end >= state.position:
+                state.shorter_since = None
+            elif state.shorter_since is None:
+                state.shorter_since = now
+            elif now - state.shorter_since >= _SHORTER_FOR_S:
+                raise log_was_cut(partition, end, state.position)
+
+    def pending(self, available: Iterable[Partition]) -> tuple[Partition, ...]:
+        """Return those of some partitions that have something to be read."""
+        return tuple(
+            one
+            for one in available
+            if self._partitions[one].behind and not self._partitions[one].begun
+        )
+
+    def next(
+        self,
+        available: Collection[Partition],
+        starts: Mapping[Partition, int],
+        limit: Limit,
+        now: float,
+    ) -> MicroBatch | None:
+        """Return the next micro-batch; None if there is nothing to do.
+
+        Args:
+            available: The partitions that can be read now.
+            starts: Where the logs of pending partitions start. What was removed before is in the
+                micro-batch, and does not count for its limit.
+            limit: The most of new ranges.
+            now: The time, in seconds.
+        """
+        there, gone = [], []
+        for one in self.pending(available):
+            state = self._partitions[one]
+            first = max(state.position, starts.get(one, 0))
+            whole = OffsetRange(one.topic, one.number, first, state.last)
+            if whole.offsets:
+                there.append(whole)
+            else:
+                gone.append(whole._replace(start=state.position))
+        taken, _ = next_batch(there, limit)
+        ranges = [one._replace(start=self._partitions[one.of].position) for one in taken]
+        begun = [found for one in available if (found := self._partitions[one].begun)]
+        kept = self._kept(available, {one.of for one in (*ranges, *gone)}, now)
+        ranges = [*(one for one, _ in begun), *ranges, *gone]
+        if not ranges and not kept:
+            return None
+        counted_as = {one.of: name for one, name in begun}
+        return MicroBatch(self._number, tuple(ranges), kept, counted_as)
+
+    def _kept(
+        self, available: Iterable[Partition], written: Collection[Partition], now: float
+    ) -> tuple[OffsetRange, ...]:
+        found = []
+        for one in available:
+            state = self._partitions[one]
+            is_due = now - state.kept_at >= KEPT_FOR_S
+            if is_due and one not in written and state.begun is None:
+                found.append(OffsetRange(one.topic, one.number, state.position, state.position))
+                if len(found) == KEPT_AT_ONCE:
+                    break
+        return tuple(found)
+
+    def first(self) -> MicroBatch:
+        """Return a micro-batch that reads nothing, and commits all positions."""
+        kept = (
+            OffsetRange(*one, state.position, state.position)
+            for one, state in self._partitions.items()
+        )
+        return MicroBatch(self._number, (), tuple(kept), {})
+
+    def counted_as(self, batch: MicroBatch) -> str:
+        """Return what the counts of a micro-batch belong to."""
+        return f"{self._run}:{batch.number}"
+
+    def done(self, batch: MicroBatch, result: WritingResult, now: float) -> bool:
+        """Take note of what became of a micro-batch; return whether anything of it was done.
+
+        Args:
+            batch: The one that `next` returned last.
+            result: What tasks did.
+            now: The time, in seconds.
+        """
+        self._number = batch.number + 1
+        unfinished = {Partition(one.topic, one.partition): one for one in result.unfinished}
+        is_any = False
+        for one in (*batch.ranges, *batch.kept):
+            state, found = self._partitions[one.of], unfinished.get(one.of)
+            if found is None or found.offset is not None:
+                state.position = one.end if found is None else found.offset or 0
+                state.begun, state.kept_at = None, now
+                is_any = True
+            elif found.reason and one.offsets:
+                name = batch.counted_as.get(one.of, self.counted_as(batch))
+                state.begun = (one, name)
+        return is_any

@@ -1,0 +1,129 @@
+"""The topics of a stream, as the cluster has them now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.client.errors import response_error
+from penstock.client.positions import Position, commit_positions, read_positions
+from penstock.cluster.offset_requests import CHUNK
+from penstock.cluster.ranges import Partition, numbers_by_topic
+from penstock.stored.positions import check_runs, group_of, placed
+from penstock.wire.errors import RETRIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.client.connections.connection import Connection
+    from penstock.client.places import Places
+    from penstock.cluster.offset_requests import Answers
+    from penstock.cluster.offsets import Cluster, Topic
+
+
+class StreamSource:
+    """Asks the cluster; nothing is tried again here."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        connection: Connection,
+        given: str,
+        job: str,
+        run: str,
+        written: Collection[str],
+        *,
+        topic_ids: Mapping[str, UUID],
+        places: Places,
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            cluster: The cluster.
+            connection: To the same one.
+            given: The value of `--topic`.
+            job: The id of the job.
+            run: The id of this run.
+            written: Topics that are written to, which no glob means.
+            topic_ids: The ids of the topics that there are, by name.
+            places: What was kept of the job when it began.
+        """
+        self._ids = dict(topic_ids)
+        self._places = places
+        self._cluster = cluster
+        self._connection = connection
+        self._given = given
+        self._group = group_of(job)
+        self._job = job
+        self._run = run
+        self._written = frozenset(written)
+
+    def topics(self) -> tuple[Topic, ...]:
+        """Return the topics that there are now.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        found = self._cluster.existing_topics(self._given, without=self._written)
+        self._ids |= {one.name: one.topic_id for one in found}
+        return found
+
+    def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]:
+        """Return the positions of partitions; without those that have none.
+
+        They are the committed offsets, and the places of partitions that have none any more.
+
+        Raises:
+            LostPlaceError: A place cannot be read.
+            ClientError: They cannot be read.
+        """
+        partitions = tuple(partitions)
+        wanted = numbers_by_topic(partitions)
+        if not wanted:
+            return {}
+        found = read_positions(self._connection, self._group, wanted)
+        committed = {Partition(*one): position for one, position in found.items()}
+        rest = set(partitions) - committed.keys()
+        return placed(self._job, self._ids, rest, self._places) | committed
+
+    def check(self, runs: Iterable[str]) -> None:
+        """Check that earlier runs of the job did the same; see `check_runs`."""
+        check_runs(self._job, self._run, runs)
+
+    def commit(self, positions: Mapping[Partition, Position]) -> None:
+        """Commit positions of partitions that nobody works on.
+
+        Raises:
+            ClientError: They cannot be committed.
+        """
+        commit_positions(
+            self._connection,
+            self._group,
+            {(one.topic, one.number): position for one, position in positions.items()},
+        )
+
+    def starts(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+        """Return where logs start; without those whose leader does not answer now.
+
+        Raises:
+            ClientError: A broker refuses it.
+        """
+        return _known(partitions, self._cluster.log_starts)
+
+    def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+        """Return where the committed records of logs end; otherwise as `starts`."""
+        return _known(partitions, self._cluster.log_ends)
+
+
+def _known(
+    partitions: Sequence[Partition], ask: Callable[[Sequence[Partition]], Answers]
+) -> dict[Partition, int]:
+    found = {}
+    for start in range(0, len(partitions), CHUNK):
+        for partition, answer in ask(partitions[start : start + CHUNK]).items():
+            if isinstance(answer, int):
+                found[partition] = answer
+            elif answer.code >= 0 and answer.code not in RETRIABLE:
+                raise response_error(answer.code, str(partition))
+            # Codes below 0 are librdkafka's own: there is no connection, or no answer in time.
+    return found

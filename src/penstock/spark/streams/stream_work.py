@@ -1,0 +1,90 @@
+"""Has Spark do the micro-batches of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.client.positions import Claim
+from penstock.spark.execution.task_runner import SparkRunner
+from penstock.spark.verdicts import close_policies
+from penstock.stored.tasks.writing import write_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from pyspark.sql import SparkSession
+
+    from penstock.cluster.offsets import Topic
+    from penstock.spark.streams.stream_offsets import MicroBatch
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks.tasks import Sizes
+    from penstock.stored.tasks.writing_task import WritingResult, WritingTask
+
+BUDGET_S: Final = 5.0
+"""How long a task works on its ranges: whoever ends a stream waits for the tasks at work."""
+
+
+class StreamWork:
+    """Does micro-batches with the policies of a plan."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        task: WritingTask,
+        *,
+        plan_of: Callable[[Mapping[str, Topic]], RecordPlan],
+        sizes_of: Callable[[Mapping[str, Topic]], Sizes],
+        again: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            spark: The session.
+            task: What tasks do; its `run` is the id of the run.
+            plan_of: Returns the plan for topics that were not there before.
+            sizes_of: Returns how large the records of topics are.
+            again: What earlier runs of the job have committed does not count.
+        """
+        self._spark = spark
+        self._runner = SparkRunner(spark)
+        self._again = again
+        self._task = replace(task, budget_s=BUDGET_S)
+        self._plan_of = plan_of
+        self._sizes_of = sizes_of
+        self._ids: dict[str, UUID] = dict(task.topic_ids)
+        self._sizes: Sizes | None = None
+
+    def __call__(
+        self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
+    ) -> WritingResult:
+        """Do a micro-batch; see `penstock.spark.streams.stream.Work`."""
+        ids = {name: one.topic_id for name, one in topics.items()}
+        if not ids.items() <= self._ids.items():
+            plan = self._plan_of(topics)
+            # The policies of the plan before would stay in the workers.
+            close_policies(self._spark, workers=self._runner.cores)
+            self._task = replace(self._task, plan=plan, topic_ids=ids)
+            self._ids, self._sizes = ids, None
+        if self._sizes is None:
+            self._sizes = self._sizes_of(topics)
+        run = self._task.run
+        task = replace(
+            self._task,
+            run=counted_as,
+            turn=batch.number,
+            claims={
+                one.of: Claim(run, seen, one.start, self._again)
+                for one in (*batch.ranges, *batch.kept)
+            },
+            counted_as={(one.topic, one.number): as_ for one, as_ in batch.counted_as.items()},
+        )
+        return write_raw(
+            self._runner,
+            batch.ranges,
+            task,
+            sizes=self._sizes,
+            kept=batch.kept,
+            at_once=True,
+        )

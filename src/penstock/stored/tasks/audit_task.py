@@ -1,0 +1,169 @@
+"""What a task of an audit does in Spark's Python workers: raw batches in, counts out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.client.reading.batches import read_fetched_batch
+from penstock.client.reading.reader import RangeReader
+from penstock.cluster.ranges import OffsetRange
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import Outcome
+from penstock.records.errors import UnreadableRecords
+from penstock.report.counts import AuditCounts, Reason
+from penstock.report.encoding import decode, encode
+from penstock.stored.evaluation import evaluator_of
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
+from penstock.stored.tasks.batch_counts import StoredCounts
+from penstock.stored.tasks.retention import RangeResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.batch_jobs.task import Read
+    from penstock.client.reading.batches import FetchedBatch
+    from penstock.client.reading.reader import OffsetRange as WantedRange
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.evaluation import Evaluator
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks.tasks import Task
+
+
+class AuditResult(NamedTuple):
+    """What tasks found.
+
+    Attributes:
+        counts: The verdicts.
+        ranges: What was read of each range.
+    """
+
+    counts: AuditCounts
+    ranges: list[RangeResult]
+
+    def encode(self) -> bytes:
+        """Return it as bytes, which `AuditResult.decode` reads."""
+        ranges = [
+            [*one.offsets, one.records, [[lost.start, lost.end] for lost in one.lost]]
+            for one in self.ranges
+        ]
+        return json.dumps(ranges, separators=(",", ":")).encode() + b"\n" + encode(self.counts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> AuditResult:
+        """Return the result that `encode` made bytes of."""
+        ranges, _, counts = data.partition(b"\n")
+        return cls(decode(counts), [_range_result(*one) for one in json.loads(ranges)])
+
+
+def merged(results: Iterable[bytes]) -> bytes:
+    """Merge the results of tasks."""
+    total = AuditResult(AuditCounts(), [])
+    for one in map(AuditResult.decode, results):
+        total.counts.merge(one.counts)
+        total.ranges.extend(one.ranges)
+    return total.encode()
+
+
+@dataclass(frozen=True)
+class AuditTask:
+    """Judges the records of a task's ranges and counts the verdicts.
+
+    Attributes:
+        access: The cluster.
+        plan: The plan whose verdicts are counted.
+        other: A plan to compare it with, or None.
+    """
+
+    access: ClusterAccess
+    plan: RecordPlan
+    other: RecordPlan | None = None
+
+    def __call__(self, task: Task) -> Iterator[bytes | None]:
+        """Do a task; yields None while it is at work, and its result.
+
+        Raises:
+            ConfigurationError: The policies cannot be loaded here, or no connection be made.
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: It cannot be said where a damaged batch ends.
+        """
+        read = partial(RangeReader, self.access.connect())
+        plans = filter(None, (self.plan, self.other))
+        evaluators = [evaluator_of(plan) for plan in plans]
+        counting = RangeCounting(read, evaluators, self.plan.max_decompressed_bytes)
+        for wanted in task.wanted(self.plan.topic_ids):
+            for _ in counting.add(wanted):
+                yield None
+        yield counting.result().encode()
+
+
+class RangeCounting:
+    """Judges and counts the records of ranges."""
+
+    def __init__(
+        self,
+        read: Read,
+        evaluators: list[Evaluator],
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        """Take what reads and judges.
+
+        Args:
+            read: Returns the batches of a range, and tells of offsets that the log does not have
+                any more.
+            evaluators: The policies, and those to compare them with if there are any.
+            max_decompressed_bytes: Records of a larger batch have failed.
+        """
+        self._read = read
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._evaluators = evaluators
+        self._counts = StoredCounts()
+        self._ranges: list[RangeResult] = []
+
+    def add(self, wanted: WantedRange) -> Iterator[None]:
+        """Judge and count the records of a range; yields after each batch."""
+        lost: list[OffsetRange] = []
+        records = 0
+        for batch in self._read(wanted, on_lost=lambda one: lost.append(OffsetRange(*one))):
+            records += self._add_batch(wanted, batch)
+            yield
+        planned = OffsetRange(wanted.topic, wanted.partition, wanted.first, wanted.end)
+        self._ranges.append(RangeResult(planned, records, tuple(lost)))
+
+    def result(self) -> AuditResult:
+        """Return the result of all ranges that were added."""
+        return AuditResult(self._counts.counts(), self._ranges)
+
+    def _add_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> int:
+        try:
+            batch = read_fetched_batch(fetched, max_decompressed_bytes=self._max_decompressed_bytes)
+        except UnreadableRecords as wrong:
+            reason = Reason(wanted.topic, Outcome.FAILED.value, "", wrong.code, wrong.message)
+            count = _announced(fetched)
+            self._counts.add_unreadable(reason, wanted.partition, fetched.first, count)
+            return count
+        count = len(batch.records)
+        if count:
+            columns = StoredColumns(batch.records)
+            verdicts, *others = (
+                one.judge_records(wanted.topic, wanted.partition, columns).verdicts
+                for one in self._evaluators
+            )
+            self._counts.add(wanted.topic, wanted.partition, batch, verdicts, *others)
+        return count
+
+
+def _announced(fetched: FetchedBatch) -> int:
+    """Return how many records an unreadable batch says it has in the range; at least one."""
+    return max(min(fetched.record_count, fetched.end - fetched.first), 1)
+
+
+def _range_result(
+    topic: str, partition: int, start: int, end: int, records: int, lost: list[list[int]]
+) -> RangeResult:
+    def part(bounds: Any) -> OffsetRange:
+        return OffsetRange(topic, partition, *bounds)
+
+    return RangeResult(part((start, end)), records, tuple(map(part, lost)))

@@ -1,0 +1,482 @@
+"""What a task of `split`, `redact` and `redrive` does in Spark's Python workers.
+
+Raw batches are read, judged and written. Each range is a whole partition's part of the job, in
+order, and one writer's at a time: an attempt goes on where the last commit of another one was. An
+attempt that another one has taken over from (speculation) waits until that one is done: its result
+is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.batch_jobs.at_cluster import keep_position, range_task
+from penstock.batch_jobs.counts import TaskCounts, read_counts
+from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.redact import Redact
+from penstock.batch_jobs.redrive import LOOKS_BACK, Redrive
+from penstock.batch_jobs.split import Split
+from penstock.batch_jobs.task import Ending, Limits, Progress, ignore, never, read_batch, run
+from penstock.client.errors import ClientError, TopicRecreatedError
+from penstock.client.places import PlaceRecords
+from penstock.client.positions import Task as PositionTask
+from penstock.client.positions import read_positions
+from penstock.client.protocol.write_errors import AbortedError, FencedError, UnknownOutcomeError
+from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import RangeReader
+from penstock.engine.verdict import PostponedError
+from penstock.report.counts import Reason
+from penstock.stored.asking_again import decided
+from penstock.stored.evaluation import evaluator_of
+from penstock.stored.tasks.background import Background
+from penstock.stored.tasks.together import Together
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from uuid import UUID
+
+    from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.batch_jobs.task import Job, TaskResult
+    from penstock.client.connections.connection import Connection
+    from penstock.client.positions import Claim
+    from penstock.client.protocol.write_errors import RefusedBatchError
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.engine.chain import Chain, RecordVerdicts
+    from penstock.engine.columns import RecordColumns
+    from penstock.engine.verdict import Verdict
+    from penstock.records.stored_batch import StoredBatch
+    from penstock.stored.access import ClusterAccess
+    from penstock.stored.plan import RecordPlan
+    from penstock.stored.tasks.tasks import Task
+
+ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
+_LOOKED_EVERY_S: Final = 1.0
+_WAITED_S: Final = 300.0
+_AT_A_TIME: Final = 4
+_SMALL: Final = 5_000
+"""Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
+time. Larger ones are worked on alone, since each holds what it has read."""
+
+
+class Unfinished(NamedTuple):
+    """A range of a stream that is not at its end.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        offset: Where it was stopped: all before is committed, and counted in the result. None
+            where it is not known how far it has come; nothing of it is counted then.
+        reason: Why it failed for now; empty if it did not fail.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    reason: str = ""
+
+
+class WritingResult(NamedTuple):
+    """What tasks did.
+
+    Attributes:
+        counts: Of the records of this run.
+        before: Offsets that an earlier run of the same job had done.
+        outcomes: Records by topic and outcome.
+        removed: Offsets that were removed before they were read, by topic.
+        unfinished: Ranges that are not at their end; of a stream.
+    """
+
+    counts: TaskCounts
+    before: int
+    outcomes: Mapping[str, Counter[str]] = MappingProxyType({})
+    removed: Mapping[str, int] = MappingProxyType({})
+    unfinished: tuple[Unfinished, ...] = ()
+
+    def plus(self, other: WritingResult) -> WritingResult:
+        """Return the sum of two."""
+        outcomes = {topic: Counter(found) for topic, found in self.outcomes.items()}
+        for topic, found in other.outcomes.items():
+            outcomes.setdefault(topic, Counter()).update(found)
+        return WritingResult(
+            self.counts.plus(other.counts),
+            self.before + other.before,
+            outcomes,
+            Counter(self.removed) + Counter(other.removed),
+            (*self.unfinished, *other.unfinished),
+        )
+
+    def encode(self) -> bytes:
+        """Return it as bytes, which `WritingResult.decode` reads."""
+        counts = self.counts
+        document = {
+            "outcomes": counts.outcomes,
+            "reasons": list(counts.reasons.items()),
+            "left_out": counts.reasons.left_out,
+            "removed": counts.removed,
+            "before": self.before,
+            "topics": dict(self.outcomes),
+            "removed_of": dict(self.removed),
+            "unfinished": self.unfinished,
+        }
+        return json.dumps(document).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> WritingResult:
+        """Return the result that `encode` made bytes of."""
+        document = json.loads(data)
+        counts = TaskCounts(Counter(document["outcomes"]), removed=document["removed"])
+        for reason, count in document["reasons"]:
+            counts.reasons.add(Reason(*reason), count)
+        counts.reasons.left_out += document["left_out"]
+        return cls(
+            counts,
+            document["before"],
+            {topic: Counter(found) for topic, found in document["topics"].items()},
+            document["removed_of"],
+            tuple(Unfinished(*one) for one in document["unfinished"]),
+        )
+
+
+def merged(results: Iterable[bytes]) -> bytes:
+    """Merge the results of tasks."""
+    total = WritingResult(TaskCounts(), 0)
+    for one in map(WritingResult.decode, results):
+        total = total.plus(one)
+    return total.encode()
+
+
+@dataclass(frozen=True)
+class WritingTask:
+    """Judges the records of a task's ranges and writes them.
+
+    Attributes:
+        access: The cluster.
+        plan: The policies.
+        topic_ids: The ids of the topics that are read, by topic.
+        targets: Where records are written: `ACCEPTED`; `REJECTED` for a split, and without it
+            records are only rewritten; for `redrive` all three, `REJECTED` being what is read.
+        job: The id of the job, which its positions belong to.
+        run: What counts belong to: the id of this run, or of a micro-batch of it.
+        claims: Of this run, by topic and partition.
+        transactions: Whether the cluster has transactions.
+        replays_max: For `redrive`: how often a record is judged again before it is parked.
+        places: For `redrive`: the topic where positions last.
+        budget_s: For a stream: a task that has worked for longer leaves the rest of its ranges,
+            and a range that fails for now is part of the result, not an error.
+        counted_as: For a stream: what counts of some ranges belong to in place of `run`, by topic
+            and partition: those that an earlier micro-batch has begun.
+        turn: For a stream: which of its ranges a task begins with, so that each has its turn.
+    """
+
+    access: ClusterAccess
+    plan: RecordPlan
+    topic_ids: Mapping[str, UUID]
+    targets: Mapping[str, Target]
+    job: str
+    run: str
+    claims: Mapping[tuple[str, int], Claim]
+    transactions: bool = True
+    replays_max: int | None = None
+    places: str | None = None
+    budget_s: float | None = None
+    counted_as: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    turn: int = 0
+
+    def __call__(self, task: Task) -> Iterator[bytes | None]:
+        """Do a task; yields None while it is at work, and its result.
+
+        Raises:
+            ConfigurationError: The policies cannot be loaded here, or no connection be made.
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: A batch is damaged.
+            PostponedError: A policy cannot decide, even after a while.
+        """
+        connection = self.access.connect()
+        is_over = self._timer()
+        first = self.turn % max(len(task.ranges), 1)
+        ordered = (*task.ranges[first:], *task.ranges[:first])
+        total, one_at_a_time = WritingResult(TaskCounts(), 0), threading.Lock()
+
+        def working(one: OffsetRange) -> Callable[[], Generator[None, None, WritingResult]]:
+            return lambda: self._do(connection, one, is_over, one_at_a_time)
+
+        small = [working(one) for one in ordered if one.offsets <= _SMALL]
+        for found in (yield from Together(small).run(_AT_A_TIME)):
+            total = total.plus(found)
+        for one in ordered:
+            if one.offsets > _SMALL:
+                total = total.plus((yield from working(one)()))
+        yield total.encode()
+
+    def _do(
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
+    ) -> Generator[None, None, WritingResult]:
+        if is_over():
+            unfinished = (Unfinished(one.topic, one.partition),)
+            return WritingResult(TaskCounts(), 0, unfinished=unfinished)
+        if not one.offsets:
+            return (yield from self._keep(connection, one))
+        return (yield from self._attempt(connection, one, is_over, judging))
+
+    def _timer(self) -> Callable[[], bool]:
+        budget_s = self.budget_s
+        if budget_s is None:
+            return never
+        until = time.monotonic() + budget_s
+        return lambda: time.monotonic() >= until
+
+    def _attempt(
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
+    ) -> Generator[None, None, WritingResult]:
+        """Work on a range; of a stream, what fails for now is part of the result."""
+        try:
+            found = yield from self._range(connection, one, is_over, judging)
+        except (ClientError, PostponedError) as error:
+            return self._failed(one, error)
+        unfinished: tuple[Unfinished, ...] = ()
+        if found.offset < one.end:
+            unfinished = (Unfinished(one.topic, one.partition, found.offset),)
+        counts = found.counts
+        return WritingResult(
+            counts,
+            max(found.since - one.start, 0),
+            {one.topic: counts.outcomes},
+            {one.topic: counts.removed} if counts.removed else {},
+            unfinished,
+        )
+
+    def _failed(self, one: OffsetRange, error: ClientError | PostponedError) -> WritingResult:
+        if self.budget_s is None or not _may_pass(error):
+            raise error
+        failed = Unfinished(one.topic, one.partition, reason=str(error))
+        return WritingResult(TaskCounts(), 0, unfinished=(failed,))
+
+    def _keep(
+        self, connection: Connection, one: OffsetRange
+    ) -> Generator[None, None, WritingResult]:
+        """Commit a position again; an empty range of a stream asks for it."""
+        background: Background[None] = Background()
+        position = PositionTask(self.job, one.topic, self.topic_ids[one.topic], one.partition)
+        try:
+            yield from background.run(
+                lambda: keep_position(
+                    connection,
+                    position,
+                    one.start,
+                    transactions=self.transactions,
+                    claim=self.claims[one.of],
+                )
+            )
+        except ClientError as error:
+            return self._failed(one, error)
+        return WritingResult(TaskCounts(), 0)
+
+    @property
+    def limits(self) -> Limits:
+        """When a chunk ends, and what is read of a batch."""
+        limits = Limits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
+        return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
+
+    def _range(
+        self,
+        connection: Connection,
+        one: OffsetRange,
+        is_over: Callable[[], bool],
+        judging: threading.Lock,
+    ) -> Generator[None, None, Progress]:
+        topic_id = self.topic_ids[one.topic]
+        position = PositionTask(self.job, one.topic, topic_id, one.partition)
+        background: Background[TaskResult] = Background()
+        work = self.job_of(one, background.beat, judging)
+        job = _Shown(work, background)
+        counted_as = self.counted_as.get(one.of, self.run)
+        task = range_task(
+            connection,
+            WantedRange(*one, topic_id),
+            position,
+            run=counted_as,
+            transactions=self.transactions,
+            claim=self.claims[one.of],
+            places=None if self.places is None else PlaceRecords(self.places),
+            limits=self.limits,
+            is_over=is_over,
+            recall=work.recall if isinstance(work, Redrive) else None,
+            looks_back=LOOKS_BACK,
+            # A RecordsPolicy that is given several records is given those of one batch.
+            merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
+        )
+        result = yield from background.run(lambda: run(task, job))
+        if result.ending is not Ending.FENCED:
+            return result.progress
+        claimed_by = self.claims[one.of].run
+        return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
+
+    def job_of(self, one: OffsetRange, beat: Callable[[], None], judging: threading.Lock) -> Job:
+        """Return what is done with the batches of a range.
+
+        Args:
+            one: The range.
+            beat: Called now and then while policies are at work.
+            judging: Held while policies are at work: they are called by one thread at a time.
+        """
+        accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
+        if rejected is None:
+            judge = self._judge(one.topic, beat, judging)
+            return Redact(judge, one.topic, one.partition, target=accepted)
+        if self.replays_max is None:
+            judge = self._judge(one.topic, beat, judging)
+            return Split(judge, one.topic, one.partition, accepted=accepted, rejected=rejected)
+        return Redrive(
+            self._judge(accepted.topic, beat, judging),
+            one.topic,
+            one.partition,
+            target=accepted,
+            again=rejected,
+            parked=self.targets[PARKED],
+            replays_max=self.replays_max,
+        )
+
+    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> Judge:
+        # A stream tells what its policies cannot decide, and comes back to it.
+        ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+        with judging:
+            chain = evaluator_of(self.plan).chain(topic)
+        return _AskingAgain(
+            chain,
+            self.plan.topic_ids.get(topic, NO_ID),
+            records_policy_batch=self.plan.records_policy_batch,
+            for_s=ask_again_s,
+            beat=beat,
+            judging=judging,
+        )
+
+
+def _no_beat() -> None:
+    """Show nobody that the work goes on: the task yields after each batch."""
+
+
+@dataclass(frozen=True)
+class CountingTask:
+    """Counts what a writing task would write.
+
+    Attributes:
+        of: That task.
+    """
+
+    of: WritingTask
+
+    def __call__(self, task: Task) -> Iterator[bytes | None]:
+        """Do a task; yields None while it is at work, and its result.
+
+        Raises:
+            ConfigurationError: The policies cannot be loaded here, or no connection be made.
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: A batch is damaged.
+            PostponedError: A policy cannot decide, even after a while.
+        """
+        connection, counts = self.of.access.connect(), TaskCounts()
+        limits = self.of.limits
+        for one, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
+            job = self.of.job_of(one, _no_beat, threading.Lock())
+            for fetched in RangeReader(connection, wanted, on_lost=ignore):
+                batch = read_batch(fetched, wanted, limits)
+                if len(batch.records) and not batch.is_control:
+                    for _ in job.process(batch, counts):
+                        continue
+                yield None
+        yield WritingResult(counts, 0).encode()
+
+
+class _AskingAgain(Judge):
+    """Waits a while for policies that cannot decide now."""
+
+    def __init__(
+        self,
+        chain: Chain | Verdict,
+        topic_id: UUID,
+        *,
+        records_policy_batch: int,
+        for_s: float,
+        beat: Callable[[], None],
+        judging: threading.Lock,
+    ) -> None:
+        super().__init__(chain, topic_id, records_policy_batch=records_policy_batch)
+        self._for_s = for_s
+        self._beat = beat
+        self._judging = judging
+
+    def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
+        judge = super().verdicts
+        with self._judging:
+            return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
+
+
+class _Shown:
+    """A job that shows that it goes on."""
+
+    def __init__(self, job: Job, background: Background[Any]) -> None:
+        self._job = job
+        self._background = background
+
+    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+        self._background.beat()
+        yield from self._job.process(batch, counts)
+
+    def rest(self) -> Iterable[OutgoingBatch]:
+        self._background.beat()
+        return self._job.rest()
+
+    def forget(self) -> None:
+        self._job.forget()
+
+    def refuse(self, error: RefusedBatchError) -> bool:
+        return self._job.refuse(error)
+
+
+def _may_pass(error: ClientError | PostponedError) -> bool:
+    """Return whether it can be gone by itself, or with the topic.
+
+    So are lost transactions, a topic that is not there, or not any more, and what a policy cannot
+    decide about now.
+    """
+    if isinstance(error, PostponedError):
+        return True
+    return error.retriable or isinstance(
+        error, (AbortedError, UnknownOutcomeError, TopicRecreatedError)
+    )
+
+
+def _done_by_another(
+    connection: Connection, task: PositionTask, one: OffsetRange, claimed_by: str, counted_as: str
+) -> Generator[None, None, Progress]:
+    """Wait until the attempt that has taken over is done."""
+    partition = (one.topic, one.partition)
+    reached, until = -1, time.monotonic() + _WAITED_S
+    while time.monotonic() < until:
+        found = read_positions(connection, task.group, {one.topic: [one.partition]}).get(partition)
+        if found is not None:
+            kept = read_counts(found.metadata, counted_as)
+            if found.run not in {"", claimed_by}:
+                break
+            if kept is not None and found.offset >= one.end:
+                return Progress(found.offset, kept.since, kept.counts)
+            if found.offset != reached:
+                reached, until = found.offset, time.monotonic() + _WAITED_S
+        yield
+        time.sleep(_LOOKED_EVERY_S)
+    raise FencedError(f"{one.of}: another run of the job {task.job} has taken over")

@@ -1,0 +1,91 @@
+"""Looks whether records of a source are in a target already: then a job has written them before."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from penstock.batch_jobs.task import Limits, ignore, read_batch
+from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.cluster.ranges import Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.client.connections.connection import Connection
+    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.cluster.ranges import OffsetRange as Range
+
+_PARTITIONS: Final = 3
+"""Of so many partitions of the source the first records are looked for."""
+_RECORDS: Final = 200
+"""So many of each: the very first ones may have been refused."""
+_LOOKED_AT: Final = 10_000
+"""Among so many records of the source; and in so many offsets of the target, from the time of the
+first of them on."""
+_Mark = tuple[int, bytes | None, bytes | None]
+
+
+def find_written(
+    connection: Connection,
+    cluster: Cluster,
+    ranges: Iterable[Range],
+    target: Topic,
+    *,
+    rewritten: bool = False,
+) -> Partition | None:
+    """Return a partition of a source whose first records are in a target; None if none is found.
+
+    Records keep their timestamp, key and value on their way there. A few are read of each side, so
+    None does not prove that nothing was written: a target with `LogAppendTime` has other
+    timestamps, and retention may have removed what was written.
+
+    Args:
+        connection: To the cluster.
+        cluster: The cluster.
+        ranges: What is read of the source.
+        target: The topic that is written to.
+        rewritten: Whether values may have changed on their way: keys have to be the same then.
+
+    Raises:
+        ClientError: The cluster cannot be reached in time, or refuses.
+        ClusterError: Likewise.
+        UnreadableBatchError: A batch is damaged.
+    """
+    ends = cluster.end_offsets([target])
+    for one in islice((some for some in ranges if some.offsets), _PARTITIONS):
+        looked_at = islice(_marks(connection, one, rewritten=rewritten), _LOOKED_AT)
+        wanted = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
+        if not wanted:
+            continue
+        there = Partition(target.name, one.partition % len(target.partitions))
+        first = cluster.offsets_since([target], min(time for time, _, _ in wanted))[there]
+        if first < 0:
+            continue
+        end = min(ends[there], first + _LOOKED_AT)
+        there_at = type(one)(there.topic, there.number, first, end)
+        if any(mark in wanted for mark in _marks(connection, there_at, rewritten=rewritten)):
+            return one.of
+    return None
+
+
+def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
+    """Return what each record is known by: its timestamp, key and value.
+
+    It is None for a record without a timestamp (-1), and for one without a key that may have been
+    rewritten.
+    """
+    offsets = OffsetRange(*one)
+    for fetched in RangeReader(connection, offsets, on_lost=ignore):
+        batch = read_batch(fetched, offsets, Limits())
+        if batch.is_control:
+            continue
+        records = batch.records
+        of_log = [batch.max_timestamp] * len(records) if batch.is_log_append_time else None
+        for time, key, value in zip(
+            of_log or records.timestamps, records.keys, records.values, strict=True
+        ):
+            if time < 0 or (rewritten and key is None):
+                yield None
+            else:
+                yield time, key, None if rewritten else value

@@ -1,0 +1,1 @@
+"""The requests and responses that the gateway reads or writes, by API."""

@@ -1,0 +1,65 @@
+"""Where a request stands: only transitions of the table are taken."""
+
+import itertools
+
+import pytest
+
+from penstock.gateway.context.exchange import TRANSITIONS, State, Streamed
+
+FINAL = {State.COMPLETED}
+
+
+def streamed(state=State.RECEIVING):
+    exchange = Streamed(api_key=1, version=4, correlation_id=7)
+    exchange.state = state
+    return exchange
+
+
+def test_every_state_has_its_row():
+    assert TRANSITIONS.keys() == set(State)
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(State, State)))
+def test_only_the_transitions_of_the_table_are_taken(before, after):
+    exchange = streamed(before)
+    if after in TRANSITIONS[before]:
+        exchange.transition_to(after)
+        assert exchange.state is after
+    else:
+        with pytest.raises(AssertionError, match=f"{before.name} to {after.name}"):
+            exchange.transition_to(after)
+        assert exchange.state is before
+
+
+def test_every_state_can_be_reached_and_left():
+    reached = set().union(*TRANSITIONS.values())
+    assert reached == set(State) - {State.RECEIVING}
+    assert {state for state, following in TRANSITIONS.items() if not following} == FINAL
+
+
+@pytest.mark.parametrize("state", set(State) - FINAL)
+def test_whatever_has_no_response_can_be_abandoned(state):
+    exchange = streamed(state)
+    exchange.cancel()
+    assert exchange.state is State.CANCELLED
+
+
+def test_what_is_answered_stays_so():
+    exchange = streamed(State.COMPLETED)
+    exchange.cancel()
+    assert exchange.state is State.COMPLETED
+
+
+def test_pieces_wait_until_they_are_sent():
+    exchange = streamed()
+    exchange.pieces += [b"some", b"bytes"]
+    assert exchange.waiting_bytes == 9
+    assert exchange.outgoing() == [b"some", b"bytes"]
+    assert exchange.waiting_bytes == 0
+
+
+def test_a_response_that_is_known_keeps_the_request_from_the_broker():
+    exchange = streamed()
+    exchange.response = [b"response"]
+    assert exchange.outgoing() is None
+    assert exchange.local_response() == [b"response"]

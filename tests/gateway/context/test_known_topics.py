@@ -1,0 +1,84 @@
+"""Which topics are known before records come."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.configuration.topic_keys import TopicDefault
+from penstock.engine.plans.plan import Plan
+from penstock.gateway.admin.topic_configs import TopicConfigs
+from penstock.gateway.context.known_topics import KNOWN_MAX, validated_topics
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from tests.engine.chains import CONFIGURATION
+
+KEY = "record.validation.policy"
+
+
+def plan(*globs):
+    defaults = tuple(TopicDefault(glob, KEY, "x") for glob in globs)
+    return Plan(
+        replace(CONFIGURATION, record_validation_policy_class_name="P", topic_defaults=defaults)
+    )
+
+
+class Cluster:
+    """Topics, or no answer."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    async def topics(self):
+        if self.names == ("away",):
+            raise MetadataUnavailableError("the topics cannot be listed")
+        return dict.fromkeys(self.names, (1, 1))
+
+    def ids(self, names):
+        return {name: UUID(int=len(name)) for name in names}
+
+
+class Own(TopicConfigs):
+    """Topics whose names begin with `own` have keys of their own."""
+
+    def names(self, topic):
+        return topic.startswith("own")
+
+    def of(self, topic, topic_id):
+        assert topic_id == UUID(int=len(topic))
+        if topic == "own-unreadable":
+            raise UnreadableTopicConfigsError("?")
+        return {} if topic == "own-nothing" else {KEY: topic}
+
+
+async def found(plan, *names):
+    return [one.topic for one in await validated_topics(plan, Own(), Cluster(*names))]
+
+
+async def test_topics_of_the_file_then_those_with_configs_then_those_that_a_glob_matches():
+    names = ("a-1", "b", "own-2", "own-1", "own-nothing", "own-unreadable", "__consumer_offsets")
+    assert await found(plan("orders", "a-*", "own-unr*"), *names) == [
+        "orders", "own-1", "own-2", "a-1",
+    ]  # fmt: skip
+
+
+async def test_what_is_set_on_a_topic_is_in_its_plan():
+    (only,) = await validated_topics(plan(), Own(), Cluster("own-1", "b"))
+    assert (only.validation_policy, only.validation_setting) == ("P", "own-1")
+
+
+async def test_their_number_is_bounded():
+    names = [f"t{number}" for number in range(KNOWN_MAX + 10)]
+    assert await found(plan("orders", "*"), *names) == ["orders", *sorted(names)[: KNOWN_MAX - 1]]
+
+
+async def test_where_the_cluster_does_not_answer_those_of_the_file_are_known():
+    with capture_logs() as logged:
+        assert await found(plan("orders", "a-*"), "away") == ["orders"]
+    assert [one["event"] for one in logged] == ["the cluster's topics are not known"]
+
+
+@pytest.mark.parametrize("names", [(), ("b",)])
+async def test_there_may_be_none(names):
+    assert await found(plan("a-*"), *names) == []

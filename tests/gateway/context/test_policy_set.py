@@ -1,0 +1,59 @@
+"""Batches that are accepted inline are not submitted to workers."""
+
+import uuid
+
+import pytest
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.context.policy_set import submit_or_accept, submit_or_drop_again
+
+BATCH = (TopicPlan(topic="t", validators=("v",)), 3, uuid.UUID(int=1), 9, b"data")
+
+
+class Inline:
+    """An inline judge that accepts, or not."""
+
+    def __init__(self, *, accepting):
+        self.accepting, self.given = accepting, []
+
+    def accepts(self, *given):
+        self.given.append(given)
+        return self.accepting
+
+
+@pytest.mark.parametrize("accepting", [True, False])
+def test_a_batch_has_one_verdict(accepting):
+    inline, submitted, verdicts = Inline(accepting=accepting), [], []
+
+    def submit(*given, **options):
+        submitted.append((given, options))
+
+    submit_or_accept(inline, submit, *BATCH, verdicts.append, client=5)
+
+    assert inline.given == [(BATCH[0], 9, b"data")]
+    assert verdicts == ([ACCEPTED] if accepting else [])
+    assert submitted == ([] if accepting else [((*BATCH, verdicts.append), {"client": 5})])
+
+
+def test_a_batch_that_loses_records_again_is_not_accepted_as_it_is():
+    inline, submitted, verdicts = Inline(accepting=True), [], []
+
+    def submit(*_, **options):
+        submitted.append(options)
+
+    submit_or_accept(inline, submit, *BATCH, verdicts.append, dropped_before=(1,))
+
+    assert (submitted, verdicts) == ([{"dropped_before": (1,)}], [])
+
+
+@pytest.mark.parametrize("policies", [("v",), ()])
+def test_what_has_no_policy_only_loses_records_again(policies):
+    plan, chosen = TopicPlan(topic="t", validators=policies), []
+
+    def choose(name):
+        return lambda *_, **__: chosen.append(name)
+
+    submit_or_drop_again(choose("again"), choose("judged"), plan, *BATCH[1:], print)
+
+    assert chosen == ["judged" if policies else "again"]

@@ -1,0 +1,140 @@
+"""Work in slices: one in a turn, by turns."""
+
+import asyncio
+import itertools
+from collections import deque
+
+import pytest
+
+from penstock.gateway.context.turns import Turns
+from penstock.wire.slices import finish
+
+
+class Loop:
+    """What is called in the next turns."""
+
+    def __init__(self):
+        self.calls = deque()
+
+    def turn(self):
+        self.calls.popleft()()
+
+
+@pytest.fixture
+def loop():
+    return Loop()
+
+
+def work(name, count, log):
+    for number in range(count):
+        log.append((name, number))
+        yield
+    return name
+
+
+def never(error):
+    raise AssertionError(error)
+
+
+def test_one_slice_of_one_at_a_time(loop):
+    turns, log, done = Turns(loop.calls.append), [], []
+    for name, count in (("a", 3), ("b", 2)):
+        turns.begin(work(name, count, log), done.append, never)
+    assert log == [("a", 0), ("b", 0)]
+    seen = [2]
+    while loop.calls:
+        assert len(loop.calls) == 1
+        loop.turn()
+        seen.append(len(log))
+    assert log[2:] == [("a", 1), ("b", 1), ("a", 2)]
+    assert all(after - before <= 1 for before, after in itertools.pairwise(seen))
+    assert done == ["b", "a"]
+
+
+def test_work_that_begins_when_other_work_ends_has_one_slice_in_a_turn(loop):
+    turns, log, done = Turns(loop.calls.append), [], []
+
+    def begin_another(name):
+        done.append(name)
+        turns.begin(work("b", 3, log), done.append, never)
+
+    turns.begin(work("a", 2, log), begin_another, never)
+    while loop.calls:
+        assert len(loop.calls) == 1
+        loop.turn()
+    assert log == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
+    assert done == ["a", "b"]
+
+
+def test_short_work_is_done_at_once(loop):
+    done = []
+    assert Turns(loop.calls.append).begin(work("a", 0, []), done.append, never) is None
+    assert (done, loop.calls) == (["a"], deque())
+
+
+def test_what_is_cancelled_does_not_go_on(loop):
+    turns, log = Turns(loop.calls.append), []
+    first = turns.begin(work("a", 9, log), never, never)
+    turns.begin(work("b", 2, log), [].append, never)
+    first.cancel()
+    while loop.calls:
+        loop.turn()
+    assert log == [("a", 0), ("b", 0), ("b", 1)]
+
+
+def failing(after):
+    for _ in range(after):
+        yield
+    raise ValueError
+
+
+def test_errors(loop):
+    turns, errors, done = Turns(loop.calls.append), [], []
+    with pytest.raises(ValueError):
+        turns.begin(failing(0), never, never)
+    turns.begin(failing(1), never, errors.append)
+    turns.begin(work("a", 2, []), done.append, never)
+    while loop.calls:
+        loop.turn()
+    assert [type(one) for one in errors] == [ValueError]
+    assert done == ["a"]
+
+
+def test_as_a_coroutine():
+    async def run():
+        turns = Turns(asyncio.get_running_loop().call_soon)
+        results = await asyncio.gather(
+            turns.run(work("a", 0, [])), turns.run(work("b", 5, [])), turns.run(failing(2)),
+            return_exceptions=True,
+        )  # fmt: skip
+        assert results[:2] == ["a", "b"]
+        assert isinstance(results[2], ValueError)
+        cancelled = asyncio.ensure_future(turns.run(work("c", 10**9, [])))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("slices", [lambda: work("a", 3, []), lambda: failing(3)])
+@pytest.mark.parametrize("after", range(6))
+def test_what_ends_before_its_cancelled_task_has_its_turn_disturbs_nobody(slices, after):
+    async def run():
+        errors = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+        turns = Turns(asyncio.get_running_loop().call_soon)
+        cancelled = asyncio.ensure_future(turns.run(slices()))
+        for _ in range(after):
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        assert await turns.run(work("b", 2, [])) == "b"
+        assert errors == []
+
+    asyncio.run(run())
+
+
+def test_all_at_once():
+    assert finish(work("a", 3, [])) == "a"

@@ -1,0 +1,324 @@
+"""Connections: how many, from where, how fast, and when the machine takes no more."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+
+import pytest
+import trustme
+import uvloop
+
+from penstock.gateway.listening.listener import ACCEPTED_AT_ONCE, ConnectionLimits, Listener
+from penstock.gateway.listening.server_names import ServerNames
+from penstock.gateway.listening.tls import server_context
+from tests.proxies import header
+
+pytestmark = pytest.mark.system
+ANY = 2**31 - 1
+
+
+class Echo(asyncio.Protocol):
+    served: list = []
+
+    def __init__(self, peer, on_closed):
+        self.peer = peer
+        self.on_closed = on_closed
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.served.append(transport)
+
+    def data_received(self, data):
+        self.transport.write(data)
+
+    def connection_lost(self, _):
+        self.on_closed()
+
+
+def listening(make, tls=None, *, proxied=False, max_connections=ANY, per_ip=ANY, creation_rate=ANY):
+    """Start a listener on a free port; return it, its limits and its port."""
+    limits = ConnectionLimits(
+        max_connections=max_connections,
+        per_ip=per_ip,
+        creation_rate=creation_rate,
+        clock=asyncio.get_running_loop().time,
+    )
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    return Listener(bound, limits, make, tls, proxied=proxied), limits, bound.getsockname()[1]
+
+
+@pytest.fixture
+async def listen():
+    """Start a listener; give its limits, and what connects to it."""
+    running, connected = [], []
+
+    def start(**most):
+        one, limits, port = listening(Echo, **most)
+        running.append(one)
+
+        async def connect():
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            connected.append(writer)
+            return reader, writer
+
+        return limits, connect
+
+    yield start
+    for one in running:
+        await one.close()
+    for writer in connected:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    while Echo.served:
+        Echo.served.pop().abort()
+    await asyncio.sleep(0.01)
+
+
+async def is_served(reader, writer, within_s=1.0):
+    writer.write(b"x")
+    try:
+        return await asyncio.wait_for(reader.read(1), within_s) == b"x"
+    except (TimeoutError, ConnectionError):
+        return False
+
+
+async def test_no_more_than_the_most_are_accepted_until_one_closes(listen):
+    limits, connect = listen(max_connections=2)
+    first, second, third = [await connect() for _ in range(3)]
+    assert await is_served(*first)
+    assert await is_served(*second)
+    assert not await is_served(*third, within_s=0.2)
+    assert limits.count == 2
+    first[1].close()
+    assert await third[0].read(1) == b"x"  # it waited
+
+
+async def test_one_more_from_an_address_is_closed(listen):
+    limits, connect = listen(per_ip=2)
+    first, second, third = [await connect() for _ in range(3)]
+    assert await is_served(*first)
+    assert await is_served(*second)
+    assert not await is_served(*third)
+    assert limits.count == 2
+    second[1].close()
+    await second[1].wait_closed()
+    while limits.count == 2:
+        await asyncio.sleep(0.01)
+    assert await is_served(*await connect())
+
+
+async def test_they_come_so_fast_and_no_faster(listen):
+    limits, connect = listen(creation_rate=20)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    connections = [await connect() for _ in range(30)]
+    assert all([await is_served(*one, within_s=5) for one in connections])
+    assert loop.time() - began > 0.4  # 20 at once, then one each 50 ms
+    assert limits.count == 30
+
+
+async def test_without_descriptors_it_goes_on_and_recovers(listen, monkeypatch):
+    _, connect = listen()
+    served = await connect()
+    assert await is_served(*served)
+    loop = asyncio.get_running_loop()
+    accept, left = loop.sock_accept, [3]
+
+    async def fails(listening):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await accept(listening)
+
+    monkeypatch.setattr(loop, "sock_accept", fails, raising=False)
+    waiting = await connect()
+    assert await is_served(*served)
+    assert await is_served(*waiting, within_s=5)
+    another = await connect()
+    assert await is_served(*another, within_s=5)
+    assert left == [0]
+
+
+@pytest.fixture
+def certified(tmp_path):
+    """A listener's TLS, and that of its clients."""
+    authority, file = trustme.CA(), tmp_path / "listener.pem"
+    issued = authority.issue_cert("localhost")
+    issued.private_key_and_cert_chain_pem.write_to_path(file)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server_context({"ssl.keystore.location": str(file)}, tmp_path / "file"), client
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_a_connection_that_is_made_while_the_listener_closes(
+    new_loop, proxied, with_tls, certified
+):
+    """It stays open, or its protocol is told that it is lost: no session writes to nobody."""
+    server, client = certified if with_tls else (None, None)
+    made, lost = [], []
+
+    class Closing(Echo):
+        def connection_made(self, transport):
+            self.transport = transport
+            made.append(transport)
+            closing.append(asyncio.get_running_loop().create_task(one.close()))
+
+        def connection_lost(self, _):
+            lost.append(self.transport)
+            self.on_closed()
+
+    def use_it(port):
+        with socket.create_connection(("127.0.0.1", port), 60) as raw:
+            raw.sendall(header("203.0.113.7", 5) if proxied else b"")
+            with client.wrap_socket(raw, server_hostname="localhost") if client else raw as wire:
+                with contextlib.suppress(ConnectionError):
+                    wire.sendall(b"x")
+                    return wire.recv(1)
+                return b""
+
+    async def use():
+        nonlocal one
+        one, limits, port = listening(Closing, server, proxied=proxied)
+        answer = await asyncio.to_thread(use_it, port)
+        await closing[0]
+        for transport in made:
+            transport.abort()
+        async with asyncio.timeout(10):
+            while len(lost) < len(made) or limits.count:
+                await asyncio.sleep(0.01)
+        return answer
+
+    one, closing = None, []
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        answer = runner.run(use())
+    assert len(made) == 1
+    assert with_tls or answer == b"x"
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("proxied", [False, True])
+# Python closes a socket that the event loop has accepted and not handed over, and warns.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
+    """Who was accepted is served, or sees the connection closed."""
+    served = []
+
+    async def use(steps):
+        lost = []
+
+        class Telling(Echo):
+            def connection_lost(self, _):
+                lost.append(self)
+                self.on_closed()
+
+        # What connects waits in the backlog: no step of the loop is done meanwhile.
+        one, limits, port = listening(Telling, proxied=proxied)
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            client.sendall((header("203.0.113.7", 5) if proxied else b"") + b"x")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await one.close()
+            with contextlib.suppress(ConnectionError):
+                answer = await asyncio.to_thread(client.recv, 1)
+                served.append(answer == b"x")
+                assert served[-1] is bool(Echo.served)
+        async with asyncio.timeout(10):
+            while len(lost) < len(Echo.served) or limits.count:
+                await asyncio.sleep(0.01)
+        Echo.served.clear()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        for steps in range(30):
+            runner.run(use(steps))
+    assert served[-1]
+
+
+async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
+    for tls, proxied in ((certified[0], False), (None, True), (certified[0], True)):
+        one, limits, port = listening(Echo, tls, proxied=proxied)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not limits.count:
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            await one.close()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read(1) == b""
+        writer.close()
+        assert limits.count == 0
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("most", [{}, {"per_ip": 3}])
+def test_others_have_their_turn_while_connections_are_accepted(run, most):
+    """With 40,000 a second /livez did not answer."""
+    waiting = 20 * ACCEPTED_AT_ONCE
+
+    async def flood():
+        accepted = 0
+        bound = socket.create_server(("127.0.0.1", 0), backlog=waiting)
+        bound.setblocking(False)
+        limits = ConnectionLimits(
+            max_connections=ANY,
+            per_ip=most.get("per_ip", ANY),
+            creation_rate=ANY,
+            clock=asyncio.get_running_loop().time,
+        )
+        opened = limits.opened
+
+        def counted(ip):
+            nonlocal accepted
+            accepted += 1
+            return opened(ip)
+
+        limits.opened = counted
+        clients = [socket.create_connection(bound.getsockname()) for _ in range(waiting)]
+        listener = Listener(bound, limits, Echo, None)
+        steps = []
+        while accepted < waiting:
+            before = accepted
+            await asyncio.sleep(0)
+            steps.append(accepted - before)
+        await listener.close()
+        for one in (*clients, *Echo.served):
+            one.close()
+        Echo.served.clear()
+        await asyncio.sleep(0.01)
+        return steps
+
+    assert max(run(flood())) <= ACCEPTED_AT_ONCE
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_is_told_that_there_is_no_such_name(run, version, tmp_path):
+    file = tmp_path / "listener.pem"
+    trustme.CA().issue_cert("gw.example.com").private_key_and_cert_chain_pem.write_to_path(file)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.minimum_version = client.maximum_version = version
+
+    def shake(port):
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            client.wrap_socket(raw, server_hostname="other.example.com"),
+        ):
+            pass
+
+    async def main():
+        tls = server_context({"ssl.keystore.location": str(file)}, file)
+        ServerNames("gw.example.com").attach(tls)
+        one, limits, port = listening(Echo, tls)
+        with pytest.raises(ssl.SSLError) as raised:
+            await asyncio.to_thread(shake, port)
+        await one.close()
+        assert limits.count == 0
+        return raised.value
+
+    assert run(main()).reason == "TLSV1_UNRECOGNIZED_NAME"

@@ -1,0 +1,142 @@
+"""Which TLS a listener speaks, and with which certificate."""
+
+import ssl
+
+import pytest
+import trustme
+
+from penstock.configuration import ConfigurationError
+from penstock.gateway.listening.tls import renew, server_context
+
+JAVA_SUITES = (
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+    ("TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384", "ECDHE-RSA-AES256-SHA384"),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+    ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+)
+NEWEST = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
+
+
+class Files:
+    """A listener's key and certificate, and an authority's certificate."""
+
+    def __init__(self, folder):
+        self.authority = trustme.CA(key_type=trustme.KeyType.RSA)
+        self.key = folder / "listener.pem"
+        self.file = folder / "gateway.properties"
+        self.issue("first.example.com")
+
+    def issue(self, name):
+        issued = self.authority.issue_cert(name, key_type=trustme.KeyType.RSA)
+        issued.private_key_and_cert_chain_pem.write_to_path(self.key)
+
+    def context(self, **properties):
+        named = {f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()}
+        return server_context({"ssl.keystore.location": str(self.key), **named}, self.file)
+
+    def handshake(self, server, change=lambda _: None):
+        """Shake hands in memory; return the client's end."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.authority.configure_trust(context)
+        context.check_hostname = False
+        change(context)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            context.wrap_bio(back, there),
+            server.wrap_bio(there, back, server_side=True),
+        ]
+        while ends:
+            for end in list(ends):
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+                ends.remove(end)
+                client = end if not end.server_side else None
+                if client is not None:
+                    done = client
+        return done
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+def only(version):
+    def change(context):
+        context.minimum_version = context.maximum_version = version
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        ("TLSv1.3", ssl.TLSVersion.TLSv1_2),
+        ("TLSv1.2", ssl.TLSVersion.TLSv1_3),
+        ("TLSv1.2, TLSv1.3", None),
+        ("", None),
+    ],
+)
+def test_protocols(files, allowed, refused):
+    server = files.context(enabled_protocols=allowed)
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        if version is refused:
+            with pytest.raises(ssl.SSLError):
+                files.handshake(server, only(version))
+        else:
+            assert files.handshake(server, only(version)).version() == version.name.replace(
+                "_", "."
+            )
+
+
+@pytest.mark.parametrize(("named", "spoken"), JAVA_SUITES)
+def test_a_suite_in_either_name(files, named, spoken):
+    server = files.context(cipher_suites=named)
+    assert files.handshake(server).cipher()[:2] == (spoken, "TLSv1.2")
+    with pytest.raises(ssl.SSLError):
+        files.handshake(server, only(ssl.TLSVersion.TLSv1_3))
+
+
+def test_suites_of_both_versions(files):
+    server = files.context(cipher_suites=f"{NEWEST},{JAVA_SUITES[0][0]}")
+    assert files.handshake(server).version() == "TLSv1.3"
+    older = files.handshake(server, only(ssl.TLSVersion.TLSv1_2))
+    assert older.cipher()[0] == JAVA_SUITES[0][1]
+    assert files.handshake(files.context(cipher_suites=NEWEST)).version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"enabled_protocols": "TLSv1.1"}, "TLSv1.1 must be one of TLSv1.2, TLSv1.3"),
+        ({"enabled_protocols": "SSLv3,TLSv1.2"}, "SSLv3 must be one of"),
+        ({"cipher_suites": "TLS_RSA_WITH_NONSENSE_SHA"}, "TLS_RSA_WITH_NONSENSE_SHA"),
+        ({"cipher_suites": f"nonsense,{JAVA_SUITES[0][0]}"}, "nonsense is not known"),
+        ({"cipher_suites": "TLS_AES_128_GCM_SHA256"}, "only be allowed together"),
+        ({"cipher_suites": NEWEST, "enabled_protocols": "TLSv1.2"}, "has no suite for any"),
+    ],
+)
+def test_what_cannot_be_is_told_at_start(files, properties, text):
+    with pytest.raises(ConfigurationError, match=text):
+        files.context(**properties)
+
+
+def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path):
+    files = Files(tmp_path)
+    properties = {"ssl.keystore.location": str(files.key)}
+    server = files.context()
+    first = files.handshake(server).getpeercert()
+    files.issue("second.example.com")
+    assert files.handshake(server).getpeercert() == first
+    renew(server, properties, files.file)
+    assert files.handshake(server).getpeercert()["subjectAltName"] == (
+        ("DNS", "second.example.com"),
+    )
+    files.key.write_text("nonsense")
+    with pytest.raises(ConfigurationError, match="is not usable"):
+        renew(server, properties, files.file)
+    assert files.handshake(server).getpeercert()["subjectAltName"] == (
+        ("DNS", "second.example.com"),
+    )

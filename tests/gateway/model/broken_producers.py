@@ -1,0 +1,261 @@
+"""Errors that the gateway might have with producers' state, to see that histories find them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import pytest
+
+from penstock.gateway.produce import end_txn
+from penstock.gateway.produce.producer_state import encoding, producers
+from penstock.gateway.produce.producer_state.batch import Batch, Event
+from penstock.gateway.produce.producer_state.batches import Batches
+from penstock.gateway.produce.producer_state.fences import Fences
+from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producers import Producers
+from tests.gateway.model import transaction_histories
+from tests.gateway.model.coordinator_model import confirmed
+from tests.gateway.model.histories import World
+from tests.gateway.model.history_features import Features
+
+PLAIN: Final = Features()
+ROLLS_OUT: Final = Features(
+    writes_late=True, compacts=True, switches=True, rolls_out=True, gateways=4
+)
+Breaks = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledges_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A batch without a record is acknowledged, whatever became of those before it."""
+    patch.setattr(Producers, "acknowledge", lambda *_: 0)
+
+
+def counts_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Sequence numbers are those of the client, though records are dropped."""
+    made = Producer._new
+    patch.setattr(Producer, "_new", staticmethod(lambda numbers, _, *rest: made(numbers, 0, *rest)))
+
+
+def waits_for_no_write(patch: pytest.MonkeyPatch) -> None:
+    """A batch is sent before the decision about it is written."""
+    write = Producers._write
+
+    def writing(self, key, producer, done):
+        write(self, key, producer, lambda _: None)
+        done(None)
+
+    patch.setattr(Producers, "_write", writing)
+
+
+def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
+    """A decision that was not written is not written again."""
+    patch.setattr(producers, "_TO_BE_WRITTEN", frozenset({producers.State.DECIDED}))
+
+
+def reads_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What other gateways have written is read by chance only."""
+    patch.setattr(Producers, "needs_reading", lambda *_: False)
+
+
+def learns_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What other gateways have written of a known producer is ignored."""
+    patch.setattr(Producers, "_learn", lambda *_, **__: None)
+
+
+def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
+    """The broker is never asked for the last sequence number."""
+    patch.setattr(Producers, "needs_last_sequence", lambda *_: False)
+
+
+def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
+    """A batch that comes again is decided anew."""
+    patch.setattr(Batches, "find", lambda *_: None)
+
+
+def sends_anything(patch: pytest.MonkeyPatch) -> None:
+    """A batch is sent though one before it has to come again."""
+    patch.setattr(Producer, "_obstacle", lambda *_: 0)
+
+
+def takes_a_timeout_for_stored(patch: pytest.MonkeyPatch) -> None:
+    """What a broker answers 7 for is taken for stored."""
+    answered = Producer.on_response
+
+    def on_response(self, batch, code, stored):
+        if code == 7 and batch in self.batches:
+            self._store(batch, stored)
+            return code
+        return answered(self, batch, code, stored)
+
+    patch.setattr(Producer, "on_response", on_response)
+
+
+def takes_a_timeout_for_refused(patch: pytest.MonkeyPatch) -> None:
+    """What a broker answers 20 for is taken for refused."""
+    answered = Producer.on_response
+
+    def on_response(self, batch, code, stored):
+        if code == 20 and batch in self.batches:
+            batch.apply(Event.REFUSE)
+            return code
+        return answered(self, batch, code, stored)
+
+    patch.setattr(Producer, "on_response", on_response)
+
+
+def trusts_its_record(patch: pytest.MonkeyPatch) -> None:
+    """After a restart it believes that nothing was dropped since the last record."""
+    decode = encoding.decode
+
+    def decoded(record, _, used, release):
+        return decode(record, History.COMPLETE, used, release)
+
+    patch.setattr(encoding, "decode", decoded)
+
+
+def sends_what_is_new(patch: pytest.MonkeyPatch) -> None:
+    """The bytes of a retry are those of the retry, without the records that were dropped first."""
+    again = Producer._again
+
+    def anew(self, batch, dropped, data, connection):
+        found = again(self, batch, dropped, data, connection)
+        if found is batch and batch.data is not None and len(batch.data) > 8:
+            batch.data = bytes(batch.data)[::-1]
+        return found
+
+    patch.setattr(Producer, "_again", anew)
+
+
+def presumes_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What is before a stored batch is not taken for stored."""
+    patch.setattr(Batch, "presume", lambda _: None)
+
+
+def keeps_an_older_record(patch: pytest.MonkeyPatch) -> None:
+    """A record that another gateway wrote from older state stays the last one."""
+    patch.setattr(encoding, "is_ahead", lambda *_: False)
+
+
+def believes_that_letters_are_stored(patch: pytest.MonkeyPatch) -> None:
+    """A batch goes on though its dead letters could not be stored."""
+    stored = Producers._letters_stored
+    patch.setattr(
+        Producers, "_letters_stored", lambda self, batch, done, _: stored(self, batch, done, None)
+    )
+
+
+def stores_letters_once_they_are_decided(patch: pytest.MonkeyPatch) -> None:
+    """Dead letters are stored though their decision could not be written."""
+    store = Producers._store_letters
+
+    def storing(self, batch, letters, quarantined, done, failure):
+        store(self, batch, letters, quarantined, done, None)
+
+    patch.setattr(Producers, "_store_letters", storing)
+
+
+def forgets_who_was_set_aside(patch: pytest.MonkeyPatch) -> None:
+    """A record says which records are dropped, and not which of them become dead letters."""
+    fields = encoding._fields
+    patch.setattr(encoding, "_fields", lambda batch: fields(batch)[:7])
+
+
+def expects_no_letters(patch: pytest.MonkeyPatch) -> None:
+    """A batch of which nothing is left is settled when that is written, without its letters."""
+    patch.setattr(Batch, "owes_letters", False)
+
+
+def lets_every_record_count(patch: pytest.MonkeyPatch) -> None:
+    """A decision that is written late counts, whatever was decided meanwhile."""
+    patch.setattr(Fences, "is_void", lambda *_: False)
+
+
+def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
+    """While interceptors change, batches without dropped records are passed without a record."""
+    patch.setattr(Producers, "_fences", lambda *_, **__: False)
+
+
+def forwards_commits(patch: pytest.MonkeyPatch) -> None:
+    """The commit of a transaction without a record is answered as by the coordinator."""
+
+    async def end_txn(context):
+        return await context.forward()
+
+    patch.setattr(transaction_histories, "end_txn", end_txn)
+
+
+def confirms_whatever_is_refused(patch: pytest.MonkeyPatch) -> None:
+    """The commit of any transaction that cannot be committed is answered with a success."""
+    forwards = end_txn.end_txn
+
+    async def confirming(context):
+        response = await forwards(context)
+        if not (await context.body()).committed:
+            return response
+        return confirmed(response)
+
+    patch.setattr(transaction_histories, "end_txn", confirming)
+
+
+BROKEN: Final[dict[Breaks, Features]] = {
+    acknowledges_at_once: PLAIN,
+    counts_nothing: PLAIN,
+    waits_for_no_write: Features(gateways=3),
+    believes_what_was_not_written: Features(gateways=3),
+    reads_nothing: Features(gateways=3),
+    learns_nothing: Features(gateways=3),
+    asks_no_broker: PLAIN,
+    knows_no_retry: PLAIN,
+    sends_anything: PLAIN,
+    takes_a_timeout_for_stored: Features(appended=True),
+    takes_a_timeout_for_refused: Features(appended=True),
+    trusts_its_record: PLAIN,
+    sends_what_is_new: PLAIN,
+    presumes_nothing: PLAIN,
+    keeps_an_older_record: Features(compacts=True, gateways=4),
+    believes_that_letters_are_stored: Features(quarantines=True),
+    stores_letters_once_they_are_decided: Features(quarantines=True, switches=True, gateways=3),
+    forgets_who_was_set_aside: Features(quarantines=True, gateways=3),
+    expects_no_letters: Features(quarantines=True, gateways=3),
+    lets_every_record_count: ROLLS_OUT,
+    writes_only_what_loses_records: ROLLS_OUT,
+}
+"""The errors, and what has to happen in the histories that find them."""
+BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
+    acknowledges_at_once,
+    counts_nothing,
+    forwards_commits,
+    confirms_whatever_is_refused,
+)
+"""Those that histories of transactions find."""
+
+
+def first_found(breaks: Breaks, world: Callable[[int], World], seeds: Iterable[int]) -> int | None:
+    """Return the first seed whose history finds an error; None if there is none."""
+    with pytest.MonkeyPatch.context() as patch:
+        breaks(patch)
+        for seed in seeds:
+            try:
+                world(seed).walk()
+            except Exception:
+                return seed
+    return None
+
+
+QUICKLY_FOUND: Final = (
+    acknowledges_at_once,
+    counts_nothing,
+    waits_for_no_write,
+    believes_what_was_not_written,
+    asks_no_broker,
+    knows_no_retry,
+    sends_anything,
+    sends_what_is_new,
+    presumes_nothing,
+    believes_that_letters_are_stored,
+    stores_letters_once_they_are_decided,
+    forgets_who_was_set_aside,
+    expects_no_letters,
+    lets_every_record_count,
+    writes_only_what_loses_records,
+)
+"""Those that are found in a hundred histories."""

@@ -1,0 +1,120 @@
+"""A broker that idempotent producers write to, as a model.
+
+What it does is what Kafka (ProducerAppendInfo.java, ProducerStateEntry.java) does with one
+partition, in as far as it matters for what is stored, and for what a client is told.
+"""
+
+from tests.gateway.model.producer_model import after, distance
+
+
+class Append:
+    """One batch in a leader's log; its answer comes when the followers have it."""
+
+    __slots__ = ("code", "records", "state_before")
+
+    def __init__(self, records, state_before):
+        self.records = records
+        self.state_before = state_before
+        self.code: int | None = None
+
+
+class BrokerModel:
+    """One partition, with leaders that change.
+
+    What a leader has appended is answered when it is replicated; when another leader comes
+    before that, it is gone, and the producer is told NOT_LEADER_OR_FOLLOWER.
+    """
+
+    def __init__(self):
+        self.log: list[int] = []
+        self.leader = 0
+        self._state: dict[int, tuple[int, tuple]] = {}
+        self._tail: list[tuple[int, Append]] = []
+
+    def has_stored(self, producer_id: int, number: int) -> None:
+        """Begin with a record of a producer already stored, outside of this model's log."""
+        self._state[producer_id] = (0, ((number, number),))
+
+    def knows(self, producer_id: int) -> bool:
+        """Whether a producer's numbers are checked: a first batch may have any."""
+        return producer_id in self._state
+
+    def has_replicated(self, producer_id: int) -> bool:
+        """Whether another leader would know a producer."""
+        first = next((done for one, done in self._tail if one == producer_id), None)
+        return self.knows(producer_id) and (first is None or first.state_before is not None)
+
+    def all_records(self) -> set[int]:
+        """What is in the leader's log."""
+        return {*self.log, *(one for _, done in self._tail for one in done.records)}
+
+    def last_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """What DescribeProducers tells."""
+        known = self._state.get(producer_id)
+        if known is None or known[0] != epoch or not known[1]:
+            return None
+        return known[1][-1][1]
+
+    def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
+        """Whether a batch is stored, and ends before the last ones that are known again."""
+        known_epoch, batches = self._state.get(producer_id, (-1, ()))
+        return (
+            known_epoch == epoch
+            and bool(batches)
+            and distance(after(first, len(records) - 1), batches[0][0]) > 0
+            and set(records) <= self.all_records()
+        )
+
+    def forget(self, producer_id: int) -> None:
+        """Expire what is known of a producer (producer.id.expiration.ms)."""
+        self._state.pop(producer_id, None)
+
+    def mark(self, producer_id: int, epoch: int) -> None:
+        """Write the marker that ends a transaction, behind all that is there; it is replicated."""
+        self.replicate(len(self._tail))
+        known = self._state.get(producer_id)
+        if known is None or known[0] < epoch:
+            self._state[producer_id] = (epoch, ())
+
+    def append(self, producer_id: int, epoch: int, first: int, records: list[int]) -> Append:
+        """Append a batch; its code is there at once if nothing had to be replicated."""
+        before = self._state.get(producer_id)
+        done = Append(records, before)
+        last = after(first, len(records) - 1)
+        known_epoch, batches = before or (-1, ())
+        if epoch < known_epoch:
+            done.code = 47
+        elif epoch == known_epoch and (first, last) in batches:
+            # A retry is answered when what it repeats is.
+            self._tail.append((producer_id, done))
+            done.records = []
+        elif before is not None and first != (
+            after(batches[-1][1], 1) if batches and epoch == known_epoch else 0
+        ):
+            done.code = 45
+        else:
+            kept = batches if epoch == known_epoch else ()
+            self._state[producer_id] = (epoch, (*kept, (first, last))[-5:])
+            self._tail.append((producer_id, done))
+        return done
+
+    def replicate(self, count: int) -> None:
+        """Let the followers catch up by some batches, and answer those."""
+        for _, done in self._tail[:count]:
+            self.log += done.records
+            if done.code is None:
+                done.code = 0
+        del self._tail[:count]
+
+    def move(self) -> None:
+        """Another leader: what was not replicated is gone."""
+        self.leader = 1 - self.leader
+        while self._tail:
+            producer_id, done = self._tail.pop()
+            if done.records:
+                if done.state_before is None:
+                    self._state.pop(producer_id, None)
+                else:
+                    self._state[producer_id] = done.state_before
+            if done.code is None:
+                done.code = 6

@@ -1,0 +1,227 @@
+"""Records that fence: what counts where gateways with other interceptors write at the same time."""
+
+from penstock.gateway.produce.producer_state.batch import State
+from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
+from penstock.gateway.produce.producer_state.numbers import Range
+from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, Topic
+
+
+def head(writer, seen, *, fences=False, fence=None):
+    return Head(0, writer, 1, seen, fence, fences)
+
+
+class TestFences:
+    """The order of records, without what is in them."""
+
+    def test_without_a_fence_all_records_count(self):
+        fences = Fences()
+        fences.take(head("a", 0), 1)
+        assert not fences.is_void(head("b", 0))
+
+    def test_what_another_gateway_wrote_without_having_read_a_fence_is_void(self):
+        fences = Fences()
+        fences.take(head("a", 0, fences=True), 5)
+        assert fences.is_void(head("b", 4))
+        assert not fences.is_void(head("b", 5))
+        assert not fences.is_void(head("a", 4))
+
+    def test_a_fence_is_void_behind_what_its_writer_had_not_read(self):
+        fences = Fences()
+        fences.take(head("a", 0), 5)
+        assert fences.is_void(head("b", 4, fences=True))
+        assert not fences.is_void(head("b", 5, fences=True))
+        assert not fences.is_void(head("a", 4, fences=True))
+
+    def test_a_later_record_says_where_the_fence_was(self):
+        """The one that fenced may have been compacted."""
+        fences = Fences()
+        fences.take(head("c", 6, fence=Fence(5, "a")), 7)
+        assert fences.last == Fence(5, "a")
+        assert fences.is_void(head("b", 4))
+
+    def test_an_older_fence_does_not_take_the_place_of_a_newer_one(self):
+        fences = Fences()
+        fences.take(head("a", 5, fences=True), 6)
+        fences.take(head("c", 7, fence=Fence(5, "b")), 8)
+        assert fences.last == Fence(6, "a")
+
+    def test_what_was_written_on_top_of_a_void_record_is_void(self):
+        fences = Fences()
+        fences.take(head("a", 0), 5)
+        fences.leave_out(head("b", 0, fences=True), 6)
+        assert fences.is_void(head("b", 5))
+        assert not fences.is_void(head("b", 6))
+        assert not fences.is_void(head("c", 5))
+
+    def test_records_that_do_not_say_what_their_writer_had_read_count(self):
+        fences = Fences()
+        fences.take(head("a", 0, fences=True), 5)
+        assert not fences.is_void(head("b", None))
+
+
+def gateways(count):
+    topic = Topic()
+    made = [topic.gateway() for _ in range(count)]
+    made[0].store(0, 10, (0,))
+    for one in made:
+        one.read()
+        one.producers.interceptors_changed(lambda _: True)
+    return topic, *made
+
+
+def test_a_late_decision_does_not_count_behind_one_without_dropped_records():
+    """The interceptors of one gateway drop two records, and those of the other one none."""
+    _, one, other, third = gateways(3)
+    one.writes_late = True
+    one.decide(10, 10, (0, 1))
+    other.store(10, 10)
+    one.write_late()
+    for each in (one, other, third):
+        assert each.read().decide(20, 1).broker_first == 20 - 1
+        each.defer(20, 1)
+
+
+def test_after_compaction_it_does_not_count_either():
+    topic, one, other, third = gateways(3)
+    one.writes_late = True
+    one.decide(10, 10, (0, 1))
+    other.store(10, 10)
+    one.write_late()
+    third.read().producers.expire()
+    topic.compact()
+    assert topic.gateway().read().decide(20, 1).broker_first == 20 - 1
+
+
+def test_what_another_gateway_has_decided_meanwhile_counts_for_a_gateway_in_doubt():
+    _, one, other = gateways(2)
+    one.store(10, 10, (0, 1))
+    assert other.producers.find(KEY, 0, Range(10, 10)) is None, "it has not been read yet"
+    other.decide(10, 10)  # it is read back behind what the other one has written
+    known = other.producers.find(KEY, 0, Range(10, 10))
+    assert (known.dropped_count, known.state) == (2, State.AWAITED)
+
+
+def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
+    _, _, other = gateways(2)
+    other.writes_late = True
+    told = []
+    decided = other.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (), b"x", connection=1, done=told.append
+    )
+    assert decided.batch.state is State.DECIDED
+    assert told == ["not in time"]
+
+
+def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
+    topic, one, _ = gateways(2)
+    one.writes_late = True
+    one.decide(10, 10)
+    one.writes_late = False
+    written = len(topic.records)
+    one.decide(10, 10)
+    assert len(topic.records) == written + 1
+    assert b'"fence":true' in topic.records[-1][1]
+
+
+def test_only_the_first_batch_on_a_connection_is_written():
+    topic, one, _ = gateways(2)
+    written = len(topic.records)
+    for first in range(10, 100, 10):
+        one.store(first, 10)
+    assert len(topic.records) == written + 1
+
+
+def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():
+    topic = Topic()
+    one = topic.gateway()
+    for first in range(0, 100, 10):
+        one.store(first, 10)
+    assert topic.records == []
+
+
+def test_a_producer_that_begins_late_is_written():
+    """The client has given up its first batch, which another gateway is still deciding.
+
+    The broker knows nothing of the epoch, and takes any first number.
+    """
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.writes_late = True
+    one.decide(0, 4, (0, 3))
+    other.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
+    assert other.store(4, 2).broker_first == 4
+    one.write_late()
+    assert topic.gateway().read().decide(6, 1).broker_first == 6
+
+
+def test_what_is_stored_before_a_fence_stays_known():
+    _, one, other = gateways(2)
+    one.store(10, 10)
+    one.store(20, 10)
+    other.read().producers.on_last_sequence(KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1)
+    other.store(30, 10)
+    one.read()
+    known = one.producers.find(KEY, 0, Range(20, 10))
+    assert (known.state, known.broker_first) == (State.STORED, 19)
+
+
+def test_what_was_decided_on_top_of_a_void_decision_does_not_count_either():
+    topic, one, other = gateways(2)
+    for each in (one, other):
+        each.read()
+    one.writes_late = True
+    one.decide(10, 1)
+    one.decide(11, 4, (0, 3))
+    other.decide(10, 1, (0,))
+    one.write_late()
+    third = topic.gateway().read()
+    third.producers.expire()
+    for each in (one, other, third):
+        assert each.read().decide(11, 1).broker_first == 11 - 2
+        each.defer(11, 1)
+
+
+def test_a_batch_of_which_nothing_is_left_fences_too():
+    topic, one, _ = gateways(2)
+    one.decide(10, 1, (0,))
+    assert b'"fence":true' in topic.records[-1][1]
+
+
+def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
+    topic = Topic()
+    one, other = topic.gateway(producers_max=1), topic.gateway()
+    for each in (one, other):
+        each.producers.interceptors_changed(lambda _: True)
+    other.writes_late = True
+    other.decide(0, 1)
+    late = [*other.late]
+    other.decide(1, 4, (0, 3))
+    other.late[:] = late
+    one.decide(0, 1, (0,))
+    other.write_late()
+    one.read().decide(0, 1, producer=8)
+    assert KEY in one.producers._kept
+    assert one.producers._kept.fences(KEY, 0).have_void
+
+
+def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
+    """The other gateway has written about it, which does not say that it is stored."""
+    _, one, other = gateways(2)
+    one.defer(10, 10)  # a policy cannot decide now
+    assert one.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    other.read().store(10, 10)
+    one.read()
+    assert one.needs_last_sequence(20, 1)
+    one.find_last_sequence(20, 1, last=18)
+    batch = one.decide(20, 1)
+    assert one.producers.send(KEY, 0, batch) == 0
+
+
+def test_a_batch_behind_one_that_is_not_stored_waits_for_it():
+    _, one, other = gateways(2)
+    one.defer(10, 10)
+    other.read().decide(10, 10)
+    one.read()
+    one.find_last_sequence(20, 1, last=8)
+    batch = one.decide(20, 1)
+    assert one.producers.send(KEY, 0, batch) == 7

@@ -1,0 +1,241 @@
+"""What is stored and told when something happens beside a producer: a broker as a model."""
+
+import pytest
+
+from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival
+from tests.gateway.model.broker_model import BrokerModel
+from tests.gateway.produce.producer_state.test_producer_state import KEY, Gateway
+
+PRODUCER = KEY.producer_id
+UNKNOWN_PRODUCER = 59
+TIMED_OUT = 7
+
+
+class Partition:
+    """A broker's partition behind one gateway or several that share what they know."""
+
+    def __init__(self, *gateways, can_ask=True):
+        self.broker = BrokerModel()
+        self.gateways = gateways
+        self.can_ask = can_ask
+        self.acknowledged = set()
+
+    def store(self, first, count):
+        """Store a batch of a producer that no gateway has seen."""
+        self.broker.append(PRODUCER, 0, first, [first + i for i in range(count)])
+        self.broker.replicate(1)
+
+    def produce(self, first, dropped=(), *, count=1, through=0):
+        """Send a batch through a gateway, as its handlers do it; return what is told."""
+        code = self._produce(self.gateways[through], first, dropped, count)
+        if not code:
+            self.acknowledged |= {first + i for i in range(count)} - {first + i for i in dropped}
+        return code
+
+    def _produce(self, gateway, first, dropped, count):
+        numbers = Range(first, count)
+        for other in self.gateways:
+            if other is not gateway:
+                gateway.reads(other)
+        if gateway.asks(first, count, dropped):
+            if self.can_ask:
+                gateway.hears(first, count, self.broker.last_sequence(PRODUCER, 0), dropped)
+            elif not gateway.producers.without_last_sequence(
+                KEY, Arrival(*KEY[:3]), 0, numbers, dropped
+            ):
+                return UNKNOWN_PRODUCER
+        batch = gateway.decide(first, count, dropped)
+        if isinstance(batch, int):
+            return batch
+        if batch.is_done:
+            return gateway.acknowledge(batch)
+        if code := gateway.send(batch):
+            return code
+        left_out = () if batch.is_whole else dropped
+        records = [first + i for i in range(count) if i not in left_out]
+        done = self.broker.append(PRODUCER, 0, batch.broker_first, records)
+        self.broker.replicate(1)
+        return gateway.answered(batch, done.code)
+
+    @property
+    def lost(self):
+        return self.acknowledged - set(self.broker.log)
+
+
+@pytest.fixture(params=[False, True], ids=["one gateway", "cluster"])
+def is_shared(request):
+    return request.param
+
+
+class TestSwitchedOn:
+    """A topic gets an interceptor while answers to its producers are lost."""
+
+    @pytest.fixture
+    def partition(self, is_shared):
+        partition = Partition(Gateway(is_shared=is_shared))
+        for first in (0, 2, 4, 6):
+            partition.store(first, 2)
+        return partition
+
+    @pytest.mark.parametrize("dropped", [(), (0,), (0, 1)])
+    def test_what_is_stored_is_not_sent_into_a_gap(self, partition, dropped):
+        assert partition.produce(4, count=2) == 0
+        assert partition.produce(6, dropped, count=2) == 0
+        assert [partition.produce(n, count=2) for n in (8, 10, 12)] == [0, 0, 0]
+        assert partition.lost == set()
+
+    def test_nothing_is_dropped_as_a_whole_where_the_broker_cannot_be_asked(self, partition):
+        partition.can_ask = False
+        told = [partition.produce(4, (0, 1), count=2), partition.produce(6, count=2)]
+        assert told[0] == UNKNOWN_PRODUCER
+        assert partition.lost == set()
+
+    def test_six_stored_batches_say_that_nothing_is_behind_them(self, partition):
+        partition.can_ask = False
+        assert [partition.produce(n) for n in range(8, 14)] == [0] * 6
+        assert partition.produce(14, (0,)) == 0
+        assert partition.produce(15) == 0
+        assert partition.lost == set()
+
+
+class TestTopicDeleted:
+    """A topic is deleted and created anew, and its producers go on in their epochs."""
+
+    def test_through_one_gateway_that_starts_again(self):
+        gateway = Gateway()
+        partition = Partition(gateway)
+        for n in range(5):
+            partition.produce(n, (0,) if n in {1, 2} else ())
+        partition.broker, partition.acknowledged = BrokerModel(), set()
+        for n in range(5, 12):
+            partition.produce(n)
+        restarted = Gateway()
+        restarted.producers.restore(*gateway.records[-1], 0.0)
+        partition.gateways = (restarted,)
+        for n in range(12, 15):
+            partition.produce(n)
+        assert partition.lost == set()
+
+    def test_through_a_cluster(self):
+        partition = Partition(Gateway(is_shared=True), Gateway(is_shared=True))
+        for n in range(5):
+            partition.produce(n, (0,) if n in {1, 2} else ())
+        partition.produce(5, through=1)
+        partition.broker, partition.acknowledged = BrokerModel(), set()
+        for n in range(6, 12):
+            partition.produce(n)
+        for n in range(12, 15):
+            partition.produce(n, through=1)
+        assert partition.lost == set()
+
+
+def other_producers(gateway, count):
+    """Have a batch of each of several other producers stored."""
+    for producer in range(1_000, 1_000 + count):
+        key = ProducerKey("t", 0, producer)
+        batch = gateway.producers.decide(
+            key, Arrival(*key[:3]), 0, Range(0, 1), (), b"x", connection=9, done=lambda _: None
+        ).batch
+        gateway.producers.send(key, 0, batch)
+        gateway.producers.on_response(key, 0, batch, 0, Stored(1))
+
+
+class TestManyProducers:
+    """More producers than are remembered."""
+
+    def test_those_that_lost_nothing_are_forgotten_first(self):
+        gateway = Gateway(producers_max=10)
+        gateway.now = 1.0
+        partition = Partition(gateway)
+        for n in range(4):
+            partition.produce(n, (0,) if n == 1 else ())
+        other_producers(gateway, 9)
+        other_producers(gateway, 30)
+        assert partition.produce(4) == 0
+        assert partition.lost == set()
+
+    def test_those_whose_batch_has_to_come_again_are_forgotten_last(self):
+        """What was sent after that batch would be stored before it otherwise."""
+        gateway = Gateway(producers_max=10)
+        partition = Partition(gateway)
+        gateway.producers.defer(KEY, Arrival(*KEY[:3]), 0, Range(0, 1))
+        other_producers(gateway, 30)
+        assert partition.produce(1, (0,), count=2) == TIMED_OUT
+        assert [partition.produce(n, count=n + 1) for n in (0, 1)] == [0, 0]
+
+    def test_those_whose_batch_may_have_to_come_again_are_forgotten_last(self):
+        gateway = Gateway(producers_max=10)
+        sent = gateway.decide(0, 2, (0,))
+        gateway.producers.send(KEY, 0, sent)
+        other_producers(gateway, 30)
+        assert gateway.producers.find(KEY, 0, Range(0, 2)) is sent
+
+    def test_others_are_read_again(self):
+        kept = {}
+        gateway = Gateway(producers_max=10, look_up=kept.get)
+        gateway.now = 1.0
+        gateway.producers._keep = lambda key, record, done: (
+            kept.update({key: (record, 1.0)}),
+            done(None),
+        )
+        partition = Partition(gateway)
+        for n in range(4):
+            partition.produce(n, (0,) if n == 1 else ())
+        for producer in range(1_000, 1_030):
+            gateway.producers.decide(
+                ProducerKey("t", 0, producer), Arrival("t", 0, producer), 0, Range(0, 2), (0,),
+                b"x", connection=9, done=lambda _: None,
+            )  # fmt: skip
+        assert KEY not in gateway.producers._producers
+        assert partition.produce(4) == 0
+        assert partition.lost == set()
+
+
+def test_stored_before_a_restart_and_judged_otherwise_after_it():
+    """What it lost is no longer known, but it is known that the broker has it."""
+    gateway = Gateway()
+    partition = Partition(gateway)
+    partition.produce(0, (1, 2, 3), count=10)
+    gateway.decide(10, 2, (0,))
+    after = Gateway()
+    after.producers.restore(*gateway.records[-1], 0.0)
+    partition.gateways = (after,)
+    assert partition.produce(0, (), count=10) == 0
+    assert after.producers.find(KEY, 0, Range(10, 2)) is not None
+
+
+@pytest.mark.parametrize("first_attempt", [Range(0, 1), Range(0, 5)])
+def test_an_attempt_that_ends_late_holds_up_nothing(is_shared, first_attempt):
+    """The client went on long ago, on another connection, and perhaps in smaller batches."""
+    gateway = Gateway(is_shared=is_shared)
+    partition = Partition(gateway)
+    for n in range(12):
+        assert partition.produce(n) == 0
+    gateway.producers.defer(KEY, Arrival(*KEY[:3]), 0, first_attempt)
+    assert [partition.produce(n) for n in range(12, 20)] == [0] * 8
+
+
+def test_few_records_are_written_anew_at_a_time():
+    gateway = Gateway()
+    gateway.now = 1.0
+    for number in range(1_000):
+        key, arrival = ProducerKey("t", 0, number), Arrival("t", 0, number)
+        gateway.producers.decide(
+            key, arrival, 0, Range(0, 2), (0,), b"x", connection=1, done=lambda _: None
+        )
+    gateway.now += 43_300.0
+    for number in range(1_000):
+        key, arrival = ProducerKey("t", 0, number), Arrival("t", 0, number)
+        gateway.producers.decide(
+            key, arrival, 0, Range(2, 1), (), b"x", connection=1, done=lambda _: None
+        )
+    gateway.records.clear()
+    written = []
+    for _ in range(6):
+        gateway.producers.expire()
+        written.append(len(gateway.records))
+    assert written[0] <= 200
+    assert written[-2:] == [1_000, 1_000]

@@ -1,0 +1,366 @@
+"""Requests of which no worker has to judge a batch are forwarded at once; others are judged."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from kio.index import load_request_schema
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.gateway.admin.topic_configs import TopicConfigs
+from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire.names import NO_ID
+from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_answer
+from tests.raw import parse_response, produce_request, produced, request_frame
+
+ID = uuid.UUID(int=5)
+
+
+class Inline:
+    """Accepts every batch but some."""
+
+    def __init__(self, *refused):
+        self.refused, self.seen = refused, []
+
+    def judges(self, plan):
+        return plan.topic != "of a user"
+
+    def accepts(self, plan, version, data):
+        self.seen.append((plan.topic, version, bytes(data)))
+        return bytes(data) not in self.refused
+
+
+class Stored(TopicConfigs):
+    """Topic configs of a cluster where topics have some of their own."""
+
+    are_stored = True
+    topic = "settings"
+    seen: tuple = (ID,)
+    unreadable = False
+
+    def of(self, topic, topic_id):
+        if self.unreadable:
+            raise UnreadableTopicConfigsError("unreadable")
+        return {}
+
+    def unknown(self, topics):
+        return [one for one in topics if one not in self.seen]
+
+    def see(self, topics):
+        self.seen = (*self.seen, *topics)
+
+
+def talk_with(inline, **attributes):
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    talk.policies = talk.policies._replace(inline=inline)
+    for name, value in attributes.items():
+        setattr(talk, name, value)
+    return talk
+
+
+def records(number):
+    return b"records of %d" % number
+
+
+def test_a_request_is_forwarded_at_once_and_its_response_as_it_is():
+    inline = Inline()
+    talk = talk_with(inline)
+    request = produce(1, "judged", "free", "other")
+
+    talk.session.client_data(request)
+
+    assert talk.broker.take() == request
+    assert talk.verdicts == []
+    assert inline.seen == [("judged", 9, records(1)), ("other", 9, records(1))]
+    talk.session.upstream_data(produce_answer(1, "judged", "free", "other"))
+    assert talk.client.take() == produce_answer(1, "judged", "free", "other")
+    assert talk.session.held_bytes == 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_bytes_may_come_in_any_pieces(size):
+    talk = talk_with(Inline())
+    sent = other(1) + produce(2, "judged") + produce(3, "free") + other(4)
+    for start in range(0, len(sent), size):
+        talk.session.client_data(sent[start : start + size])
+    assert talk.broker.take() == sent
+
+
+def test_a_request_with_one_other_batch_is_judged_by_workers():
+    talk = talk_with(Inline(records(1)))
+    talk.session.client_data(produce(1, "judged", "other"))
+    assert talk.broker.take() == b""
+    talk.decide(NO)
+    talk.decide()
+    assert talk.broker.take() == produce(1, "other")
+
+
+def test_topics_without_policies_need_no_inline_judge():
+    talk = talk_with(None)
+    talk.session.client_data(produce(1, "free") + produce(2, "free", "judged"))
+    assert talk.broker.take() == produce(1, "free")
+    talk.decide()
+    assert talk.broker.take() == produce(2, "free", "judged")
+
+
+def test_requests_keep_their_order():
+    talk = talk_with(Inline(records(1)))
+    first, second, third = produce(1, "judged"), produce(2, "judged"), other(3)
+    talk.session.client_data(first + second + third)
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == first + second + third
+    assert talk.session.waiting_bytes == 0
+
+
+def test_a_response_waits_for_that_of_a_refused_request_before_it():
+    talk = talk_with(Inline(records(1)))
+    talk.session.client_data(produce(1, "judged") + produce(2, "judged"))
+    talk.decide(NO)
+    assert talk.broker.take() == produce(2, "judged")
+    refusal = talk.client.take()
+    talk.session.upstream_data(produce_answer(2, "judged"))
+    assert refusal
+    assert talk.client.take() == produce_answer(2, "judged")
+
+
+def test_without_a_response_nothing_is_awaited():
+    talk = talk_with(Inline())
+    request = produce(1, "judged", acks=0)
+    talk.session.client_data(request + other(2))
+    assert talk.broker.take() == request + other(2)
+    talk.session.upstream_data(answer(2))
+    assert talk.client.take() == answer(2)
+
+
+def one_partition(number, *, topic="judged", partition=0, acks=1):
+    return request_frame(
+        produce_request([(topic, [(partition, records(number))])], acks=acks), number
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [one_partition(1, acks=2), one_partition(1, partition=-1), one_partition(1, topic="a b")],
+    ids=["acks", "partition", "topic name"],
+)
+def test_what_a_broker_would_not_store_is_answered_as_by_a_broker(request_):
+    talk = talk_with(Inline())
+    talk.session.client_data(request_)
+    assert talk.broker.take() == b""
+    assert talk.client.take()
+
+
+@pytest.mark.parametrize(
+    ("configs", "cached"),
+    [
+        ({}, None),
+        ({"seen": ()}, ID),
+        ({"unreadable": True}, ID),
+        ({"topic": "judged"}, ID),
+    ],
+    ids=["id not known", "log not read", "unreadable configs", "the topic of the configs"],
+)
+def test_topics_whose_configs_are_not_known_are_not_forwarded_at_once(configs, cached):
+    stored = Stored()
+    for name, value in configs.items():
+        setattr(stored, name, value)
+    inline = Inline()
+    talk = talk_with(inline, topic_configs=stored)
+    if cached is not None:
+        talk.session.topics.put("judged", cached)
+    tasks = []
+    talk.run = tasks.append
+
+    talk.session.client_data(produce(1, "judged"))
+
+    assert inline.seen == []
+    assert produce(1, "judged") not in talk.broker.take()
+    for task in tasks:
+        task.close()
+
+
+@pytest.mark.parametrize("with_id", [True, False])
+def test_topics_whose_configs_are_known_are_forwarded_at_once(with_id):
+    talk = talk_with(Inline(), topic_configs=Stored())
+    talk.session.topics.put("judged", ID)
+    request = produce(1, "judged")
+    if with_id:
+        body = produce_request([(ID, [(0, records(1))])], version=13, acks=1)
+        request = request_frame(body, 1)
+    talk.session.client_data(request)
+    assert talk.broker.take() == request
+
+
+def test_a_topic_that_cannot_be_judged_is_not_forwarded_at_once():
+    inline = Inline()
+    talk = talk_with(inline)
+    talk.for_topic = lambda topic, own=None: TopicPlan(
+        topic=topic, validators=("v",), unusable="no reader"
+    )
+    talk.session.client_data(produce(1, "judged"))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+    assert [one.topic for one in talk.refusals] == ["judged"]
+
+
+@pytest.mark.parametrize("attribute", ["has_interceptors", "producers"])
+def test_where_records_may_be_dropped_nothing_is_forwarded_at_once(attribute):
+    inline = Inline()
+    talk = talk_with(inline)
+    if attribute == "producers":
+        stub = {"__bool__": lambda _: True}
+        stub |= dict.fromkeys(("has_topic", "has_undecided"), lambda *_: False)
+        talk.producers = type("Some", (), stub)()
+    else:
+        talk.has_interceptors = True
+    talk.session.client_data(produce(1, "judged"))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+    assert [topic for topic, *_ in talk.verdicts] == ["judged"]
+
+
+def test_a_request_behind_one_that_may_change_policies_waits_for_it():
+    inline, tasks = Inline(), []
+    talk = talk_with(inline, topic_configs=Stored(), run=tasks.append)
+    talk.session.topics.put("judged", ID)
+    schema = load_request_schema(INCREMENTAL_ALTER_CONFIGS, 1)
+    alter = request_frame(schema(resources=(), validate_only=False), 1)
+    talk.session.client_data(alter + produce(2, "judged"))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+    for task in tasks:
+        task.close()
+
+
+def test_nothing_is_looked_at_if_a_topic_has_a_policy_of_a_user():
+    inline = Inline()
+    talk = talk_with(inline, judged=frozenset({"judged", "of a user"}))
+    talk.session.client_data(produce(1, "judged", "of a user"))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+
+
+def test_the_topic_of_the_producers_state_is_for_gateways_only():
+    talk = talk_with(Inline(), shared_producers=SimpleNamespace(topic="free"))
+    talk.session.client_data(produce(1, "free"))
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
+
+
+def test_the_audit_trail_is_for_gateways_only():
+    talk = talk_with(Inline(), audit_topic="free")
+    talk.session.client_data(produce(1, "free"))
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
+
+
+def test_with_the_scope_of_a_request_topics_have_to_be_known():
+    inline = Inline()
+    talk = talk_with(inline)
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(produce(1, "judged"))
+    assert inline.seen == []
+
+
+def test_the_end_comes_after_a_request_that_was_half_received():
+    talk = talk_with(Inline())
+    request = produce(1, "judged", acks=0)
+    talk.session.client_data(request[:20])
+    talk.session.end()
+    talk.session.client_data(request[20:])
+    sent = talk.broker.take()
+    assert sent.startswith(request)
+    barrier = sent[len(request) :]
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+
+
+def test_a_request_is_sent_even_if_its_client_is_gone():
+    talk = talk_with(Inline())
+    talk.session.client_data(produce(1, "judged"))
+    talk.session.client_disconnected()
+    assert not talk.session.serves_client_only
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.done
+
+
+def test_the_id_of_a_topic_is_not_needed_where_no_configs_are_stored():
+    talk = talk_with(Inline())
+    assert talk.topic_configs.of("judged", NO_ID) == {}
+    talk.session.client_data(produce(1, "judged"))
+    assert talk.broker.take() == produce(1, "judged")
+
+
+class Observed:
+    """Takes what is to be judged beside."""
+
+    def __init__(self):
+        self.taken = []
+
+    def submit(self, batch, data):
+        self.taken.append((batch.plan.topic, batch.partition, bytes(data)))
+
+
+def observing(inline, *topics, **attributes):
+    """A gateway where some topics are only observed."""
+    talk = talk_with(inline, **attributes)
+    observed, for_topic = Observed(), talk.for_topic
+
+    def with_mode(topic, own=None):
+        if topic in topics:
+            return TopicPlan(topic=topic, validators=("v",), mode="observe")
+        return for_topic(topic, own)
+
+    talk.for_topic = with_mode
+    talk.policies = talk.policies._replace(observed=observed)
+    return talk, observed
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_an_observed_topic_is_forwarded_at_once_and_judged_beside(acks):
+    talk, observed = observing(None, "watched")
+    request = produce(1, "watched", "free", acks=acks)
+    talk.session.client_data(request)
+
+    assert talk.broker.take() == request
+    assert observed.taken == [("watched", 0, records(1))]
+    assert talk.verdicts == []
+    assert talk.session.waiting_bytes == 0
+
+
+def test_an_observed_topic_beside_an_accepted_one_is_forwarded_at_once():
+    talk, observed = observing(Inline(), "watched")
+    request = produce(1, "judged", "watched")
+    talk.session.client_data(request)
+
+    assert talk.broker.take() == request
+    assert observed.taken == [("watched", 0, records(1))]
+
+
+def test_an_observed_topic_beside_a_refused_one_is_stored_and_judged_once():
+    talk, observed = observing(Inline(records(1)), "watched")
+    talk.session.client_data(produce(1, "judged", "watched"))
+    assert observed.taken == [("watched", 0, records(1))]
+    talk.decide(NO)
+
+    assert talk.broker.take() == produce(1, "watched")
+    assert observed.taken == [("watched", 0, records(1))]
+    assert talk.refusals
+
+
+def test_an_observed_topic_keeps_the_order_of_requests():
+    talk, _ = observing(Inline(records(1)), "watched")
+    talk.session.client_data(produce(1, "judged") + produce(2, "watched"))
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == produce(1, "judged") + produce(2, "watched")
+
+
+def test_an_observed_policy_that_needs_the_topics_id_gets_it():
+    talk, observed = observing(None)
+    plan = TopicPlan(topic="watched", validation_policy="v", mode="observe")
+    talk.for_topic = lambda topic, own=None: plan
+    talk.session.client_data(produce(1, "watched"))
+    assert observed.taken == []
+    talk.session.topics.put("watched", ID)
+    talk.session.client_data(produce(2, "watched"))
+    assert talk.broker.take()  # the question for the id
+    assert observed.taken == [("watched", 0, records(2))]

@@ -1,0 +1,543 @@
+"""What an intercepted batch may do to its producer, without sockets."""
+
+import time
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused, replaced
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.records.batch import read_batch
+from tests.gateway.sessions.test_session import Talk, produce_answer
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+
+class Intercepted(Talk):
+    """A session whose topics have an interceptor; several may share their producers."""
+
+    def __init__(self, producers=None):
+        super().__init__()
+        self.producers = Producers(now=time.time) if producers is None else producers
+        self.session._supports_describe_producers = False  # an older broker
+
+    has_interceptors = True
+    may_quarantine = False
+
+    def merged(self, topic, own):
+        return {}
+
+    def intercepts(self, topic):
+        return topic in self.judged
+
+    def for_topic(self, topic, own=None):
+        return TopicPlan(topic=topic, interceptors=("i",)) if topic in self.judged else None
+
+
+def batch(*given, first=0, epoch=0, **options):
+    return encode_batch(
+        values(*given), producer_id=5, producer_epoch=epoch, base_sequence=first, **options
+    )
+
+
+def request(number, data, topic="judged"):
+    return request_frame(produce_request([(topic, [(0, data)])]), number)
+
+
+def sent(talk):
+    """The batch that went to the broker."""
+    frame = talk.broker.take()
+    at = frame.index(b"\x00\x00\x00\x00\x00\x00\x00\x00", 20)
+    length = int.from_bytes(frame[at + 8 : at + 12], "big") + 12
+    return read_batch(frame[at : at + length], api_version=9, max_decompressed_bytes=10**6)
+
+
+def code(talk, number=1):
+    [answer] = produced(parse_response(talk.client.take(), 0, 9)).values()
+    return answer.error_code
+
+
+def codes(talk):
+    """The error codes of all answers that the client was sent since it was asked last."""
+    frames, found = talk.client.take(), []
+    while frames:
+        end = 4 + int.from_bytes(frames[:4], "big")
+        found += [one.error_code for one in produced(parse_response(frames[:end], 0, 9)).values()]
+        frames = frames[end:]
+    return found
+
+
+def refused_answer(number, error_code):
+    """A broker's response that refuses partition 0 of the judged topic."""
+    told = produce_answer(number, "judged")
+    at = told.index(b"judged") + len(b"judged") + 5
+    return told[:at] + error_code.to_bytes(2, "big", signed=True) + told[at + 2 :]
+
+
+DROPPED = replaced(b"", [0])
+
+
+def pipelined(*verdicts, talk=None, first=0):
+    """Batches of one record each, sent at once; None for a verdict that agrees."""
+    talk = talk or Intercepted()
+    frames = [request(first + i + 1, batch(b"v", first=first + i)) for i in range(len(verdicts))]
+    talk.session.client_data(b"".join(frames))
+    for verdict in verdicts:
+        talk.decide(verdict or ACCEPTED)
+    return talk
+
+
+@pytest.mark.kips("B28")
+@pytest.mark.parametrize(
+    ("told", "behind"),
+    [(0, 0), (6, 7), (7, 7), (19, 7), (10, 45), (87, 45), (-1, 45), (45, 7)],
+)
+def test_a_dropped_batch_is_answered_when_what_was_before_it_is(told, behind):
+    talk = pipelined(None, None, DROPPED)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert codes(talk) == [0], "nothing is said of what comes behind"
+    talk.session.upstream_data(refused_answer(2, told))
+    assert codes(talk) == [told, behind]
+
+
+@pytest.mark.parametrize(("told", "behind"), [(6, 7), (19, 7), (10, 45), (87, 45)])
+def test_nothing_is_sent_into_a_gap(told, behind):
+    talk = pipelined(None, None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(refused_answer(2, told))
+    codes(talk), talk.broker.take()
+    pipelined(None, None, talk=talk, first=2)
+    assert codes(talk) == [behind, behind]
+    assert talk.broker.take() == b""
+
+
+def test_what_was_held_back_goes_when_what_was_before_it_has_come_again():
+    talk = pipelined(None, None)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    pipelined(None, DROPPED, talk=talk, first=2)
+    assert codes(talk) == [0, 6, 7, 7]
+    talk.broker.take()
+    again = Intercepted(talk.producers)
+    again.session.client_data(b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4)))
+    assert again.verdicts == [], "all of them are known"
+    again.session.upstream_data(produce_answer(2, "judged") + produce_answer(3, "judged"))
+    assert codes(again) == [0, 0, 0]
+
+
+def test_an_old_epoch_is_told_so():
+    talk = pipelined(None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.client_data(request(2, batch(b"v", epoch=1)) + request(3, batch(b"v", first=1)))
+    talk.decide()
+    talk.decide(DROPPED)
+    talk.session.upstream_data(produce_answer(2, "judged"))
+    assert codes(talk) == [0, 0, 47]
+
+
+def two_partitions(number, first, second):
+    return request_frame(produce_request([("judged", [(0, first), (1, second)])]), number)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (refused(87, "no", "v"), {0: 87, 1: 87}),
+        (refused(7, "too late", "v"), {0: 7, 1: 7}),
+    ],
+)
+def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expected):
+    talk = Intercepted()
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
+    talk.decide(verdict)
+    talk.decide()
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert {index: one.error_code for (_, index), one in answers.items()} == expected
+    assert talk.broker.take() == b""
+
+
+def test_of_a_whole_request_nothing_goes_where_one_batch_has_to_wait():
+    talk = pipelined(None, None)
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    codes(talk), talk.broker.take()
+    talk.session.client_data(two_partitions(3, batch(b"c", first=2), batch(b"d")))
+    talk.decide()
+    talk.decide()
+    assert codes(talk) == [7, 7]
+    assert talk.broker.take() == b""
+
+
+def test_later_batches_close_the_gap():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a", b"b")) + request(2, batch(b"c", first=2)))
+    talk.decide(replaced(batch(b"a"), [1]))
+    first = sent(talk)
+    assert (first.base_sequence, len(first.records)) == (0, 1)
+    talk.decide(ACCEPTED)
+    second = sent(talk)
+    assert (second.base_sequence, second.records.values[0]) == (1, b"c")
+
+
+def test_a_retry_goes_as_what_it_was_and_is_not_judged_again():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    again = Intercepted(talk.producers)
+    again.session.client_data(request(1, batch(b"a", b"b")))
+    assert again.verdicts == []
+    assert again.broker.data == talk.broker.data
+    again.session.upstream_data(produce_answer(1, "judged"))
+    last = Intercepted(talk.producers)
+    last.session.client_data(request(1, batch(b"a", b"b")))
+    assert last.broker.data == b"", "the broker has it"
+    [answer] = produced(parse_response(last.client.take(), 0, 9)).values()
+    assert (answer.error_code, answer.base_offset) == (0, 5)
+
+
+def test_what_is_no_longer_known_when_its_turn_comes_is_not_let_through_unjudged():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    again = Intercepted(talk.producers)
+    again.session.client_data(
+        request(1, encode_batch(values(b"other"))) + request(2, batch(b"a", b"b"))
+    )
+    assert len(again.verdicts) == 1, "the second one is known"
+    refused = produce_answer(1, "judged")
+    at = refused.index(b"judged") + len(b"judged") + 5
+    talk.session.upstream_data(refused[:at] + b"\x00\x57" + refused[at + 2 :])
+    assert code(talk) == 87
+    again.broker.take()
+    again.decide(ACCEPTED)
+    assert b"other" in again.broker.data
+    assert again.broker.data.count(b"judged") == 1, "only the first one went"
+    again.client.take()
+    again.session.upstream_data(produce_answer(1, "judged"))
+    frames = again.client.take()
+    length = 4 + int.from_bytes(frames[:4], "big")
+    [answer] = produced(parse_response(frames[length:], 0, 9)).values()
+    assert answer.error_code == 7
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_topics_without_policies_now_keep_their_numbers(damaged):
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    talk.broker.take()
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    later = Intercepted(talk.producers)
+    later.judged = frozenset()
+    data = bytearray(batch(b"c", first=2))
+    if damaged:
+        data[-2] ^= 1
+    frame = request(1, bytes(data))
+    later.session.client_data(frame)
+    if damaged:
+        assert later.broker.take() == frame, "its checksum is not made right"
+    else:
+        assert sent(later).base_sequence == 1
+
+
+class Forgetful(Intercepted):
+    """A session of a gateway that holds no batch for a retry, with what is to be dropped again."""
+
+    def __init__(self, producers=None):
+        super().__init__(producers or Producers(now=time.time, held_max_bytes=0))
+        self.dropped_before = []
+
+    def _submit(self, plan, *given, dropped_before=(), **options):
+        self.dropped_before.append((plan.policies, tuple(dropped_before)))
+        super()._submit(plan, *given, **options)
+
+
+@pytest.fixture
+def retried():
+    """A session with a batch whose second record was dropped, and that has to be sent again."""
+    talk = Forgetful()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    talk.session.upstream_data(refused_answer(1, 6))
+    assert codes(talk) == [6]
+    return talk
+
+
+def test_what_was_dropped_is_dropped_again_without_interceptors(retried):
+    again = Forgetful(retried.producers)
+    again.judged = frozenset()
+    again.session.client_data(request(1, batch(b"a", b"b")))
+    assert again.dropped_before == [((), (1,))]
+    again.decide(replaced(batch(b"a"), [1]))
+    assert [*sent(again).records.values] == [b"a"]
+    again.session.upstream_data(produce_answer(1, "judged"))
+    assert codes(again) == [0]
+
+
+def test_what_becomes_known_while_a_batch_is_judged_has_to_be_dropped_again(retried):
+    other = Forgetful()
+    other.session.client_data(request(1, batch(b"a", b"b")))
+    assert other.dropped_before == [(("i",), ())]
+    other.producers._producers.update(retried.producers._producers)  # read from another gateway
+    other.decide(ACCEPTED)
+    assert codes(other) == [7]
+    other.session.client_data(request(2, batch(b"a", b"b")))
+    assert other.dropped_before[1:] == [(("i",), (1,))]
+
+
+class Asked(Intercepted):
+    """A session whose broker is asked how far a producer has come."""
+
+    def __init__(self):
+        super().__init__()
+        self.session._supports_describe_producers = True
+
+    def answer_questions(self, *, error_code=0, last_sequence=None):
+        """Answer whether the broker leads, and how far the producer has come."""
+        asked = self.broker.take()
+        assert [frame[5] for frame in frames_of(asked)] == [2, 61], "ListOffsets comes first"
+        own = frames_of(asked)[0][8:12]
+        offsets = own + array(b"\0\x06judged" + array(bytes(4) + word(error_code) + bytes(16)))
+        self.session.upstream_data(framed(offsets))
+        producers = b""
+        if last_sequence is not None:
+            producers = (5).to_bytes(8, "big") + bytes(4) + last_sequence.to_bytes(4, "big")
+            producers += bytes(20) + b"\0"
+        told = own + bytes(5) + b"\2\7judged\2" + bytes(4) + bytes(2) + b"\0"
+        told += bytes([1 + bool(producers)]) + producers + bytes(3)
+        self.session.upstream_data(framed(told))
+
+
+def frames_of(data):
+    frames = []
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        frames.append(data[:end])
+        data = data[end:]
+    return frames
+
+
+def framed(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+def word(number):
+    return number.to_bytes(2, "big", signed=True)
+
+
+def array(one):
+    return (1).to_bytes(4, "big") + one
+
+
+def losing(talk, number=1, first=4):
+    """A batch of two that loses its first record, of a producer that is not known."""
+    talk.session.client_data(request(number, batch(b"a", b"b", first=first)))
+    talk.decide(replaced(batch(b"b", first=first), [0]))
+
+
+def test_before_the_first_record_of_an_unknown_producer_is_dropped_the_broker_is_asked():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(last_sequence=3)
+    assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
+
+
+def test_what_was_stored_as_it_came_is_sent_again_as_it_came():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(last_sequence=5)
+    again = sent(talk)
+    assert (again.base_sequence, len(again.records)) == (4, 2), "the leader may lose it yet"
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert code(talk) == 0
+
+
+def test_only_the_leader_is_believed():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(error_code=6, last_sequence=3)
+    assert talk.broker.take() == b""
+    assert code(talk) == 6
+
+
+def test_where_the_broker_may_not_be_asked_the_batch_goes_and_the_broker_decides():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(error_code=29)
+    assert sent(talk).base_sequence == 4
+
+
+class TestPrincipals:
+    """Nobody speaks for another one's producer, whatever its numbers say."""
+
+    @pytest.fixture
+    def evil(self):
+        talk = Intercepted()
+        talk.session.authentication._certificate_principal = "User:evil"
+        return talk
+
+    @pytest.fixture
+    def victim(self, evil):
+        talk = Intercepted(evil.producers)
+        talk.session.authentication._certificate_principal = "User:victim"
+        return talk
+
+    def test_what_another_one_had_dropped_is_judged(self, evil, victim):
+        evil.session.client_data(request(1, batch(b"drop me")))
+        evil.decide(DROPPED)
+        assert codes(evil) == [0]
+        victim.session.client_data(request(1, batch(b"important")))
+        victim.decide(ACCEPTED)
+        assert sent(victim).base_sequence == 0
+
+    def test_what_another_one_left_is_not_sent(self, evil, victim):
+        evil.session.client_data(request(1, batch(b"forged")))
+        evil.decide(ACCEPTED)
+        evil.session.closed()
+        victim.session.client_data(request(1, batch(b"important")))
+        victim.decide(ACCEPTED)
+        assert list(sent(victim).records.values) == [b"important"]
+
+    def test_numbers_that_another_one_took_are_free(self, evil, victim):
+        victim.session.client_data(request(1, batch(b"v")))
+        victim.decide(ACCEPTED)
+        victim.session.upstream_data(produce_answer(1, "judged"))
+        codes(victim), victim.broker.take()
+        evil.session.client_data(request(1, batch(*[b"d"] * 9, first=1)))
+        evil.decide(replaced(b"", list(range(9))))
+        victim.session.client_data(request(2, batch(b"v", first=1)))
+        victim.decide(ACCEPTED)
+        assert sent(victim).base_sequence == 1
+
+    def test_the_same_one_goes_on_on_another_connection(self, victim):
+        losing(victim, first=0)
+        victim.session.upstream_data(produce_answer(1, "judged"))
+        again = Intercepted(victim.producers)
+        again.session.authentication._certificate_principal = "User:victim"
+        again.session.client_data(request(1, batch(b"c", first=2)))
+        again.decide(ACCEPTED)
+        assert sent(again).base_sequence == 1
+
+
+def test_other_records_under_numbers_that_are_free_again_are_judged():
+    """The application was told an error of the first ones, and takes their numbers again."""
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"given up")))
+    talk.decide(ACCEPTED)
+    talk.broker.take()
+    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.client_data(request(2, batch(b"new")))
+    talk.decide(ACCEPTED)
+    assert list(sent(talk).records.values) == [b"new"]
+
+
+def test_the_same_records_under_their_numbers_are_not_judged_again():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"same")))
+    talk.decide(replaced(batch(b"else"), []))
+    talk.broker.take()
+    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.client_data(request(2, batch(b"same")))
+    assert talk.verdicts == []
+    assert list(sent(talk).records.values) == [b"else"]
+
+
+def test_an_attempt_that_is_told_late_to_come_again_holds_up_nothing():
+    """A slow attempt, whose client went on with the same batch on another connection."""
+    slow = Intercepted()
+    slow.session.client_data(request(1, batch(b"v")))
+    slow.session.client_disconnected()
+    talk = Intercepted(slow.producers)
+    for first in range(12):
+        talk.session.client_data(request(first + 1, batch(b"v", first=first)))
+        talk.decide(ACCEPTED)
+        talk.session.upstream_data(produce_answer(first + 1, "judged"))
+    slow.decide(refused(7, "did not decide within 5000 ms", "i"))
+    talk.session.client_data(request(13, batch(b"v", first=12)))
+    talk.decide(ACCEPTED)
+    talk.session.upstream_data(produce_answer(13, "judged"))
+    assert codes(talk) == [0] * 13
+
+
+def test_many_batches_that_nobody_can_be_asked_about_are_decided_one_by_one():
+    talk = Intercepted()
+    for first in range(200):
+        talk.session.client_data(request(first + 1, batch(b"v", first=first)))
+    verdicts, talk.verdicts = talk.verdicts, []
+    for *_, done in [*verdicts[1:], verdicts[0]]:
+        done(ACCEPTED)
+    assert len(frames_of(talk.broker.take())) == 32, "so many go without an answer"
+    assert not talk.done
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_nobody_writes_to_what_gateways_know_of_producers(version):
+    talk = Intercepted()
+    talk.shared_producers = SimpleNamespace(topic="judged")
+    topic = "judged"
+    if version == 13:
+        topic = UUID(int=3)
+        talk.session.topics.put("judged", topic)
+    data = encode_batch(values(b"forged"))
+    frame = request_frame(produce_request([(topic, [(0, data)])], version=version), 1)
+    talk.session.client_data(frame)
+    [answer] = produced(parse_response(talk.client.take(), 0, version)).values()
+    assert answer.error_code == 17
+    assert talk.broker.take() == b""
+
+
+def observe_from_now_on(talk):
+    plan = TopicPlan(topic="judged", interceptors=("i",), mode="observe")
+    talk.for_topic = lambda topic, own=None: plan
+
+
+def without_interceptors_from_now_on(talk):
+    talk.judged, talk.has_interceptors = frozenset(), False
+
+
+def with_validators_from_now_on(talk):
+    without_interceptors_from_now_on(talk)
+    talk.for_topic = lambda topic, own=None: TopicPlan(topic=topic, validators=("v",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [observe_from_now_on, without_interceptors_from_now_on, with_validators_from_now_on],
+)
+@pytest.mark.parametrize("is_by_id", [False, True])
+def test_what_comes_while_it_is_decided_what_is_lost_goes_without_a_gap(change, is_by_id):
+    """A reload, or another mode of the topic, between two batches that are on their way."""
+    topic_id = UUID("11" * 16)
+
+    def framed(number, data):
+        if not is_by_id:
+            return request(number, data)
+        return request_frame(produce_request([(topic_id, [(0, data)])], version=13), number)
+
+    talk = Intercepted()
+    talk.session.topics.put("judged", topic_id)
+    talk.session.client_data(framed(1, batch(b"a", b"b")))
+    change(talk)
+    talk.session.client_data(framed(2, batch(b"c", first=2)))
+    talk.decide(replaced(batch(b"a"), [1]))
+    while talk.verdicts:
+        talk.decide(ACCEPTED)
+    data = talk.broker.take()
+    end = 4 + int.from_bytes(data[:4], "big")
+    bases = []
+    for frame in (data[:end], data[end:]):
+        talk.broker.data = frame
+        bases.append(sent(talk).base_sequence)
+    assert bases == [0, 1]
+
+
+def test_producers_of_topics_that_are_only_observed_keep_their_numbers_and_no_state():
+    talk = Intercepted()
+    observe_from_now_on(talk)
+    frames = [request(n + 1, batch(b"v", first=n)) for n in range(5)]
+    talk.session.client_data(b"".join(frames))
+    assert talk.broker.take() == b"".join(frames)
+    assert talk.producers.count == 0
+    assert not talk.producers

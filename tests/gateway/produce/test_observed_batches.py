@@ -1,0 +1,307 @@
+"""Batches that are judged beside their way to the broker, with verdicts given by hand."""
+
+import asyncio
+import uuid
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import (
+    ACCEPTED,
+    FailureCause,
+    Replacement,
+    Verdict,
+    failed,
+    not_judged,
+    refused,
+    replaced,
+)
+from penstock.engine.workers.observer import WorkerEnd
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.exposition import render
+from penstock.gateway.produce import observed_batches
+from penstock.gateway.produce.observed_batches import ObservedBatch, ObservedBatches, TimesBeside
+from penstock.policy import ClientContext, Record
+from tests.metrics import Metrics
+from tests.records.encoding import encode_batch
+
+PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), mode="observe")
+SENDER = ClientContext("User:alice", "client", "10.0.0.7")
+BATCH = ObservedBatch(PLAN, 3, uuid.UUID(int=1), 9, "client", 7, SENDER)
+DATA = encode_batch([Record(0, None, b"x")] * 4)
+
+
+class Pool:
+    """A supervisor that starts when it is told to."""
+
+    def __init__(self):
+        self.opened, self.error = asyncio.Event(), None
+        self.jobs, self.closed = [], []
+
+    async def start(self):
+        await self.opened.wait()
+        if self.error is not None:
+            raise self.error
+
+    def submit(self, plan, partition, topic_id, version, data, done, **options):
+        self.jobs.append((data, done))
+
+    async def close(self, *, drain_s=0.0, close_s=30.0):
+        assert close_s <= 5.0
+        self.closed.append(drain_s)
+
+
+class Observing:
+    """Observed batches with pools, a clock and what was reported."""
+
+    def __init__(self, max_bytes=10_000):
+        self.pools, self.refusals, self.tasks, self.now = [], [], [], 1000.0
+        self.counts = GatewayCounts(records_max=1000)
+        self.batches = ObservedBatches(
+            self._pool,
+            max_bytes=max_bytes,
+            run=lambda work: self.tasks.append(asyncio.ensure_future(work)),
+            refused=self.refusals.append,
+            counts=self.counts,
+            clock=lambda: self.now,
+        )
+
+    def _pool(self):
+        self.pools.append(Pool())
+        return self.pools[-1]
+
+    async def opened(self, error=None):
+        self.pools[-1].error = error
+        self.pools[-1].opened.set()
+        await asyncio.gather(*self.tasks)
+
+    async def counted(self):
+        found = Metrics((await render(self.counts.families())).decode())
+        return {
+            key[1:]: value for key, value in found.of("penstock_records_total").items() if value
+        }
+
+
+@pytest.fixture
+async def observing():
+    return Observing()
+
+
+@pytest.fixture
+def log():
+    with capture_logs() as events:
+        yield events
+
+
+async def test_nothing_starts_before_there_is_something_to_observe(observing):
+    assert observing.pools == []
+    observing.batches.submit(BATCH, DATA)
+    observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 1
+
+
+async def test_what_comes_before_the_workers_are_there_is_judged_when_they_are(observing):
+    observing.batches.submit(BATCH, memoryview(DATA))
+    assert observing.pools[0].jobs == []
+    await observing.opened()
+    ((data, done),) = observing.pools[0].jobs
+    assert data == DATA
+    assert isinstance(data, bytes)  # a view would hold the whole request
+    assert observing.batches.held_bytes == len(DATA)
+    done(ACCEPTED)
+    assert (observing.batches.held_bytes, observing.batches.batches) == (0, 0)
+    assert await observing.counted() == {("a.I, a.V", "accepted"): 4}
+    assert observing.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counted"),
+    [
+        (refused(87, "no", "a.V"), {("a.V", "would_refuse"): 4}),
+        (failed("a.V", "raised"), {("a.V", "would_fail"): 4}),
+    ],
+)
+async def test_what_would_not_pass_is_counted_and_told(observing, verdict, counted):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](verdict)
+    assert await observing.counted() == counted
+    (told,) = observing.refusals
+    assert (told.topic, told.partition, told.client_id) == ("orders", 3, "client")
+    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
+    assert told.verdict is verdict
+    assert told.is_observed
+
+
+async def test_of_a_client_that_is_not_known_nothing_more_is_told(observing):
+    observing.batches.submit(BATCH._replace(sender=None), DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
+    (told,) = observing.refusals
+    assert (told.principal, told.client_id, told.address) == (None, "client", None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counted"),
+    [
+        (replaced(b"new", [0, 2]), {("a.I", "would_drop"): 2, ("a.I", "would_change"): 2}),
+        (replaced(b"new", []), {("a.I", "would_change"): 4}),
+        (replaced(b"", [0, 1, 2, 3]), {("a.I", "would_drop"): 4}),
+    ],
+)
+async def test_what_interceptors_would_do_is_counted(observing, verdict, counted):
+    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict.replacement, Replacement)
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](verdict)
+    assert await observing.counted() == counted
+    assert observing.refusals == []
+
+
+async def test_what_finds_no_room_is_counted_and_not_judged():
+    observing = Observing(max_bytes=2 * len(DATA))
+    for _ in range(3):
+        observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    jobs = observing.pools[0].jobs
+    assert len(jobs) == 2
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+    jobs[0][1](ACCEPTED)
+    observing.batches.submit(BATCH, DATA)
+    assert len(jobs) == 3
+
+
+async def test_no_more_than_so_many_batches_wait(observing, monkeypatch):
+    monkeypatch.setattr(observed_batches, "BATCHES_MAX", 1)
+    observing.batches.submit(BATCH, DATA)
+    observing.batches.submit(BATCH, DATA)
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+
+
+async def test_what_no_worker_has_begun_is_not_observed_and_nobody_is_to_blame(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](not_judged("a.V", "no worker was free for it in time"))
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+    assert observing.refusals == []
+
+
+async def test_a_topic_that_nothing_can_judge_would_fail(observing):
+    unusable = BATCH._replace(plan=TopicPlan(topic="orders", validators=("a.V",), unusable="why"))
+    observing.batches.submit(unusable, DATA)
+    assert observing.pools == []
+    assert await observing.counted() == {("a.V", "would_fail"): 4}
+    assert "why" in observing.refusals[0].verdict.message
+
+
+async def test_policies_that_cannot_be_loaded_are_tried_again_later(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened(ConfigurationError("no"))
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+    observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 1
+    observing.now += 60
+    observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 2
+    await observing.opened()
+    assert len(observing.pools[1].jobs) == 1
+    assert observing.batches.batches == 1
+
+
+async def test_an_error_of_the_gateway_costs_the_client_nothing(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    observing.pools[0].submit = None  # not callable
+    observing.batches.submit(BATCH, DATA)
+    assert (observing.batches.batches, observing.batches.held_bytes) == (1, len(DATA))
+
+
+async def test_times_are_those_of_policies_and_not_of_waiting():
+    counts = GatewayCounts(records_max=1000)
+    times = TimesBeside(counts)
+    times.judged("a.V", None, 9.0, 0.5)
+    times.judged("a.V", FailureCause.NOT_JUDGED, 9.0, 0.0)
+    times.ended(WorkerEnd.DEADLINE)
+    found = Metrics((await render(counts.families())).decode())
+    assert found.of("penstock_judging_seconds_sum") == {("a.V",): 0.5}
+    assert found.of("penstock_judging_seconds_count") == {("a.V",): 1}
+    assert found.of("penstock_waiting_seconds_count") == {}
+    assert found("penstock_worker_restarts_total", cause="deadline") == 1
+
+
+async def test_at_the_end_what_waits_is_judged_for_a_time(observing):
+    await observing.batches.close(drain_s=60.0)
+    assert observing.pools == []
+    other = Observing()
+    other.batches.submit(BATCH, DATA)
+    await other.opened()
+    await other.batches.close(drain_s=60.0)
+    assert other.pools[0].closed == [pytest.approx(60.0, abs=30.0)]
+
+
+async def test_workers_that_are_not_there_at_the_end_are_not_waited_for(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.batches.close()
+    await observing.opened(ConfigurationError("closed"))
+    assert observing.pools[0].closed == [0.0]
+    assert observing.batches.batches == 0
+    observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 1
+
+
+async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(observing, log):
+    def broken():
+        observing.pools.append(None)
+        raise OSError("no descriptors")
+
+    observing.batches._make_pool = broken
+    for _ in range(3):
+        observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 1
+    assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 12}
+    assert [one["log_level"] for one in log].count("error") == 1
+
+
+async def test_workers_that_end_their_start_with_any_error_are_tried_again_later(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened(OSError("no processes"))
+    assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
+    observing.now += 60
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    assert len(observing.pools[1].jobs) == 1
+
+
+async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, log):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened(ConfigurationError("no"))
+    for _ in range(3):
+        observing.batches.submit(BATCH, DATA)
+    await observing.batches.close()
+    told = [one for one in log if one["event"].startswith("batches not observed")]
+    assert sum(one["count"] for one in told) == 4
+
+
+async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observing):
+    observing.batches.submit(BATCH, DATA)
+    closing = asyncio.create_task(observing.batches.close(drain_s=60.0))
+    await asyncio.sleep(0)
+    await observing.opened()
+    ((_, done),) = observing.pools[0].jobs
+    done(ACCEPTED)
+    await closing
+    assert len(observing.pools[0].closed) == 1
+    assert observing.pools[0].closed[0] > 0
+    assert await observing.counted() == {("a.I, a.V", "accepted"): 4}
+
+
+async def test_workers_that_do_not_start_are_not_waited_for_for_ever(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.batches.close(drain_s=0.01)
+    await observing.opened(ConfigurationError("closed"))
+    assert observing.pools[0].closed == [0.0]
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}

@@ -1,0 +1,548 @@
+"""What an idempotent producer sent after a batch that has to come again does not overtake it."""
+
+import pytest
+
+from penstock.engine.verdict import postponed, refused
+from penstock.gateway.produce.postponed_batches import (
+    ASKED_AGAIN_S,
+    KEPT_MAX,
+    KEPT_S,
+    PostponedBatches,
+    SentBy,
+)
+from penstock.policy import RetriableException
+from penstock.records.header import BatchProducer
+from penstock.wire.errors import REQUEST_TIMED_OUT
+from penstock.wire.requests.producers import LastSequence
+from tests.gateway.produce.test_forwarded_at_once import Inline
+from tests.gateway.produce.test_intercepted_batches import array, framed, frames_of, word
+from tests.gateway.sessions.test_session import Talk, answer, produce_answer
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+LAST = 2**31 - 1
+SENT_BY = SentBy("orders", 3, 17, "User:a")
+LATER = postponed("shop.Registry", RetriableException("the registry is away"))
+
+
+def by(sequence, *, epoch=0, count=2):
+    return BatchProducer(17, epoch, sequence, count, False)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def kept(*answers, clock=None):
+    batches = PostponedBatches(clock or Clock())
+    for batch, comes_again in answers:
+        batches.answered(SENT_BY, batch, connection=1, comes_again=comes_again)
+    return batches
+
+
+def test_later_batches_wait_and_others_do_not():
+    batches = kept((by(4), True))
+    assert batches
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    assert not batches.overtakes(SENT_BY, by(4), connection=1)
+    assert not batches.overtakes(SENT_BY, by(2), connection=1)
+    assert not batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    for other in ({"topic": "o"}, {"partition": 4}, {"producer_id": 18}, {"principal": "User:b"}):
+        assert not batches.overtakes(SENT_BY._replace(**other), by(6), connection=1)
+
+
+def test_the_first_one_counts_until_it_gets_another_answer():
+    batches = kept((by(4), True), (by(6), True), (by(4), True))
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=False)
+    assert not batches
+    assert not batches.overtakes(SENT_BY, by(6), connection=1)
+
+
+def test_the_answer_to_another_batch_changes_nothing():
+    batches = kept((by(4), True), (by(2), False), (by(6), False))
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+
+
+def test_sequence_numbers_begin_anew_behind_the_largest():
+    batches = kept((by(LAST - 1), True))
+    assert batches.overtakes(SENT_BY, by(0), connection=1)
+    assert batches.overtakes(SENT_BY, by(5), connection=1)
+    assert not batches.overtakes(SENT_BY, by(LAST - 3), connection=1)
+    batches.answered(SENT_BY, by(LAST - 1), connection=1, comes_again=False)
+    assert not batches
+
+
+def test_a_newer_epoch_is_another_beginning_and_an_older_one_changes_nothing():
+    batches = kept((by(4, epoch=1), True), (by(0, epoch=0), True), (by(4, epoch=0), False))
+    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    batches.answered(SENT_BY, by(0, epoch=2), connection=1, comes_again=False)
+    assert not batches
+
+
+@pytest.mark.parametrize("batch", [BatchProducer(-1, -1, -1, 1, False), by(-1)])
+def test_only_idempotent_producers_have_an_order(batch):
+    assert not kept((batch, True))
+
+
+def test_what_does_not_come_again_is_forgotten():
+    clock = Clock()
+    batches = kept((by(4), True), clock=clock)
+    clock.now = KEPT_S - 1
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    clock.now = 2 * KEPT_S - 2
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    clock.now = 2 * KEPT_S
+    assert not batches.overtakes(SENT_BY, by(6), connection=1)
+    assert not batches
+
+
+def test_the_broker_is_asked_where_batches_do_not_follow_each_other():
+    batches = kept((by(4), True))
+    assert not batches.may_be_past(SENT_BY, by(6), connection=1), "sent before it had its answer"
+    batches.answered(SENT_BY, by(6), connection=1, comes_again=True)
+    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
+    assert batches.may_be_past(SENT_BY, by(6), connection=1), "it comes again, and not the first"
+    assert batches.may_be_past(SENT_BY, by(10), connection=1), "those between were sent elsewhere"
+    for other in (by(4), by(2), by(6, epoch=1)):
+        assert not batches.may_be_past(SENT_BY, other, connection=1), "it is not held up"
+    assert not batches.may_be_past(SENT_BY, by(6), connection=2)
+    assert not batches.may_be_past(SENT_BY._replace(partition=4), by(6), connection=1)
+
+
+def test_the_broker_is_not_asked_again_at_once():
+    clock = Clock()
+    batches = kept((by(4), True), (by(6), True), clock=clock)
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, 3))
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    clock.now = ASKED_AGAIN_S / 2
+    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
+    clock.now = ASKED_AGAIN_S
+    assert batches.may_be_past(SENT_BY, by(8), connection=1)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [None, LastSequence(6), LastSequence(29), LastSequence(0), LastSequence(0, 1, -1),
+     LastSequence(0, 1, 3), LastSequence(0, 1, 1), LastSequence(0, 0, 9)],
+)  # fmt: skip
+def test_what_is_not_known_to_be_stored_comes_first(last):
+    batches = kept((by(4, epoch=1), True))
+    batches.on_last_sequence(SENT_BY, last)
+    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    assert not batches.overtakes(SENT_BY, by(4, epoch=1), connection=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "following"), [(4, 5, 6), (4, 9, 10), (LAST - 1, LAST, 0), (LAST - 1, 3, 4)]
+)
+def test_what_follows_the_last_that_is_stored_is_the_first_to_come(first, last, following):
+    batches = kept((by(first), True))
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, last))
+    assert not batches.overtakes(SENT_BY, by(following), connection=1)
+    assert batches.overtakes(SENT_BY, by(following + 2), connection=1), "it would leave a hole"
+    batches.answered(SENT_BY, by(following), connection=1, comes_again=False)
+    assert not batches
+
+
+def test_a_newer_epoch_at_the_broker_leaves_the_older_one_to_it():
+    batches = kept((by(4), True))
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+    assert not batches
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+
+
+@pytest.mark.thorough
+def test_the_number_of_producers_is_bounded():
+    batches = PostponedBatches(Clock())
+    for number in range(10_001):
+        batches.answered(
+            SENT_BY._replace(producer_id=number), by(0), connection=1, comes_again=True
+        )
+    assert not batches.overtakes(SENT_BY._replace(producer_id=0), by(6), connection=1)
+    assert batches.overtakes(SENT_BY._replace(producer_id=1), by(6), connection=1)
+
+
+# The requests of a connection
+
+
+def sent(number, sequence, *topics, acks=-1, producer_id=17, crc=None):
+    """A request with two records of an idempotent producer for partition 0 of each topic."""
+    given = {} if crc is None else {"crc": crc}
+    data = encode_batch(values(b"a", b"b"), producer_id=producer_id, producer_epoch=0,
+                        base_sequence=sequence, **given)  # fmt: skip
+    request = produce_request([(topic, [(0, data)]) for topic in topics], acks=acks)
+    return request_frame(request, number)
+
+
+def answers(talk):
+    """The error codes and messages of the responses, by correlation id."""
+    data, found = talk.client.take(), {}
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        number = int.from_bytes(data[4:8], "big")
+        response = produced(parse_response(data[: 4 + size], 0, 9))
+        found[number] = {key[0]: (one.error_code, one.error_message)
+                         for key, one in response.items()}  # fmt: skip
+        data = data[4 + size :]
+    return found
+
+
+def test_batches_in_flight_behind_a_postponed_one_come_again_and_in_order():
+    talk = Talk()
+    talk.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged") + sent(3, 4, "judged"))
+    talk.decide(LATER)
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == b""
+    found = answers(talk)
+    assert found[1]["judged"] == (7, "the registry is away")
+    assert [found[n]["judged"][0] for n in (2, 3)] == [7, 7]
+    assert "come again" in found[2]["judged"][1]
+
+    talk.session.client_data(sent(4, 0, "judged") + sent(5, 2, "judged"))
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == sent(4, 0, "judged") + sent(5, 2, "judged")
+    assert not talk.postponed
+
+
+class Asked(Talk):
+    """A session after a first batch of two records that was postponed; its broker is asked."""
+
+    def __init__(self, *topics):
+        super().__init__(judged=frozenset(topics or ("judged",)), postponed=kept(clock=Clock()))
+        self.session._supports_describe_producers = True
+        self.number = 1
+        self.session.client_data(sent(1, 0, *(topics or ("judged",))))
+        while self.verdicts:
+            self.decide(LATER)
+        assert {code for code, _ in answers(self)[1].values()} == {7}
+
+    def send(self, sequence, *topics):
+        """Send a request that policies accept; give it as it is forwarded."""
+        self.number += 1
+        request = sent(self.number, sequence, *(topics or ("judged",)))
+        self.session.client_data(request)
+        while self.verdicts:
+            self.decide()
+        return request
+
+    def codes(self):
+        """The error codes of the last response, by topic."""
+        return {topic: code for topic, (code, _) in answers(self)[self.number].items()}
+
+    def asked_for(self):
+        """The APIs that the broker was asked."""
+        self._asked = frames_of(self.broker.take())
+        return [frame[5] for frame in self._asked]
+
+    def respond(self, *, leader=0, code=0, last=None, epoch=0, topics=("judged",)):
+        """Answer whether the broker leads, and how far the producer has come."""
+        own, count = self._asked[0][8:12], len(topics)
+        offsets = b"".join(
+            word(len(topic)) + topic.encode() + array(bytes(4) + word(leader) + bytes(16))
+            for topic in topics
+        )
+        self.session.upstream_data(framed(own + count.to_bytes(4, "big") + offsets))
+        producers = b""
+        if last is not None:
+            producers = (17).to_bytes(8, "big") + epoch.to_bytes(4, "big", signed=True)
+            producers += last.to_bytes(4, "big") + bytes(20) + b"\0"
+        partition = b"\2" + bytes(4) + word(code) + b"\0" + bytes([1 + bool(producers)])
+        told = b"".join(
+            bytes([len(topic) + 1]) + topic.encode() + partition + producers + bytes(2)
+            for topic in topics
+        )
+        self.session.upstream_data(framed(own + bytes(5) + bytes([count + 1]) + told + b"\0"))
+
+
+def test_what_was_stored_through_another_gateway_is_found_at_the_broker():
+    """The leader moved to another broker and back, and the connection stayed."""
+    talk = Asked()
+    later = talk.send(4)
+    assert talk.asked_for() == [2, 61], "ListOffsets comes first"
+    talk.respond(last=3)
+    assert talk.broker.take() == later
+    assert not talk.postponed
+
+
+def test_batches_that_come_again_without_the_first_one_are_asked_about():
+    talk = Asked()
+    talk.send(2)
+    assert talk.asked_for() == [], "it was in flight behind the first one"
+    assert talk.codes() == {"judged": 7}
+    later = talk.send(2)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=1)
+    assert talk.broker.take() == later
+
+
+def test_nothing_is_stored_into_a_hole():
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=1)
+    assert talk.broker.take() == b""
+    assert talk.codes() == {"judged": 7}
+    requests = [talk.send(2), talk.send(4)]
+    assert talk.broker.take() == b"".join(requests)
+    assert not talk.postponed
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [({}, 7), ({"last": 5, "epoch": -1}, 7), ({"leader": 6, "last": 3}, 6), ({"code": 29}, 7),
+     ({"code": 3}, 3)],
+)  # fmt: skip
+def test_a_flood_of_what_comes_too_early_is_asked_about_once(response, code):
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(**response)
+    assert talk.codes() == {"judged": code}
+    for number in range(100):
+        talk.send(8 + 4 * number)
+        assert talk.broker.take() == b""
+        assert talk.codes() == {"judged": 7}
+    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+
+
+def test_what_comes_behind_waits_for_the_broker_and_stays_in_order():
+    talk = Asked()
+    requests = [talk.send(4), talk.send(6)]
+    assert talk.asked_for() == [2, 61], "one question"
+    assert talk.client.take() == b""
+    talk.respond(last=3)
+    assert talk.broker.take() == b"".join(requests)
+
+
+def test_all_partitions_of_a_request_are_one_question():
+    talk = Asked("judged", "other")
+    later = talk.send(4, "judged", "other")
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=3, topics=("judged", "other"))
+    assert talk.broker.take() == later
+
+
+def test_the_first_one_comes_and_the_broker_is_not_asked():
+    talk = Asked()
+    requests = [talk.send(0), talk.send(2), talk.send(4)]
+    assert talk.broker.take() == b"".join(requests)
+
+
+def test_an_older_broker_is_not_asked():
+    talk = Asked()
+    talk.session._supports_describe_producers = None
+    talk.send(4)
+    (question,) = frames_of(talk.broker.take())
+    assert question[5] == 18
+    none = question[8:12] + bytes(2) + bytes(4)
+    talk.session.upstream_data(framed(none))
+    assert talk.codes() == {"judged": 7}
+    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.send(4)
+    assert talk.broker.take() == b""
+    assert talk.codes() == {"judged": 7}
+
+
+def test_a_client_that_goes_away_meanwhile_stores_nothing():
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.session.closed()
+    assert talk.broker.take() == b""
+
+
+def test_what_comes_over_a_later_connection_is_the_first_that_has_no_answer():
+    """The batch before it came again through another gateway."""
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged"))
+    before.decide(LATER)
+    before.session.closed()
+    talk = Talk(postponed=before.postponed)
+
+    talk.session.client_data(sent(2, 2, "judged"))
+    talk.decide()
+
+    assert talk.broker.take() == sent(2, 2, "judged")
+    assert not talk.postponed
+
+
+def test_a_later_connection_has_an_order_of_its_own():
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
+    talk = Talk(postponed=before.postponed)
+    talk.session.client_data(sent(3, 0, "judged") + sent(4, 2, "judged"))
+    talk.decide(LATER)
+    talk.decide()
+    before.decide()
+    before.decide()
+    assert [found["judged"][0] for found in answers(talk).values()] == [7, 7]
+    assert before.broker.take() == sent(1, 0, "judged") + sent(2, 2, "judged")
+
+    before, talk = Talk(), Talk()
+    talk.postponed = before.postponed
+    before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
+    talk.session.client_data(sent(3, 0, "judged"))
+    before.decide(which=1)
+    talk.decide(LATER)
+    before.decide(LATER)
+    assert before.broker.take() == b"", "the second batch is held up by the first of either"
+
+
+def test_what_is_postponed_again_over_a_later_connection_is_the_first_from_then_on():
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged"))
+    before.decide(LATER)
+    talk = Talk(postponed=before.postponed)
+    talk.session.client_data(sent(2, 2, "judged") + sent(3, 4, "judged"))
+    talk.decide(LATER)
+    talk.decide()
+    assert talk.broker.take() == b""
+    talk.session.client_data(sent(4, 2, "judged") + sent(5, 4, "judged"))
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == sent(4, 2, "judged") + sent(5, 4, "judged")
+    assert not talk.postponed
+
+
+def test_only_the_partition_is_held_up():
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    talk.session.client_data(sent(1, 0, "judged", "other") + sent(2, 2, "judged", "other"))
+    for verdict in ((LATER,), (), (), ()):
+        talk.decide(*verdict)
+    assert talk.broker.take() == sent(1, 0, "other") + sent(2, 2, "other")
+    talk.session.upstream_data(produce_answer(1, "other") + produce_answer(2, "other"))
+    found = answers(talk)
+    assert {number: {t: code for t, (code, _) in of.items()} for number, of in found.items()} == {
+        1: {"judged": 7, "other": 0}, 2: {"judged": 7, "other": 0}
+    }  # fmt: skip
+
+
+def test_after_a_final_error_the_broker_decides_about_the_gap():
+    talk = Talk()
+    talk.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
+    talk.decide(refused(87, "no", "v"))
+    talk.decide()
+    assert talk.broker.take() == sent(2, 2, "judged")
+
+
+def test_producers_without_sequence_numbers_are_not_held_up():
+    talk = Talk()
+    talk.session.client_data(sent(1, -1, "judged", producer_id=-1))
+    talk.session.client_data(sent(2, -1, "judged", producer_id=-1))
+    talk.decide(LATER)
+    talk.decide()
+    assert talk.broker.take() == sent(2, -1, "judged", producer_id=-1)
+
+
+def test_the_number_of_a_damaged_batch_holds_up_nothing():
+    talk = Talk()
+    talk.session.client_data(sent(1, 0, "judged", crc=1))
+    talk.decide(LATER)
+    assert not talk.postponed
+
+
+def test_with_acks_0_the_connection_is_closed():
+    talk = Talk()
+    talk.session.client_data(sent(1, 0, "judged", acks=0))
+    talk.decide(LATER)
+    barrier = talk.broker.take()  # all that is sent: what came before is stored when it is answered
+    assert sent(1, 0, "judged", acks=0) not in barrier
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+    assert not talk.postponed
+
+
+def test_a_request_that_is_refused_as_a_whole_comes_again_as_a_whole():
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(sent(1, 0, "judged", "other") + sent(2, 2, "other"))
+    for verdict in ((LATER,), (), ()):
+        talk.decide(*verdict)
+    assert talk.broker.take() == b""
+    found = answers(talk)
+    assert found[1]["other"][0] == found[1]["judged"][0] == found[2]["other"][0] == 7
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_small_batch_is_not_forwarded_at_once_while_one_before_it_is_judged(idempotent):
+    talk = Talk()
+    talk.session._supports_describe_producers = False
+    talk.policies = talk.policies._replace(inline=Inline(_data(0)))
+    number = {} if idempotent else {"producer_id": -1}
+    talk.session.client_data(sent(1, 0, "judged"))
+    talk.session.client_data(sent(2, 2, "judged", **number))
+    assert len(talk.verdicts) == (2 if idempotent else 1)
+    talk.decide(LATER)
+    if idempotent:
+        talk.decide()
+    assert talk.broker.take() == (b"" if idempotent else sent(2, 2, "judged", producer_id=-1))
+    assert answers(talk)[1]["judged"][0] == REQUEST_TIMED_OUT
+
+    talk.session.client_data(sent(3, 2, "judged"))
+    assert len(talk.verdicts) == 1, "its producer has to send another batch again"
+    talk.decide()
+    assert talk.broker.take() == b""
+    talk.session.client_data(sent(4, 2, "judged", producer_id=18))
+    assert talk.verdicts == []
+    assert talk.broker.take() == sent(4, 2, "judged", producer_id=18)
+
+
+def _data(sequence):
+    return encode_batch(
+        values(b"a", b"b"), producer_id=17, producer_epoch=0, base_sequence=sequence
+    )
+
+
+def by_principal(batches, principal, count, topic="orders"):
+    """Have batches of so many producers of a principal come again."""
+    sent = [SentBy(topic, 0, number, principal) for number in range(count)]
+    for one in sent:
+        batches.answered(one, by(4), connection=1, comes_again=True)
+    return sent
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("greedy", ["User:greedy", "User:ANONYMOUS", ""])
+def test_a_principal_pushes_out_none_but_its_own(greedy):
+    batches = PostponedBatches(Clock())
+    few = by_principal(batches, "User:few", 100)
+    many = by_principal(batches, greedy, KEPT_MAX + 1000)
+    later = by_principal(batches, "User:later", 100)
+    assert all(one in batches for one in (*few, *later))
+    kept = [one in batches for one in many]
+    assert kept == [False] * (len(many) - (KEPT_MAX - 200)) + [True] * (KEPT_MAX - 200)
+    assert len(batches) == KEPT_MAX
+
+
+@pytest.mark.thorough
+def test_many_principals_share_the_room():
+    batches = PostponedBatches(Clock())
+    sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
+    assert len(batches) == KEPT_MAX
+    counts = [sum(one in batches for one in some) for some in sent]
+    assert min(counts) >= KEPT_MAX // len(sent) - 1
+    assert counts[-1] == 100 or max(counts) - min(counts) <= 100
+
+
+@pytest.mark.thorough
+def test_what_is_answered_or_too_old_makes_room():
+    clock = Clock()
+    batches = PostponedBatches(clock)
+    first = by_principal(batches, "User:a", KEPT_MAX)
+    for one in first:
+        batches.answered(one, by(4), connection=1, comes_again=False)
+    assert not batches
+    by_principal(batches, "User:a", KEPT_MAX)
+    clock.now += KEPT_S
+    assert len(batches) == 0
+    (new,) = by_principal(batches, "User:b", 1)
+    assert new in batches
+    assert len(batches) == 1

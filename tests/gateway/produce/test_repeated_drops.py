@@ -1,0 +1,47 @@
+"""Records that are dropped again where no policy is left."""
+
+import asyncio
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import FailureCause
+from penstock.gateway.produce.repeated_drops import RepeatedDrops
+from penstock.records.batch import read_batch
+from tests.records.encoding import encode_batch, values
+
+LIMITS = SimpleNamespace(
+    decompressed_batch_max_bytes=2**20,
+    decompressed_batch_max_records=100,
+    socket_request_max_bytes=2**20,
+)
+BATCH = encode_batch(values(b"a", b"b", b"c"), producer_id=5, base_sequence=7)
+
+
+async def dropped_again(data, dropped_before, limits=LIMITS):
+    verdict = asyncio.get_running_loop().create_future()
+    drops = RepeatedDrops(limits, asyncio.ensure_future)
+    drops.submit(
+        TopicPlan(topic="t"), 0, UUID(int=0), 9, data, verdict.set_result,
+        dropped_before=dropped_before, client=1,
+    )  # fmt: skip
+    return await asyncio.wait_for(verdict, 10)
+
+
+async def test_the_same_records_are_dropped():
+    verdict = await dropped_again(BATCH, (1,))
+    assert list(verdict.replacement.dropped) == [1]
+    left = read_batch(verdict.replacement.data, api_version=9, max_decompressed_bytes=2**20)
+    assert [*left.records.values] == [b"a", b"c"]
+
+
+@pytest.mark.parametrize(("data", "code"), [(BATCH[:40], 87), (BATCH[:-1] + b"x", 2)])
+async def test_what_cannot_be_read_is_refused(data, code):
+    assert (await dropped_again(data, (1,))).code == code
+
+
+async def test_an_error_of_the_gateway_is_answered_retriably():
+    verdict = await dropped_again(BATCH, (1,), SimpleNamespace())
+    assert (verdict.code, verdict.cause) == (7, FailureCause.NOT_JUDGED)

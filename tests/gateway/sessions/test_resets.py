@@ -1,0 +1,202 @@
+"""A connection that is lost before its first response ends by a reset, like a lost machine's."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+
+import pytest
+import uvloop
+
+from penstock.gateway.sessions.connection import FIRST_BYTES_S
+from penstock.gateway.sessions.resets import reset_on_close
+from tests.gateway.test_answers import find_coordinators
+from tests.gateway.test_lying_brokers import Server
+from tests.raw import RawClient
+
+ANSWER = struct.pack(">ii", 4, 7)
+
+
+class Broker(Server):
+    """A gateway's server, before a broker that may be away or end connections."""
+
+    def __init__(self, *, is_away=False, answer=b"", stays=False):
+        super().__init__([answer])
+        self._is_away = is_away
+        self._stays = stays
+        self.refused = 0
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            for part in self._broker_sends:
+                writer.write(part)
+            if self._stays:
+                await reader.read()
+        writer.close()
+
+    async def connect_upstream(self, node, protocol):
+        if self._is_away:
+            self.refused += 1
+            return None
+        return await super().connect_upstream(node, protocol)
+
+    async def connect(self):
+        return await asyncio.open_connection(*self._listening.sockets[0].getsockname())
+
+
+def heartbeat():
+    """A request whose response is streamed."""
+    return struct.pack(">ihhih", 10, 12, 0, 7, -1)
+
+
+def run(test):
+    async def within():
+        async with asyncio.timeout(20):
+            await test()
+
+    uvloop.run(within())
+
+
+def test_of_a_broker_that_is_away():
+    async def ask():
+        async with Broker(is_away=True) as server:
+            reader, writer = await server.connect()
+            while not server.refused:
+                await asyncio.sleep(0)
+            writer.write(heartbeat())
+            begun = server.loop.time()
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+            assert server.loop.time() < begun + FIRST_BYTES_S / 2
+            writer.close()
+            assert not server.connections
+
+    run(ask)
+
+
+def test_of_a_broker_that_is_away_no_client_takes_it_for_a_connection_that_was_refused():
+    async def ask():
+        async with Broker(is_away=True) as server:
+            begun = server.loop.time()
+            reader, writer = await server.connect()
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+            assert server.loop.time() > begun + FIRST_BYTES_S / 2
+            writer.close()
+
+    run(ask)
+
+
+def test_of_a_broker_that_is_away_a_client_may_go():
+    async def ask():
+        async with Broker(is_away=True) as server:
+            _, writer = await server.connect()
+            while not server.refused:
+                await asyncio.sleep(0)
+            writer.close()
+            begun = server.loop.time()
+            while server.connections:
+                await asyncio.sleep(0)
+            assert server.loop.time() < begun + FIRST_BYTES_S / 2
+
+    run(ask)
+
+
+@pytest.mark.parametrize("request_", [heartbeat(), find_coordinators(7)])
+def test_of_a_broker_that_ends_before_its_first_response(request_):
+    async def ask():
+        async with Broker() as server:
+            reader, writer = await server.connect()
+            writer.write(request_)
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+            writer.close()
+
+    run(ask)
+
+
+def test_after_a_response_it_ends_like_any_other():
+    async def ask():
+        async with Broker(answer=ANSWER) as server:
+            reader, writer = await server.connect()
+            writer.write(heartbeat())
+            assert await reader.read() == ANSWER
+            writer.close()
+
+    run(ask)
+
+
+def test_a_client_that_speaks_no_kafka_sees_the_end():
+    async def ask():
+        async with Broker(stays=True) as server:
+            reader, writer = await server.connect()
+            writer.write(b"\0\0\0\x20" + b"\xff" * 32)
+            assert await reader.read() == b""
+            writer.close()
+
+    run(ask)
+
+
+def test_a_client_that_ends_its_side_without_a_request_sees_the_end():
+    async def ask():
+        async with Broker(stays=True) as server:
+            reader, writer = await server.connect()
+            writer.write_eof()
+            assert await reader.read() == b""
+            writer.close()
+
+    run(ask)
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_gateway_that_ends(is_connected):
+    async def ask():
+        async with Broker(stays=True) as server:
+            reader, writer = await server.connect()
+            while not server.connections or (
+                is_connected and not any(one._session for one in server.connections)
+            ):
+                await asyncio.sleep(0)
+            for one in list(server.connections):
+                one.end()
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+            writer.close()
+
+    run(ask)
+
+
+def test_a_gateway_that_is_killed(gateway):
+    running = gateway()
+    with RawClient(running.broker_address()) as asks, RawClient(running.broker_address()) as idles:
+        answered = RawClient(running.broker_address())
+        with answered:
+            answered.send(struct.pack(">ihhih", 10, 18, 0, 7, -1))
+            answered.receive()
+            asks.send(b"\0\0\0\x0a\0")
+            os.kill(running.pid, signal.SIGKILL)
+            assert answered.socket.recv(1) == b""
+        for one in (asks, idles):
+            with pytest.raises(ConnectionResetError):
+                one.socket.recv(1)
+    running.kill()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_is_closed_is_left_alone(new_loop):
+    async def close() -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, *listening.getsockname()
+        )
+        transport.abort()
+        await asyncio.sleep(0.05)
+        reset_on_close(transport, True)
+        listening.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(close())

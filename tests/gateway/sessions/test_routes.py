@@ -1,0 +1,99 @@
+"""The table of routes: what is done with the requests of each API, and under which conditions."""
+
+from types import SimpleNamespace
+
+import pytest
+from kio.index import api_key_map
+
+from penstock.gateway.sessions import routes
+from penstock.gateway.sessions.routes import ROUTES, VERSIONS, route
+from penstock.wire.errors import WireError
+
+PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
+TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
+
+
+class GatewayState:
+    """A gateway with these policies, topic level keys and producers."""
+
+    requires_sasl = False
+
+    def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True,
+                 audit_topic="", intercepted=False, **topics):  # fmt: skip
+        self.audit_topic = audit_topic
+        self.topic_configs = SimpleNamespace(are_stored=are_stored)
+        self.producers = producers
+        names = {"records.policy.class.name": topics.pop("named", ())}
+        self.policies = SimpleNamespace(
+            plan=SimpleNamespace(is_empty=not judged, names=names, has_interceptors=intercepted),
+            topics=SimpleNamespace(**(PLAIN | topics)),
+            judges_partitions=partitions,
+        )
+
+
+def held(gateway):
+    """The APIs of which a request in the last version is held."""
+    return {row.api_key for row in ROUTES if row.hold(gateway, row.versions[1]) is not None}
+
+
+SASL = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
+
+
+def test_an_api_has_one_row():
+    keys = [row.api_key for row in ROUTES]
+    assert len(keys) == len(set(keys))
+    assert set(keys) <= set(api_key_map)
+    assert all(route(key).api_key == key for key in keys)
+
+
+def test_an_api_without_a_row_passes_in_all_versions():
+    groups = route(16)
+    assert groups.versions[0] == 0
+    assert groups.versions[1] > 1000
+    assert groups.hold(GatewayState(are_stored=True, judged=True), 5) is None
+    assert groups.respond(SimpleNamespace(), 5) is None
+    assert 16 not in VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("gateway", "apis"),
+    [
+        (GatewayState(), set()),
+        (GatewayState(judged=True), {0}),
+        (GatewayState(producers=("there were interceptors",)), {0, 26}),
+        (GatewayState(judged=True, intercepted=True), {0, 26}),
+        (GatewayState(audit_topic="audit"), {0}),
+        (GatewayState(are_stored=True), {0} | TOPIC_APIS),
+        (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
+        (GatewayState(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
+        (GatewayState(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),
+        (GatewayState(alter_config="p.P"), {19, 33, 44}),
+        (GatewayState(judged=True, named=("p.P",)), {0, 20}),
+    ],
+)
+def test_what_is_held_follows_from_the_policies(gateway, apis):
+    assert held(gateway) == apis | SASL
+
+
+def test_the_end_of_a_transaction_is_held_only_where_all_may_be_dropped():
+    end = route(routes.END_TXN)
+    assert end.hold(GatewayState(judged=True), 5) is None
+    for gateway in (GatewayState(intercepted=True), GatewayState(producers=("dropped before",))):
+        assert end.hold(gateway, 5) is not None
+        assert end.hold(gateway, 4) is None, "its client adds the partitions itself"
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_of_produce_that_cannot_be_judged(version):
+    produce = route(routes.PRODUCE)
+    assert produce.hold(GatewayState(), version) is None
+    with pytest.raises(WireError, match=f"Produce version {version}"):
+        produce.hold(GatewayState(judged=True), version)
+
+
+def test_before_a_login():
+    assert {row.api_key for row in ROUTES if row.before_login} == {17, 18, 36}
+
+
+def test_only_api_versions_answers_a_version_that_is_not_known():
+    assert [row.api_key for row in ROUTES if row.unsupported_version is not None] == [18]

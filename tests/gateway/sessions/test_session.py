@@ -1,0 +1,699 @@
+"""One conversation without sockets: what is sent where, in which order."""
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pytest
+from kio.index import load_request_schema
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.admin.topic_configs import TopicConfigs
+from penstock.gateway.context.policy_set import PolicySet
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.request import SLICE
+from penstock.gateway.sessions.routes import Route, handled_by, route
+from penstock.gateway.sessions.session import PENDING_MAX, UNANSWERED_MAX, Session
+from penstock.policy import Record
+from penstock.wire.errors import WireError
+from penstock.wire.requests.produce import ProduceRequest
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch
+
+
+class Recording:
+    """A transport that remembers."""
+
+    def __init__(self):
+        self.data = b""
+
+    def write(self, data):
+        self.data += bytes(data)
+
+    def writelines(self, data):
+        self.data += b"".join(data)
+
+    def take(self):
+        data, self.data = self.data, b""
+        return data
+
+
+class NoTopicPolicies:
+    create_topic = alter_config = None
+    needs_context = False
+
+
+def call_soon(function):
+    """Call a function in the next turn of the event loop that runs."""
+    return asyncio.get_running_loop().call_soon(function)
+
+
+@dataclass
+class Talk:
+    """A session between two recordings, with verdicts given by hand."""
+
+    judged: frozenset = frozenset({"judged"})
+    verdicts: list = field(default_factory=list)
+    refusals: list = field(default_factory=list)
+    withdrawn: list = field(default_factory=list)
+    left: list = field(default_factory=list)
+    postponed: PostponedBatches = field(default_factory=PostponedBatches)
+    turns: Turns = field(default_factory=lambda: Turns(call_soon))
+    done: bool = False
+    peer: str | None = None
+    addresses = None
+    producers = Producers(now=time.time)
+    shared_producers = None
+    max_message_bytes = MaxMessageBytes()
+    topic_configs = TopicConfigs()
+    counts = None
+    audit_topic = ""
+    lane = None
+    keeps_decisions = False
+    decompressed_batch_max_records = 1_000
+    requires_sasl = False
+    sasl_max_bytes = 1_000
+    clock = staticmethod(time.monotonic)
+
+    def __post_init__(self):
+        self.client, self.broker = Recording(), Recording()
+        self.policies = PolicySet(
+            self,
+            self._submit,
+            whole_request=False,
+            topics=NoTopicPolicies(),
+            retain=lambda *_: None,
+            cancel=self.withdrawn.append,
+            leave=self.left.append,
+        )
+        self.session = Session(
+            self,
+            self.route,
+            client=self.client,
+            upstream=self.broker,
+            request_max_bytes=10_000,
+            on_done=self._finished,
+            on_progress=lambda: None,
+            certificate_principal=self.peer,
+            address="10.0.0.7",
+        )
+
+    @property
+    def is_empty(self):
+        return not self.judged
+
+    names = MappingProxyType({"records.policy.class.name": ()})
+
+    def route(self, api_key):
+        return route(api_key)
+
+    has_interceptors = False
+    may_quarantine = False
+
+    def intercepts(self, topic):
+        return False
+
+    def for_topic(self, topic, own=None):
+        return TopicPlan(topic=topic, validators=("v",)) if topic in self.judged else None
+
+    def refused(self, what):
+        self.refusals.append(what)
+
+    def _submit(self, plan, partition, topic_id, version, data, done, **_):
+        self.verdicts.append((plan.topic, partition, bytes(data), done))
+
+    def _finished(self):
+        self.done = True
+
+    def decide(self, verdict=ACCEPTED, which=0):
+        self.verdicts.pop(which)[3](verdict)
+
+
+NO = refused(44, "no", "v")
+
+
+def produce(number, *topics, acks=1):
+    request = produce_request(
+        [(topic, [(0, b"records of %d" % number)]) for topic in topics], acks=acks
+    )
+    return request_frame(request, number)
+
+
+def other(number):
+    """A request that nobody looks at: ListGroups."""
+    return request_frame(load_request_schema(16, 4)(states_filter=()), number)
+
+
+def answer(number, body=b"\x00 anything"):
+    data = number.to_bytes(4, "big") + body
+    return len(data).to_bytes(4, "big") + data
+
+
+def produce_answer(number, *topics):
+    """A broker's response to Produce version 9: offset 5 for partition 0 of each topic."""
+    body = bytes([0, len(topics) + 1])
+    for topic in topics:
+        body += bytes([len(topic) + 1]) + topic.encode() + bytes([2])
+        body += bytes(4) + bytes(2) + (5).to_bytes(8, "big") + b"\xff" * 8 + bytes(8)
+        body += bytes([1, 0, 0, 0])
+    return answer(number, body + bytes([0, 0, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(("sent", "believed"), [(3, 3), (5000, 1000)])
+def test_a_refusal_says_whose_it_is_and_how_large(sent, believed):
+    data = bytearray(encode_batch([Record(0, None, b"x")] * 3))
+    data[57:61] = sent.to_bytes(4, "big")
+    talk = Talk(peer="User:CN=client")
+    request = produce_request([("judged", [(0, bytes(data))])])
+    talk.session.client_data(request_frame(request, 1, "a client"))
+    talk.decide(NO)
+
+    (one,) = talk.refusals
+    assert (one.topic, one.partition, one.verdict) == ("judged", 0, NO)
+    assert (one.client_id, one.principal, one.address) == ("a client", "User:CN=client", "10.0.0.7")
+    assert (one.records, one.resource) == (believed, None)
+
+
+def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():
+    talk = Talk()
+    first, second, third = produce(1, "judged"), other(2), produce(3, "free")
+    talk.session.client_data(first + second + third)
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == first + second + third
+    assert talk.session.waiting_bytes == 0
+
+
+def test_verdicts_in_another_order_than_requests():
+    talk = Talk()
+    first, second = produce(1, "judged"), produce(2, "judged")
+    talk.session.client_data(first + second)
+    talk.decide(which=1)
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == first + second
+
+
+def test_a_refusal_waits_for_the_answers_before_it():
+    talk = Talk()
+    talk.session.client_data(other(1) + produce(2, "judged") + other(3))
+    talk.decide(NO)
+    assert talk.broker.take() == other(1) + other(3)
+    assert talk.client.take() == b""
+    talk.session.upstream_data(answer(1))
+    got = talk.client.take()
+    assert got.startswith(answer(1))
+    refusal = produced(parse_response(got[len(answer(1)) :], 0, 9))["judged", 0]
+    assert (refusal.error_code, refusal.error_message) == (44, "no")
+    talk.session.upstream_data(answer(3))
+    assert talk.client.take() == answer(3)
+
+
+def test_a_refused_partition_is_taken_out_and_merged_into_the_answer():
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    talk.session.client_data(produce(1, "judged", "free", "other"))
+    talk.decide(NO)
+    talk.decide()
+    assert talk.broker.take() == produce(1, "free", "other")
+    talk.session.upstream_data(produce_answer(1, "free", "other"))
+    partitions = produced(parse_response(talk.client.take(), 0, 9))
+    assert [(topic, one.error_code, one.base_offset) for (topic, _), one in partitions.items()] == [
+        ("judged", 44, -1),
+        ("free", 0, 5),
+        ("other", 0, 5),
+    ]
+    assert [refused.topic for refused in talk.refusals] == ["judged"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_bytes_may_come_in_any_pieces(size):
+    talk = Talk()
+    sent = other(1) + produce(2, "judged") + produce(3, "free") + other(4)
+    for start in range(0, len(sent), size):
+        talk.session.client_data(sent[start : start + size])
+    talk.decide()
+    assert talk.broker.take() == sent
+    answers = answer(1) + produce_answer(2, "judged") + produce_answer(3, "free") + answer(4)
+    for start in range(0, len(answers), size):
+        talk.session.upstream_data(answers[start : start + size])
+    assert talk.client.take() == answers
+
+
+def test_a_refusal_with_acks_0_ends_the_connection_once_the_broker_has_the_rest():
+    talk = Talk()
+    before, refused_request, after = (
+        produce(1, "free", acks=0),
+        produce(2, "judged", acks=0),
+        other(3),
+    )
+    talk.session.client_data(before + refused_request + after)
+    talk.decide(NO)
+    sent = talk.broker.take()
+    assert sent.startswith(before)
+    assert after not in sent
+    barrier = sent[len(before) :]
+    assert not talk.done
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+    assert talk.client.take() == b""
+
+
+def test_a_refusal_with_acks_0_ends_the_connection_if_the_next_request_is_half_received():
+    talk = Talk()
+    half = produce(2, "free", acks=0)
+    talk.session.client_data(produce(1, "judged", acks=0) + half[:20])
+    talk.decide(NO)
+    talk.session.client_data(half[20:] + other(3))
+    barrier = talk.broker.take()
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+
+
+def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
+    talk = Talk()
+    whole, half = produce(1, "judged"), produce(2, "judged")[:-3]
+    talk.session.client_data(whole + half)
+    talk.session.client_disconnected()
+    assert not talk.done
+    talk.decide()
+    assert talk.broker.take() == whole
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.done
+
+
+def test_the_end_answers_what_is_in_flight_and_takes_nothing_new():
+    talk = Talk()
+    talk.session.client_data(other(1) + produce(2, "judged"))
+    talk.session.end()
+    talk.session.client_data(other(3))
+    talk.session.upstream_data(answer(1))
+    talk.decide(NO)
+    assert other(3) not in talk.broker.take()
+    assert talk.client.take().startswith(answer(1))
+    assert talk.done
+
+
+def test_without_policies_a_request_is_sent_on_before_its_end():
+    talk = Talk(judged=frozenset())
+    sent = produce(1, "free")
+    talk.session.client_data(sent[:-4])
+    assert talk.broker.take() == sent[:-4]
+    talk.session.client_data(sent[-4:])
+    assert talk.broker.take() == sent[-4:]
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_read_again_with_each():
+    talk = Talk(judged=frozenset())
+    read = []
+
+    def counting(api_key):
+        row = route(api_key)
+        return row._replace(read_acks=lambda start: read.append(len(start)) or row.read_acks(start))
+
+    talk.session._route = counting
+    sent = request_frame(produce_request([("free", [(0, b"x")])]), 1, client_id="c" * 5_000)
+    for byte in sent:
+        talk.session.client_data(bytes([byte]))
+    assert talk.broker.take() == sent
+    assert len(read) <= 12
+    assert read == sorted(set(read))
+
+
+@pytest.mark.parametrize(
+    "response",
+    [answer(2), b"\x00\x00\x00\x00", b"\xff\xff\xff\xff1234"],
+    ids=["of another request", "empty", "of negative length"],
+)
+def test_a_response_that_cannot_be_right_ends_the_connection(response):
+    talk = Talk()
+    talk.session.client_data(other(1))
+    with pytest.raises(WireError):
+        talk.session.upstream_data(response + b"12345678")
+
+
+@pytest.mark.parametrize("acks", [2, -2, 0x7FFF])
+def test_acks_that_no_broker_takes_are_answered_and_nothing_is_judged(acks):
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged", "free", acks=acks))
+    assert not talk.verdicts
+    assert not talk.broker.take()
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert {place: one.error_code for place, one in answers.items()} == {
+        ("judged", 0): 21,
+        ("free", 0): 21,
+    }
+
+
+class Answering(Talk):
+    """A session whose ListGroups requests have a handler, ended by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
+        self.answered = []
+
+    def route(self, api_key):
+        return (
+            Route(16, hold=handled_by(self._handle, when=lambda _: True))
+            if api_key == 16
+            else route(api_key)
+        )
+
+    async def _handle(self, context):
+        future = asyncio.get_running_loop().create_future()
+        self.answered.append(future)
+        await future
+        return answer(context.request.correlation_id, b"done")
+
+    def run(self, coroutine):
+        return asyncio.ensure_future(coroutine)
+
+
+async def test_what_comes_behind_a_conversation_is_judged_when_it_has_ended():
+    talk = Answering()
+    before, topic, after, last = produce(1, "judged"), other(2), produce(3, "judged"), other(4)
+    talk.session.client_data(before + topic + after + last)
+    await asyncio.sleep(0)
+    assert len(talk.verdicts) == 1
+    assert not talk.answered, "the one before has not gone yet"
+    talk.decide()
+    await asyncio.sleep(0)
+    assert talk.broker.take() == before
+
+    talk.answered[0].set_result(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(talk.verdicts) == 1, "what stands behind it is judged now"
+    assert len(talk.answered) == 1, "and what stands behind that waits"
+    talk.decide()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    talk.answered[1].set_result(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    talk.session.upstream_data(produce_answer(1, "judged") + produce_answer(3, "judged"))
+    numbers = [1, 2, 3, 4]
+    data = talk.client.take()
+    for number in numbers:
+        size = 4 + int.from_bytes(data[:4], "big")
+        assert int.from_bytes(data[4:8], "big") == number
+        data = data[size:]
+    assert not data
+
+
+async def test_a_conversation_ends_with_its_connection():
+    talk = Answering()
+    talk.session.client_data(other(1) + produce(2, "judged"))
+    await asyncio.sleep(0)
+    talk.session.closed()
+    await asyncio.sleep(0)
+    assert talk.answered[0].cancelled()
+    assert not talk.verdicts
+
+
+def large(partitions):
+    return request_frame(produce_request([("judged", [(n, None) for n in range(partitions)])]), 1)
+
+
+async def test_the_batches_of_a_large_request_are_submitted_in_slices():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    partitions = 10 * SLICE + 3
+    talk.session.client_data(large(partitions))
+    submitted = [len(talk.verdicts)]
+    while submitted[-1] < partitions:
+        await asyncio.sleep(0)
+        submitted.append(len(talk.verdicts))
+    steps = [after - before for before, after in itertools.pairwise([0, *submitted])]
+    assert max(steps) <= SLICE
+    for number, (*_, done) in enumerate(talk.verdicts):
+        done(NO if number % 2 else ACCEPTED)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    [sent] = ProduceRequest(talk.broker.take()).topics
+    assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
+
+
+async def test_batches_of_a_partition_are_submitted_in_their_order():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    partitions = 3 * SLICE
+    small = produce_request([("judged", [(partitions - 1, b"behind")])])
+    talk.session.client_data(large(partitions) + request_frame(small, 2))
+    while len(talk.verdicts) <= partitions:
+        await asyncio.sleep(0)
+    of_last = [data for _, partition, data, _ in talk.verdicts if partition == partitions - 1]
+    assert of_last == [b"", b"behind"]
+
+
+async def test_large_requests_of_several_clients_have_their_slices_by_turns():
+    talks = [Answering() for _ in range(8)]
+    for talk in talks:
+        talk.turns = talks[0].turns
+        talk.session._requests.max_bytes = 10**6
+        talk.session.client_data(large(4 * SLICE))
+
+    def submitted():
+        return sum(len(talk.verdicts) for talk in talks)
+
+    seen = [submitted()]
+    while seen[-1] < 8 * 4 * SLICE:
+        await asyncio.sleep(0)
+        seen.append(submitted())
+    first, *others = (after - before for before, after in itertools.pairwise(seen))
+    assert first <= 8 * SLICE
+    assert max(others) <= 2 * SLICE
+
+
+LONG = tuple(f"topic-{number}" for number in range(5_000))
+
+
+def long_talk(*frames):
+    """Send requests, the first of which is long; return the talk in the middle of reading it."""
+    talk = Answering()
+    talk.judged = frozenset(LONG)
+    talk.session._requests.max_bytes = 10**6
+    talk.session.client_data(b"".join(frames))
+    assert talk.session.is_suspended
+    assert talk.session.held_bytes >= len(frames[0])
+    assert not talk.verdicts
+    return talk
+
+
+async def turns_until(condition):
+    turns = 0
+    while not condition():
+        await asyncio.sleep(0)
+        turns += 1
+        assert turns < 10_000
+    return turns
+
+
+async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it_wait():
+    behind = produce_answer(2, "free")
+    talk = long_talk(produce(1, *LONG), produce(2, "free"))
+    assert await turns_until(lambda: len(talk.verdicts) == len(LONG)) >= len(LONG) // 500 + 20
+    assert not talk.session.is_suspended
+    talk.session.client_data(b"")
+    for *_, done in talk.verdicts:
+        done(NO)
+    await turns_until(lambda: talk.broker.data)
+    talk.session.upstream_data(behind)
+    assert talk.session.is_answering
+    assert not talk.client.data
+    assert await turns_until(lambda: talk.client.data) >= len(LONG) // 500
+    talk.session.upstream_data(b"")
+    got = talk.client.take()
+    assert got.endswith(behind)
+    found = produced(parse_response(got[: -len(behind)], 0, 9))
+    assert {one.error_code for one in found.values()} == {44}
+    assert [name for name, _ in found] == list(LONG)
+    assert talk.session.held_bytes == 0
+
+
+async def test_a_long_request_of_a_client_that_has_gone_is_still_read_and_judged():
+    talk = long_talk(produce(1, *LONG, acks=0))
+    talk.session.client_disconnected()
+    assert not talk.done
+    await turns_until(lambda: len(talk.verdicts) == len(LONG))
+    for *_, done in talk.verdicts:
+        done(ACCEPTED)
+    await turns_until(lambda: talk.broker.data)
+    assert talk.broker.take().startswith(produce(1, *LONG, acks=0))
+
+
+async def test_nothing_goes_on_when_the_connection_closes_while_a_long_request_is_read():
+    talk = long_talk(produce(1, *LONG))
+    talk.session.closed()
+    assert talk.session.held_bytes == 0
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not talk.verdicts
+
+
+async def test_a_long_request_that_turns_out_to_be_unreadable_closes_the_connection():
+    frame = produce(1, *LONG)
+    talk = long_talk(frame[:-1] + b"\xff")
+    await turns_until(lambda: talk.done)
+
+
+async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    talk.session.client_data(large(10 * SLICE))
+    await asyncio.sleep(0)
+    talk.session.closed()
+    submitted = len(talk.verdicts)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(talk.verdicts) == submitted < 10 * SLICE
+
+
+def test_what_a_client_without_acks_has_left_behind_is_judged_in_the_turn_of_all_that_are_gone():
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged", acks=0))
+    talk.session.client_disconnected()
+    number = talk.session.number
+    assert (talk.withdrawn, talk.left) == ([number], [(number, 0)])
+    talk.decide()
+    assert talk.broker.take().startswith(produce(1, "judged", acks=0))
+    talk.session.closed()
+    assert talk.withdrawn == [number, (number, 0)]
+
+
+def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged"))
+    talk.session.closed()
+    assert talk.withdrawn == [talk.session.number, (talk.session.number, 0)]
+    talk.decide(NO)
+    assert talk.refusals == []
+    assert not talk.broker.data
+
+
+def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
+    """As with a broker: it stores the last one, and answers once."""
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    batches = [("judged", [(0, b"first")]), ("other", [(0, b"x"), (0, b"y")])]
+    twice = produce_request([*batches, ("judged", [(0, b"last")])])
+    once = produce_request([("other", [(0, b"y")]), ("judged", [(0, b"last")])])
+    talk.session.client_data(request_frame(twice, 1))
+    assert [(topic, data) for topic, _, data, _ in talk.verdicts] == [
+        ("other", b"y"),
+        ("judged", b"last"),
+    ]
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == request_frame(once, 1)
+    assert talk.session.waiting_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "n" * 250, "ä"])
+def test_a_topic_that_cannot_be_is_answered_and_not_remembered(name):
+    asked = []
+    talk = Talk()
+    talk.for_topic = lambda topic, own=None: asked.append(topic)
+    talk.session.client_data(produce(1, "judged", name))
+    assert name not in asked
+    assert talk.broker.take() == produce(1, "judged")
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    told = produced(parse_response(talk.client.take(), 0, 9))
+    assert told[name, 0].error_code == 3
+    assert told["judged", 0].error_code == 0
+
+
+def test_a_client_gets_only_so_far_ahead():
+    talk = Talk()
+    requests = [produce(number, "judged") for number in range(1, 301)]
+    talk.session.client_data(b"".join(requests))
+    assert len(talk.verdicts) == PENDING_MAX
+    assert talk.session.is_suspended
+    sent = b""
+    for number in itertools.count(1):
+        if not talk.verdicts:
+            break
+        talk.decide()
+        sent += talk.broker.take()
+        talk.session.upstream_data(produce_answer(number, "judged"))
+        if not talk.session.is_suspended:
+            talk.session.client_data(b"")  # as the connection does
+        assert len(talk.verdicts) <= PENDING_MAX
+    assert sent == b"".join(requests)
+
+
+def unknown_versions(number):
+    """An ApiVersions request of a version that no broker serves: it is answered here."""
+    frame = bytearray(request_frame(load_request_schema(18, 0)(), number))
+    frame[6:8] = (100).to_bytes(2, "big")
+    return bytes(frame)
+
+
+def test_who_has_many_requests_without_an_answer_is_not_read():
+    """Behind one that the broker answers late, answers of our own wait, too."""
+    talk = Talk()
+    later = b"".join(unknown_versions(number) for number in range(2, 2_000))
+    talk.session.client_data(other(1) + later)
+    assert talk.session.is_suspended
+    assert talk.session.held_bytes > UNANSWERED_MAX * 400
+    answered = 0
+    talk.session.upstream_data(answer(1))
+    for _ in range(20):
+        talk.session.client_data(b"")
+        answered += len(talk.client.take())
+    assert answered > 1_998 * 10
+    assert not talk.session.is_suspended
+    assert talk.session.held_bytes == 0
+
+
+def test_a_response_that_is_held_is_counted():
+    talk = Talk()
+    talk.addresses = Addresses()
+    talk.session.client_data(
+        request_frame(
+            load_request_schema(3, 9)(
+                topics=None,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            ),
+            1,
+        )
+    )
+    talk.session.upstream_data((2**20).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes(500_000))
+    assert talk.session.held_bytes > 500_000
+
+
+class Addresses:
+    """Those of a cluster, which nobody asks for here."""
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+
+def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
+    talk = Talk()
+    talk.session.client_data(other(1))
+    talk.session.client_disconnected()
+    assert talk.session.serves_client_only
+    judged = Talk()
+    judged.session.client_data(produce(1, "judged"))
+    judged.decide()
+    judged.session.client_disconnected()
+    assert not judged.session.serves_client_only
+
+
+def test_what_streams_behind_a_verdict_is_counted_too():
+    talk = Talk()
+    requests = [produce(1, "judged"), *(other(number) for number in range(2, 200))]
+    talk.session.client_data(b"".join(requests))
+    assert talk.session.is_suspended
+    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MAX + 1])) + 1_000
+    talk.decide()
+    talk.session.client_data(b"")
+    assert talk.broker.take() == b"".join(requests)
