@@ -42,7 +42,8 @@ def blocks(configured, topic, produce, spark, tmp_path):
 def test_the_source_and_the_sink(blocks, stored, capsys):
     (source, sink, *_), topics, names = blocks
     exec(source, names)
-    assert "bad is not good" in capsys.readouterr().out    exec(sink, names)
+    assert "bad is not good" in capsys.readouterr().out
+    exec(sink, names)
     try:
         names["query"].processAllAvailable()
     finally:
