@@ -54,8 +54,8 @@ def customers(tmp_path):
     """A file with a table of customers, and the keys that name it."""
     path = tmp_path / "customers.db"
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("CREATE TABLE customers (id BLOB)")
-        database.execute("INSERT INTO customers VALUES (?)", (b"7",))
+        database.execute("CREATE TABLE customers (id TEXT)")
+        database.execute("INSERT INTO customers VALUES (?)", ("7",))
     return {"customers.database": str(path)}
 
 

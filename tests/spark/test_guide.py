@@ -28,6 +28,7 @@ def blocks(configured, topic, produce, spark, tmp_path):
     produce(names["orders"], RECORDS)
     text = GUIDE.read_text().replace("/etc/penstock/penstock.properties", str(file))
     text = text.replace("/checkpoints", str(tmp_path))
+    text = text.replace('Path("report")', f'Path("{tmp_path / "report"}")')
     text = text.replace("repair_orders.RepairOrders", f"{module.stem}.RepairAll")
     for name, real in names.items():
         text = text.replace(f'"{name}"', f'"{real}"')
@@ -42,7 +43,6 @@ def test_the_source_and_the_sink(blocks, stored, capsys):
     (source, sink, *_), topics, names = blocks
     exec(source, names)
     assert "bad is not good" in capsys.readouterr().out
-    names["accepted"] = names["records"].where("verdict.outcome = 'accepted'")
     exec(sink, names)
     try:
         names["query"].processAllAvailable()

@@ -52,6 +52,7 @@ def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
     bad = sum(bool(one.bad) for one in given)
     repaired = sum(one.bad in {"amount as text", "no key"} for one in given)
     assert f"2,000 judged, {bad} refused" in done.stdout, done.stdout
+    assert "refused with 87: " in done.stdout
     assert f"{2000 - bad:,} accepted, {bad} refused, 0 done before" in done.stdout
     assert f"{repaired} returned, {bad - repaired} wait for another repair" in done.stdout
     assert f"{2000 - bad + repaired:,} judged, 0 refused" in done.stdout

@@ -239,8 +239,9 @@ class Keys(BaseModel):
         POLICIES,
         default=5000,
         meaning=(
-            "Deadline for one batch in the policies of KIP-686, 729 and 940. `configure()` has "
-            "at least 30 s. At the deadline the worker is killed and the batch is refused."
+            "Deadline for one batch in all its policies together, without interceptors. "
+            "`configure()` has at least 30 s. At the deadline the worker is killed and the batch "
+            "gets -1."
         ),
     )
     policy_preparation_timeout_ms: PositiveInt32 = key(
@@ -257,7 +258,7 @@ class Keys(BaseModel):
         default=2 * 2**30,
         meaning=(
             "Address space that a worker can use. Beyond it, the policy gets a MemoryError "
-            "and its batch is refused. 0: no limit."
+            "and its batch gets -1. 0: no limit."
         ),
     )
     produce_rejection_scope: RejectionScope = key(
