@@ -380,6 +380,11 @@ class Gateway:
         """The most connections of clients."""
         return self.configuration.max_connections
 
+    @property
+    def certificate_expires_at(self) -> float | None:
+        """When the listener's certificate expires; see `Listening.certificate_expires_at`."""
+        return self._listening.certificate_expires_at if self._listening is not None else None
+
     def _known_brokers(self) -> Mapping[int, Address]:
         return self.addresses.brokers if self._listening is not None else {}
 

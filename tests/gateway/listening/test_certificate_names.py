@@ -32,3 +32,10 @@ def test_an_expired_certificate_is_another_matter(tmp_path):
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     found = names_of(tmp_path, *NAMES[:2], not_before=past, not_after=past)
     assert found.uncovered(NAMES) == NAMES[2:]
+
+
+def test_when_it_expires(tmp_path):
+    for expires in (datetime.datetime(year, 1, 2, tzinfo=datetime.UTC) for year in (2020, 2040)):
+        before = expires - datetime.timedelta(days=9)
+        found = names_of(tmp_path, "gw.example.com", not_before=before, not_after=expires)
+        assert found.expires_at == expires.timestamp()

@@ -140,3 +140,33 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path):
     assert files.handshake(server).getpeercert()["subjectAltName"] == (
         ("DNS", "second.example.com"),
     )
+
+
+def test_a_renewed_listener_trusts_added_authorities_of_clients(tmp_path):
+    files = Files(tmp_path)
+    trusted = tmp_path / "clients.pem"
+    first, second = trustme.CA(), trustme.CA()
+    first.cert_pem.write_to_path(trusted)
+    properties = {
+        "ssl.keystore.location": str(files.key),
+        "ssl.truststore.location": str(trusted),
+        "ssl.client.auth": "required",
+    }
+    server = server_context(properties, files.file)
+
+    def shown_by(authority):
+        issued = authority.issue_cert("client.example.com")
+
+        def change(context):
+            only(ssl.TLSVersion.TLSv1_2)(context)  # whose server judges before the client is done
+            issued.configure_cert(context)
+
+        return change
+
+    files.handshake(server, shown_by(first))
+    with pytest.raises(ssl.SSLError):
+        files.handshake(server, shown_by(second))
+    second.cert_pem.write_to_path(trusted, append=True)
+    renew(server, properties, files.file)
+    files.handshake(server, shown_by(second))
+    files.handshake(server, shown_by(first))

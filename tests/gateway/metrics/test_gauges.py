@@ -35,6 +35,7 @@ def gateway(**attributes):
         **{
             "connections": [],
             "connections_max": 100,
+            "certificate_expires_at": None,
             "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
             "producers": SimpleNamespace(count=3, translated=4, kept_bytes=5, evicted=6),
             "all_schedules": [],
@@ -81,6 +82,13 @@ async def test_brokers_by_node():
     found = await read(gateway(), brokers)
 
     assert found.of("penstock_broker_reachable") == {("1",): 1, ("2",): 0}
+
+
+async def test_the_certificate_of_the_listener():
+    name = "penstock_listener_certificate_expiry_timestamp_seconds"
+
+    assert (await read(gateway())).of(name) == {}
+    assert (await read(gateway(certificate_expires_at=2e9)))(name) == 2e9
 
 
 async def test_held_memory_and_sequence_numbers():

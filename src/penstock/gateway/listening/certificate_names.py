@@ -1,4 +1,4 @@
-"""The names that a listener's certificate covers, as OpenSSL at a client's end decides it."""
+"""The names that a listener's certificate covers, and when it expires, as clients see it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _HOSTNAME_MISMATCH: Final = 62
 """X509_V_ERR_HOSTNAME_MISMATCH of OpenSSL."""
+_NO_CHECK_TIME: Final = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
 _DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites"})
 """What a listener demands of clients besides."""
 
@@ -38,6 +40,26 @@ class CertificateNames:
         """Return the names for which clients would not accept the certificate."""
         return [one for one in names if not self._covers(one)]
 
+    @property
+    def expires_at(self) -> float | None:
+        """When it expires, in seconds since 1970; None if that cannot be read."""
+        if not self._certificate:
+            return None
+        client = self._trusting()
+        client.check_hostname = False
+        client.verify_flags = ssl.VerifyFlags(client.verify_flags | _NO_CHECK_TIME)
+        try:
+            shown = self._shake_hands(client, None).getpeercert()
+        except ssl.SSLError:
+            return None
+        return float(ssl.cert_time_to_seconds(str(shown["notAfter"]))) if shown else None
+
+    def _trusting(self) -> ssl.SSLContext:
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.load_verify_locations(cadata=self._certificate)
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return client
+
     def _shown(self) -> bytes:
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname = False
@@ -50,9 +72,7 @@ class CertificateNames:
     def _covers(self, name: str) -> bool:
         if not self._certificate:
             return True
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        client.load_verify_locations(cadata=self._certificate)
-        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        client = self._trusting()
         try:
             self._shake_hands(client, name)
         except ssl.SSLCertVerificationError as error:

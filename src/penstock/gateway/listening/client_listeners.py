@@ -58,6 +58,12 @@ class Listening:
         self._make = make
         self._listeners: list[Listener] = []
         self._is_open = False
+        self._expires_at: float | None = None
+
+    @property
+    def certificate_expires_at(self) -> float | None:
+        """When the certificate expires, in seconds since 1970; None without TLS or if unknown."""
+        return self._expires_at
 
     async def open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
         """Listen on the bootstrap address, and for the known brokers.
@@ -103,6 +109,7 @@ class Listening:
         if self._endpoints.listener_tls is not None:
             of = self._configuration
             renew(self._endpoints.listener_tls, of.properties, of.path)
+            self._read_expiry()
             self._check_certificate()
             self._check_certificate_for(*known)
 
@@ -119,6 +126,7 @@ class Listening:
         )
         for node, found in sorted(known.items()):
             addresses.learn(node, found)
+        self._read_expiry()
         return Address(where.host, port), addresses
 
     def _broker_ports(self, port: int) -> BrokerPorts:
@@ -135,6 +143,15 @@ class Listening:
     def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
         advertised = self._configuration.advertised_port or port
         return BrokerNames(names.name, advertised, self._check_certificate_for)
+
+    def _read_expiry(self) -> None:
+        if self._endpoints.listener_tls is None:
+            return
+        of = self._configuration
+        try:
+            self._expires_at = CertificateNames(of.properties, of.path).expires_at
+        except ConfigurationError:
+            self._expires_at = None  # the file is being replaced: the next reload reads it
 
     def _check_certificate(self) -> None:
         """Warn as the start does, if clients would not accept the certificate."""

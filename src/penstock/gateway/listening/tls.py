@@ -59,13 +59,18 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
 
 
 def renew(context: ssl.SSLContext, properties: Mapping[str, str], file: Path) -> None:
-    """Have a listener show the certificate that is in its file now, to new connections.
+    """Use the certificate and the clients' authorities that are in their files now.
+
+    New connections get the new certificate. New authorities are trusted in addition: OpenSSL
+    cannot remove an authority from a context.
 
     Raises:
-        ConfigurationError: The file is not usable; the context is as it was.
+        ConfigurationError: A file is not usable; the context is as it was.
     """
     server_context(properties, file)
     load_key(context, properties, file, "")
+    if context.verify_mode != ssl.CERT_NONE:
+        load_trust(context, properties, file, "")
 
 
 def peer_principal(transport: asyncio.BaseTransport) -> str | None:

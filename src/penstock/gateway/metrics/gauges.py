@@ -46,6 +46,10 @@ class Measured(Protocol):
         """The most of them."""
 
     @property
+    def certificate_expires_at(self) -> float | None:
+        """When the listener's certificate expires, in seconds since 1970; None without TLS."""
+
+    @property
     def budget(self) -> Budget:
         """The memory budget of all clients."""
 
@@ -120,6 +124,13 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "1 if the last attempt to connect to the broker succeeded, otherwise 0.",
         ("node",),
         {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
+    )
+    expires_at = gateway.certificate_expires_at
+    yield Gauge(
+        "penstock_listener_certificate_expiry_timestamp_seconds",
+        "When the listener's certificate expires, in seconds since 1970; absent without TLS.",
+        (),
+        {} if expires_at is None else {one: expires_at},
     )
     yield Gauge(
         "penstock_producers",
