@@ -24,6 +24,9 @@ const MAX_DEPTH: u32 = 2000;
 const REMEMBERED_AFTER: u64 = 10_000;
 /// What it costs to remember a verdict: the memory for that is bounded by the budget, too.
 const STEPS_TO_REMEMBER: u64 = 8;
+/// How many steps a text may take while it is read, and for each of its bytes. What is taken in
+/// vain is no loss for others, so it has to be in proportion to the text.
+const PASS_STEPS: (u64, u64) = (10_000, 16);
 
 /// Why a value does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +62,13 @@ impl Schema {
             Ok(text) => text,
             Err(flaw) => return Verdict::NotJson(flaw),
         };
+        let allowed = PASS_STEPS.0.saturating_add(PASS_STEPS.1.saturating_mul(bytes.len() as u64));
+        let allowed = allowed.min(*budget);
         let mut check = Check {
             schema: self,
             text,
-            left: *budget,
-            remembers_below: budget.saturating_sub(REMEMBERED_AFTER),
+            left: allowed,
+            remembers_below: allowed.saturating_sub(REMEMBERED_AFTER),
             depth: 0,
             silent: 0,
             failure: None,
@@ -73,9 +78,12 @@ impl Schema {
             is_over: false,
         };
         if check.fits_in_one_pass() {
-            *budget = check.left;
+            *budget -= allowed - check.left;
             return Verdict::Fits;
         }
+        check.left = *budget;
+        check.remembers_below = budget.saturating_sub(REMEMBERED_AFTER);
+        check.is_over = false;
         if let Err(flaw) = check.text.read_all(MAX_LEVELS) {
             return Verdict::NotJson(flaw);
         }

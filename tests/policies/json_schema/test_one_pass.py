@@ -145,3 +145,32 @@ def test_work_in_values_that_are_read_apart_is_bounded_together(tmp_path):
 
     deep = b"[" * 100 + b"1,1,1" + b"]" * 100
     assert judged.objection(b'{"a": %s, "b": %s}' % (deep, deep)) is not None
+
+
+CODES = [first + second for first in "ABCDEFGHIJ" for second in "ABCDEFGHIJKLMNOPQRSTUVWXY"]
+WORK = {
+    "properties": {"codes": {"type": "array", "maxItems": 200, "items": {"enum": CODES}}},
+}
+"""Judging an item by the last code takes many steps."""
+
+
+def codes(count, last="JY"):
+    return json.dumps({"codes": ["JY"] * (count - 1) + [last]}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("other", [codes(150_000), codes(150_000)[:-1], codes(200, "XX")])
+def test_a_text_that_does_not_fit_takes_no_work_from_others(tmp_path, other, implementation):
+    judged = check(tmp_path, WORK, implementation=implementation).check
+
+    assert [position for position, _ in judged.refused([other] * 3 + [codes(180)])] == [0, 1, 2]
+
+
+def test_a_text_that_took_much_work_keeps_its_reason(tmp_path, implementation):
+    numbers = list(range(1000, 6000))
+    schema = {"properties": {"a": {"items": {"enum": numbers}}, "b": {"maxItems": 3}}}
+    judged = check(tmp_path, schema, implementation=implementation)
+
+    last = json.dumps({"a": [5999] * 4000 + [1]}).encode()
+    assert judged.objection(last).startswith("the value at /a/4000 must be one of")
+    many = json.dumps({"b": [5999] * 8000}).encode()
+    assert judged.objection(many) == "the value at /b has more items than 3"

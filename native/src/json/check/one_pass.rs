@@ -143,6 +143,9 @@ impl<'s> Pass<'_, 's, '_> {
         let mut count = 0;
         let mut goes_on = !self.is_empty(b']');
         while goes_on {
+            if checks.is_some_and(|checks| !may_have(checks, count + 1)) {
+                return false;
+            }
             let node = checks.and_then(|checks| checks.first.get(count).copied().or(checks.rest));
             if !self.value(node) {
                 return false;
@@ -152,12 +155,7 @@ impl<'s> Pass<'_, 's, '_> {
             goes_on = more;
         }
         self.levels += 1;
-        checks.is_none_or(|checks| {
-            let items = count as u64;
-            checks.min.is_none_or(|(min, _)| items >= min)
-                && checks.max.is_none_or(|(max, _)| items <= max)
-                && (checks.no_rest.is_none() || count <= checks.first.len())
-        })
+        checks.is_none_or(|checks| checks.min.is_none_or(|(min, _)| count as u64 >= min))
     }
 
     fn object(&mut self, checks: Option<&ObjectChecks>) -> bool {
@@ -207,4 +205,10 @@ impl<'s> Pass<'_, 's, '_> {
         let name = self.scan.string().map_err(|_| ())?;
         Ok(self.check.known(checks, name, usize::MAX))
     }
+}
+
+/// Return whether an array may have so many items.
+fn may_have(checks: &ArrayChecks, items: usize) -> bool {
+    checks.max.is_none_or(|(max, _)| items as u64 <= max)
+        && (checks.no_rest.is_none() || items <= checks.first.len())
 }
