@@ -30,6 +30,9 @@ REPAIR = {
         ("timestamp", "bigint", 'not timestamp: give it as F.timestamp_millis("timestamp")'),
         ("timestamp", "timestamp_ntz", 'give it as F.col("timestamp").cast("timestamp")'),
         ("headers", "map<string,binary>", "not array<struct<key:string,value:binary>>"),
+        ("headers", "array<struct<value:binary,key:string>>", 'F.struct(h["key"], h["value"]'),
+        ("headers", "void", 'F.lit(None).cast("array<struct<key:string,value:binary>>")'),
+        ("key", "void", 'give it as F.lit(None).cast("binary")'),
     ],
 )
 def test_a_type_is_named_with_the_right_one(name, given, said):
@@ -37,6 +40,17 @@ def test_a_type_is_named_with_the_right_one(name, given, said):
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value"), "policies look at", COLUMNS)
     assert said in str(caught.value)
+
+
+@pytest.mark.unit
+def test_a_column_in_other_case_is_renamed_and_not_replaced():
+    types = [("KEY", "binary"), ("Value", "binary")]
+    with pytest.raises(ConfigurationError) as caught:
+        check_columns(types, ("key", "value", "partition"), "policies look at", ())
+    said = str(caught.value)
+    assert 'frame.withColumnRenamed("KEY", "key")' in said
+    assert 'frame.withColumnRenamed("Value", "value")' in said
+    assert said.endswith('frame.withColumns({"partition": F.lit(0)})')
 
 
 @pytest.mark.unit

@@ -23,6 +23,9 @@ _FROM_NUMBER: Final = 'F.timestamp_millis("{name}")'
 _CAST: Final = 'F.col("{name}").cast("{wanted}")'
 _UNKNOWN: Final = {"topic": 'F.lit("NAME")', "partition": "F.lit(0)"}
 _NULL: Final = 'F.lit(None).cast("{wanted}")'
+_HEADERS: Final = (
+    'F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("binary").alias("value")))'
+)
 
 
 def check_frame(given: Any, function: str) -> DataFrame:
@@ -71,14 +74,23 @@ def check_columns(
 
 
 def _missing(missing: Sequence[str], names: Sequence[str], by: str) -> str:
+    # Spark takes names that differ in case for one: a new column would replace the other.
+    otherwise = {name.lower(): name for name in names}
+    renamed = {one: otherwise[one.lower()] for one in missing if one.lower() in otherwise}
     added = ", ".join(
-        f'"{one}": {_UNKNOWN.get(one, _NULL.format(wanted=COLUMNS[one]))}' for one in missing
+        f'"{one}": {_UNKNOWN.get(one, _NULL.format(wanted=COLUMNS[one]))}'
+        for one in missing
+        if one not in renamed
     )
     return (
         f"the records have no column {', '.join(missing)}, which {by}; there are "
         f"{', '.join(names)}"
         + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
-        + f"; where it is not known, give frame.withColumns({{{added}}})"
+        + "".join(
+            f'; rename it: frame.withColumnRenamed("{given}", "{one}")'
+            for one, given in renamed.items()
+        )
+        + (f"; where it is not known, give frame.withColumns({{{added}}})" if added else "")
     )
 
 
@@ -94,7 +106,11 @@ def _wrong(name: str, given: str) -> str:
     how = ""
     if name == "timestamp" and given in _INTEGERS:
         how = f": give it as {_FROM_NUMBER.format(name=name)}, if it is in ms"
-    elif name != "headers":
+    elif given == "void":
+        how = f": give it as {_NULL.format(wanted=wanted)}"
+    elif name == "headers":
+        how = f": give it as {_HEADERS}" if given.startswith("array<struct") else ""
+    else:
         how = f": give it as {_CAST.format(name=name, wanted=wanted)}"
     return f"column {name} is {given}, not {wanted}{how}"
 
