@@ -1,5 +1,10 @@
 """Tokens for aiokafka."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.client.connections.oauth import TokenProvider
@@ -18,6 +23,21 @@ async def test_a_token_and_what_is_sent_along():
     found = provider({"sasl.jaas.config": jaas})
     assert (await found.token()).count(".") == 2
     assert found.extensions() == {"who": "me"}
+
+
+async def test_tokens_that_do_not_come_take_no_thread_of_the_event_loop():
+    comes = Event()
+    hanging = TokenProvider(
+        SimpleNamespace(token=lambda: comes.wait() and SimpleNamespace(text="a token"))
+    )
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    tokens = [asyncio.ensure_future(hanging.token()) for _ in range(3)]
+    try:
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 30) == "a thread"
+    finally:
+        comes.set()
+    assert await asyncio.gather(*tokens) == ["a token"] * 3
 
 
 async def test_no_token_is_a_failed_login(tmp_path):

@@ -12,9 +12,10 @@ import logging
 import random
 import ssl
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.conn import CloseReason
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -25,6 +26,7 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
+from penstock.client.connections.broker_connection import BrokerConnection
 from penstock.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -68,7 +70,8 @@ class Brokers:
         self._options = options
         self._known = known or self
         self._addresses: dict[int, Address] = {}
-        self._open: dict[tuple[int | Address, str], AIOKafkaConnection] = {}
+        self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
+        self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
         self._closing: set[asyncio.Future[None]] = set()
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
             asyncio.Lock
@@ -82,13 +85,18 @@ class Brokers:
         """Take the address of one broker."""
         self._addresses = {**self._addresses, node: address}
 
-    async def exchange(self, node: int | Address, request: Any, channel: str) -> Any:
+    async def exchange(
+        self, node: int | Address, request: Any, channel: str, *, has_deadline: bool = False
+    ) -> Any:
         """Send a request; return the response.
 
         Args:
             node: A node id, or the address of a bootstrap server.
             request: aiokafka's, or a `RawRequest`.
             channel: Requests on one channel wait for each other at the broker.
+            has_deadline: The caller cancels it when it has taken too long. A connection that is
+                silent then is given up, and other requests on it fail as on a lost one. Without
+                it, the request timeout does that, and a cancelled request says nothing of it.
 
         Raises:
             BrokerUnreachableError: There is no connection, or no response in time.
@@ -96,10 +104,15 @@ class Brokers:
             UnsupportedVersionError: The broker does not serve the version.
         """
         connection = await self._connected(node, channel)
+        received_at = connection.received_at
         try:
             return await connection.send(request)
+        except asyncio.CancelledError:
+            if has_deadline and connection.is_silent(received_at):
+                self._give_up(connection)
+            raise
         except TimeoutError:
-            self._discard(connection, CloseReason.CONNECTION_TIMEOUT)
+            self._give_up(connection)
             raise BrokerUnreachableError(
                 f"{_place(connection)} did not respond within "
                 f"{self._settings.request_timeout_s:g} s"
@@ -150,7 +163,12 @@ class Brokers:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    def _discard(self, connection: AIOKafkaConnection, reason: CloseReason) -> None:
+    def _give_up(self, connection: BrokerConnection) -> None:
+        """Discard a connection and what is not sent yet: the broker may never read it."""
+        connection.drop_unsent()
+        self._discard(connection, CloseReason.CONNECTION_TIMEOUT)
+
+    def _discard(self, connection: BrokerConnection, reason: CloseReason) -> None:
         closed = connection.close(reason=reason)
         if connection._protocol is not None:  # noqa: SLF001 - otherwise it was never open
             self._closing.add(closed)
@@ -164,27 +182,30 @@ class Brokers:
         )
         return list(dict.fromkeys([*connected, *known, *given]))
 
-    async def _connected(self, node: int | Address, channel: str) -> AIOKafkaConnection:
+    async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
         key = (node, channel)
         async with self._locks[key]:
-            found = self._open.get(key)
-            if found is not None and found.connected():
-                return found
             addresses = self._known._addresses  # noqa: SLF001 - of this class
             address = addresses.get(node) if isinstance(node, int) else node
+            found = self._open.get(key)
+            if found is not None and found.connected():
+                if address in {None, (found.host, found.port)}:
+                    return found
+                self._give_up(found)  # the broker has moved
             if address is None:
                 raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
             self._open[key] = connection = await self._connect(address)
             return connection
 
-    async def _connect(self, address: Address) -> AIOKafkaConnection:
+    async def _connect(self, address: Address) -> BrokerConnection:
         settings = self._settings
-        connection = AIOKafkaConnection(
+        connection = BrokerConnection(
             address.host,
             address.port,
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_s * 1000,
             max_idle_ms=settings.idle_timeout_s * 1000,
+            logins=self._logins,
             **self._options,
         )
         try:
@@ -214,5 +235,5 @@ class Brokers:
         return LoginError(f"{address}: the login failed: {type(error).__name__}")
 
 
-def _place(connection: AIOKafkaConnection) -> str:
+def _place(connection: BrokerConnection) -> str:
     return f"{connection.host}:{connection.port}"

@@ -140,6 +140,9 @@ class Connection:
         The connections belong to that loop: all calls come from the same one, and `close_here`
         closes them there. Nothing is passed between threads, which takes longer than to send.
 
+        Cancel it when it has taken too long: if the broker has been silent, its connection is given
+        up, other requests on it fail with `BrokerUnreachableError` and may be sent again.
+
         Args:
             node: The broker; `describe` has to have learnt its address.
             request: The request.
@@ -150,7 +153,7 @@ class Connection:
             LoginError: The connection was refused.
             UnsupportedVersionError: The broker does not serve the version.
         """
-        found: RawResponse = await self._here.exchange(node, request, channel)
+        found: RawResponse = await self._here.exchange(node, request, channel, has_deadline=True)
         return found
 
     async def close_here(self) -> None:

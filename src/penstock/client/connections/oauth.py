@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from aiokafka.abc import AbstractTokenProvider
@@ -19,6 +20,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        # Not a thread of the event loop's executor: an endpoint may let it wait for long.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-tokens")
 
     async def token(self) -> str:
         """Return a token.
@@ -26,8 +29,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         Raises:
             LoginError: There is none.
         """
+        loop = asyncio.get_running_loop()
         try:
-            return (await asyncio.to_thread(self._tokens.token)).text
+            return (await loop.run_in_executor(self._thread, self._tokens.token)).text
         except TokenError as error:
             raise LoginError(str(error), retriable=error.retriable) from None
 

@@ -1,0 +1,89 @@
+"""A connection to a broker: aiokafka's, which logs in on other threads and knows when it is silent.
+
+A step of a login may block: GSSAPI waits for a KDC. aiokafka runs it on the event loop's executor,
+which has a few threads, and the gateway needs them for other work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.conn import AIOKafkaConnection
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+_TIME_TO_RESPOND_S: Final = 5.0
+
+
+class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
+    """A connection to a broker."""
+
+    def __init__(self, host: str, port: int, *, logins: Executor, **options: Any) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            host: Of the broker.
+            port: Of the broker.
+            logins: Runs the steps of logins.
+            options: The other arguments of `AIOKafkaConnection`.
+        """
+        super().__init__(host, port, **options)
+        self._logins = logins
+        self._made_at = time.monotonic()
+
+    @property
+    def received_at(self) -> float:
+        """When something was received last, by a clock of its own."""
+        found: float = self._last_action
+        return found
+
+    def is_silent(self, received_at: float) -> bool:
+        """Return whether a request that is cancelled shows that the broker is silent.
+
+        It is not where others were answered, unless the next response is for nobody any more: then
+        what is wanted waits behind what is not. A connection has some seconds first: requests go to
+        the next one together, and a slow broker would get them again at each deadline.
+
+        Args:
+            received_at: What `received_at` was when the request was sent.
+        """
+        if not self.connected() or time.monotonic() - self._made_at < _TIME_TO_RESPOND_S:
+            return False
+        if self.received_at == received_at:
+            return True
+        return bool(self._requests) and self._requests[0][2].cancelled()
+
+    def drop_unsent(self) -> None:
+        """Forget what is not sent yet; `close` would send all of it first."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    def authenticator_plain(self) -> _Steps:
+        """Return the steps of PLAIN."""
+        return _Steps(super().authenticator_plain(), self._logins)
+
+    def authenticator_gssapi(self) -> _Steps:
+        """Return the steps of GSSAPI."""
+        return _Steps(super().authenticator_gssapi(), self._logins)
+
+    def authenticator_scram(self) -> _Steps:
+        """Return the steps of SCRAM."""
+        return _Steps(super().authenticator_scram(), self._logins)
+
+
+class _Steps:
+    """An authenticator of aiokafka, on other threads than its own."""
+
+    def __init__(self, authenticator: Any, logins: Executor) -> None:
+        self._authenticator = authenticator
+        self._logins = logins
+
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        """Return what to send, and whether a response comes; None at the end."""
+        loop = asyncio.get_running_loop()
+        step = self._authenticator._step  # noqa: SLF001 - `step` has no choice of the executor
+        found: tuple[bytes, bool] | None = await loop.run_in_executor(self._logins, step, payload)
+        return found

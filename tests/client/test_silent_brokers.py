@@ -1,0 +1,248 @@
+"""Brokers that do not respond, or have moved: when a connection to them is given up."""
+
+import asyncio
+import contextlib
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+from aiokafka.conn import BaseSaslAuthenticator
+
+from penstock.client.connections import broker_connection
+from penstock.client.connections.connection import Connection
+from penstock.client.errors import BrokerUnreachableError
+from penstock.client.protocol.produce import write_request
+from penstock.configuration.values import Address
+from tests.client.settings import FILE
+
+pytestmark = pytest.mark.system
+NODE = 1
+PRODUCE, HANDSHAKE, API_VERSIONS = 0, 17, 18
+SMALL = write_request(None, 10.0, {("orders.dead", 0): [b"letter"]})
+LARGE_BYTES = 64 * 2**20
+SCRAM = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="u" password="p";',
+}
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A broker has no time to respond."""
+    monkeypatch.setattr(broker_connection, "_TIME_TO_RESPOND_S", 0.0)
+
+
+class Broker:
+    """Responds to what comes before a client's requests, and to those when it is let."""
+
+    def __init__(self):
+        self.requests = asyncio.Queue()
+        """Of each Produce request: its connection, and what sends the response."""
+        self.handshakes = asyncio.Queue()
+        self.connections = 0
+        self.reads = asyncio.Event()
+        self.ended = asyncio.Queue()
+        """The bytes that came after the first large request's first ones."""
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = Address(*self._server.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+
+    async def next_request(self):
+        return await asyncio.wait_for(self.requests.get(), 30)
+
+    async def end_of_connection(self):
+        return await asyncio.wait_for(self.ended.get(), 30)
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        number = self.connections
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                key, _, correlation = struct.unpack(">hhi", await reader.readexactly(8))
+
+                def respond(body=b"", correlation=correlation):
+                    response = struct.pack(">i", correlation) + body
+                    writer.write(struct.pack(">i", len(response)) + response)
+
+                if size > LARGE_BYTES:
+                    self.requests.put_nowait((number, respond))
+                    await self.reads.wait()
+                    break
+                await reader.readexactly(size - 8)
+                if key == API_VERSIONS:
+                    served = [(PRODUCE, 0, 12), (HANDSHAKE, 0, 1), (36, 0, 0)]
+                    respond(
+                        struct.pack(">hi", 0, len(served))
+                        + b"".join(struct.pack(">hhh", *one) for one in served)
+                    )
+                elif key == HANDSHAKE:
+                    respond(struct.pack(">hih", 0, 1, 13) + b"SCRAM-SHA-256")
+                    self.handshakes.put_nowait(number)
+                else:
+                    self.requests.put_nowait((number, respond))
+        rest = 0
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(2**20):
+                rest += len(data)
+        self.ended.put_nowait(rest)
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(broker, **properties):
+    """A client that knows the broker's address as that of a node."""
+    found = Connection({"bootstrap.servers": str(broker.address), **properties}, FILE)
+    found._brokers.learn({NODE: broker.address})
+    try:
+        yield found
+    finally:
+        await found.close_here()
+        await asyncio.to_thread(found.close)
+
+
+def sent(connection, request=SMALL):
+    return asyncio.ensure_future(connection.exchange(NODE, request))
+
+
+async def cancelled(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_connection_is_given_up_with_a_letter_that_had_no_response_in_time():
+    async with Broker() as broker, connected(broker) as connection:
+        large = write_request(None, 10.0, {("orders.dead", 0): [bytes(LARGE_BYTES)]})
+        letter = sent(connection, large)
+        assert (await broker.next_request())[0] == 1
+        await cancelled(letter)
+
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        assert number == 2
+        respond()
+        await letter
+        # Nothing of the first one is kept, to be sent when the broker reads again.
+        broker.reads.set()
+        assert await broker.end_of_connection() < LARGE_BYTES
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_letters_behind_one_that_was_given_up_may_be_sent_again():
+    async with Broker() as broker, connected(broker) as connection:
+        first, second = sent(connection), sent(connection)
+        for _ in range(2):
+            await broker.next_request()
+        await cancelled(first)
+        with pytest.raises(BrokerUnreachableError, match="was lost") as caught:
+            await second
+        assert caught.value.retriable
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_an_older_letter_that_nobody_waits_for_ends_the_connection_too():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(4)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        responds[0]()
+        await letters[0]
+        await cancelled(letters[2])  # the one before it may have its response yet
+        responds[1]()
+        await letters[1]
+        await cancelled(letters[3])
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        assert number == 2
+        respond()
+        await letter
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_connection_with_responses_is_kept():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(3)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        responds[0]()
+        await letters[0]
+        await cancelled(letters[2])
+        for respond in responds[1:]:
+            respond()
+        await letters[1]
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        respond()
+        await letter
+        assert number == 1
+
+
+async def test_a_new_connection_is_not_given_up_with_a_letter_that_had_little_time_left():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(2)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        await cancelled(letters[0])
+        for respond in responds:
+            respond()
+        await letters[1]
+        assert broker.connections == 1
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
+    async with Broker() as broker, connected(broker) as connection:
+        pending = connection.begin(NODE, SMALL)
+        _, respond = await broker.next_request()
+        pending.abandon()
+        following = connection.begin(NODE, SMALL)
+        number, respond_too = await broker.next_request()
+        respond()
+        respond_too()
+        await asyncio.to_thread(following.wait)
+        assert number == 1
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_broker_that_has_moved_is_connected_where_it_is_now(here):
+    async def response(connection):
+        if here:
+            await connection.exchange(NODE, SMALL)
+        else:
+            await asyncio.to_thread(connection.begin(NODE, SMALL).wait)
+
+    async with Broker() as old, Broker() as new, connected(old) as connection:
+        for broker in (old, new):
+            connection._brokers.learn({NODE: broker.address})
+            letter = asyncio.ensure_future(response(connection))
+            _, respond = await broker.next_request()
+            respond()
+            await letter
+        await old.end_of_connection()
+
+
+async def test_logins_take_no_thread_of_the_event_loop(monkeypatch):
+    goes_on = Event()
+    monkeypatch.setattr(BaseSaslAuthenticator, "_step", lambda *_: goes_on.wait() and None)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    async with Broker() as broker, connected(broker, **SCRAM) as connection:
+        letters = [
+            asyncio.ensure_future(connection.exchange(NODE, SMALL, channel=str(number)))
+            for number in range(3)
+        ]
+        try:
+            for _ in letters:
+                await asyncio.wait_for(broker.handshakes.get(), 30)
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 30) == "a thread"
+        finally:
+            goes_on.set()
+            for letter in letters:
+                letter.cancel()
+            await asyncio.gather(*letters, return_exceptions=True)
