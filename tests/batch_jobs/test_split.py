@@ -8,13 +8,13 @@ from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
-from penstock.engine.chain import unusable
+from penstock.engine.chain import Chain, unusable
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, content, rows_of
-from tests.batch_jobs.policies import Mask, NoBad
-from tests.engine.chains import TOPIC_ID, chain
+from tests.batch_jobs.policies import Mask, NoBad, Repair
+from tests.engine.chains import TOPIC_ID, chain, instances
 from tests.records.encoding import CODECS, encode_stored
 
 pytestmark = pytest.mark.usefixtures("reading", "nothing_is_gathered")
@@ -166,6 +166,25 @@ def test_interceptors_change_what_is_accepted_and_letters_stay_as_they_were():
         b"4",
     ]
     assert counts.outcomes == {"accepted": 3, "dropped": 1, "refused": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("mode", ["enforce", "quarantine", "mark"])
+def test_where_interceptors_only_observe_stricter_policies_judge_what_was_sent(mode):
+    plan = TopicPlan(
+        topic="orders",
+        interceptors=("Repair", "Mask"),
+        validators=("NoBad",),
+        mode="observe",
+        policy_modes={"NoBad": mode},
+    )
+    policies = Chain(plan, instances(interceptors=[Repair, Mask], validators=[NoBad]))
+    counts = TaskCounts()
+    stored = encode_stored(records(b"bad 1", b"a secret", b"drop", b"b"))
+    written = split(stored, policies=policies, counts=counts)
+    assert [row.value for row in rows(written["clean"])] == [b"a ******", b"b"]
+    assert [row.key for row in rows(written["clean"])] == [b"k1", b"k3"]
+    assert [row.value for row in rows(written["dead"])] == [b"bad 1"]
+    assert counts.outcomes == {"accepted": 2, "dropped": 1, "refused": 1}
 
 
 def test_interceptors_that_change_nothing_leave_the_bytes():

@@ -48,6 +48,21 @@ class Upper(ProduceRequestInterceptor):
         return ProduceRequestInterceptorResult(key, value.replace(b"x", b"y"))
 
 
+class Swap(ProduceRequestInterceptor):
+    """Makes bad records good, and good ones bad."""
+
+    def interceptor_topic_pattern(self):
+        return "."
+
+    def process_record(self, key, value, topic, partition, headers):
+        if b"drop" in value:
+            raise ProduceRequestInterceptorSkipRecordException
+        made = {b"x": b"bad", b"y": b"worse"}.get(value)
+        return ProduceRequestInterceptorResult(
+            key, made or value.replace(b"bad", b"***").replace(b"worse", b"***")
+        )
+
+
 class Whole:
     """A policy of KIP-686."""
 
@@ -151,6 +166,52 @@ def test_of_stored_records_the_strictest_policy_that_objects_is_named_too(by_rec
         (3, "failed", "Worse", -1, "The policy Worse failed: ZeroDivisionError"),
         (4, "refused", "Worse", 87, "it is worse"),
     ]
+
+
+@pytest.mark.parametrize("mode", ["enforce", "quarantine", "mark"])
+def test_where_interceptors_only_observe_a_stricter_policy_sees_stored_records_as_sent(mode):
+    modes = {"mode": "observe", "policy_modes": {"Bad": mode}}
+    policies = chain(modes=modes, interceptors=[Swap])
+    values = [b"bad", b"x", b"a", b"drop bad", b"drop", b"y", b"bad y", b"worse"]
+    expected = [
+        (0, "refused", "Bad", 87, "it is bad"),
+        (3, "refused", "Bad", 87, "it is bad"),
+        (4, "dropped", "Swap", 0, None),
+        (5, "refused", "Worse", 87, "it is worse"),
+        (6, "refused", "Bad", 87, "it is bad"),
+    ]
+    assert each(policies, columns(*values)) == expected
+    assert each(policies.by_record(), columns(*values)) == expected
+    waited_for = policies.subset(policies.plan.waited_for)
+    verdicts = [judge(waited_for, batch_of(value)) for value in values]
+    objected = [one.outcome is Outcome.REFUSED or bool(one.diverted) for one in verdicts]
+    assert [index for index, one in enumerate(objected) if one] == [0, 3, 6]
+
+    # What interceptors made of records, and the others as they were sent.
+    assert policies.judge_each(3, TOPIC_ID, columns(*values)).replaced == (
+        [b"b", b"x", b"a", b"d", None, b"y", b"b", b"w"],
+        [b"bad", b"bad", b"a", b"drop bad", None, b"worse", b"bad y", b"***"],
+    )
+
+
+def test_where_interceptors_only_observe_they_may_be_all_that_does():
+    plan = TopicPlan(
+        topic="orders",
+        interceptors=("Swap",),
+        validators=("Bad",),
+        mode="observe",
+        policy_modes={"Bad": "enforce"},
+    )
+    policies = Chain(plan, instances(interceptors=[Swap], validators=[Bad]))
+    found = policies.judge_each(3, TOPIC_ID, columns(b"bad", b"bad"))
+    assert [(index, one.policy) for index, one in found.verdicts] == [(0, "Bad"), (1, "Bad")]
+    assert found.replaced == ([b"b", b"b"], [b"bad", b"bad"])
+    assert each(policies, columns(b"x", b"drop")) == [(1, "dropped", "Swap", 0, None)]
+
+
+def test_where_interceptors_and_all_policies_observe_policies_see_intercepted_records():
+    policies = chain(modes={"mode": "observe"}, interceptors=[Swap])
+    assert each(policies, columns(b"bad", b"x")) == [(1, "refused", "Bad", 87, "it is bad")]
 
 
 def test_a_policy_that_fails_lets_nothing_pass():

@@ -356,6 +356,29 @@ def test_explain_asks_the_strictest_modes_first(file):
     assert explained.verdict.policy == "validator"
 
 
+def test_explain_shows_what_gateways_show_where_interceptors_only_observe(file):
+    policies = {
+        "mark": ("Suffix", {"suffix": "!"}),
+        "observed": ("Values", {"bad": "b!"}),
+        "strict": ("Values", {"bad": "a", "mode": "enforce"}),
+    }
+    found = loaded(
+        file, policies, "mark,observed,strict", **{"topics.orders.penstock.mode": "observe"}
+    )
+
+    def steps(value):
+        record = LocatedRecord(0, TOPIC_ID, Record(0, None, value, ()))
+        explained = explain(found.plan, found.instances, "orders", record)
+        return [(one.kind, one.name, one.decided) for one in explained.steps]
+
+    assert steps(b"a") == [("record", "strict", "refused with 87: a ''")]
+    assert steps(b"b") == [
+        ("record", "strict", "accepted"),
+        ("interceptor", "mark", "replaced value"),
+        ("record", "observed", "refused with 87: b! ''"),
+    ]
+
+
 def test_a_topic_that_names_an_unknown_policy_cannot_be_judged(file):
     with pytest.raises(ConfigurationError, match="there is no policy gone"):
         loaded(file, FOUR, "values").chain("orders", {"penstock.policies": "values,gone"})

@@ -7,7 +7,10 @@ import fastavro
 import orjson
 import pytest
 
+from penstock.engine.chain import Chain
+from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.interceptors.policy_batch import PolicyBatch
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policies import RedactTagged
 from penstock.policies.schema_policy import payloads
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -15,9 +18,18 @@ from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
-from penstock.policy import Header, RetriableException
-from tests.engine.chains import columns
+from penstock.policy import (
+    BrokerRecordValidator,
+    Header,
+    InvalidRecordException,
+    Record,
+    RetriableException,
+)
+from penstock.records.batch import read_batch
+from penstock.records.stored_batch import read_stored_batch
+from tests.engine.chains import TOPIC_ID, columns, instances
 from tests.policies.schema_policy.messages import Messages, meta, order_class
+from tests.records.encoding import encode_batch
 
 PREFIX = b"\x00\x00\x00\x00\x07"
 AVRO = {
@@ -29,6 +41,8 @@ AVRO = {
     ],
 }
 ORDER = order_class(ssn_meta=meta("PII"))
+YOUNG = b'{"ssn":"secret","age":5}'
+OLD = b'{"ssn":"secret","age":50}'
 
 
 class Known:
@@ -337,6 +351,51 @@ def test_a_value_without_end():
     made, _ = interceptor(registered("JSON", schema))
     with pytest.raises(ValueError, match=r"nested too deeply|recursion"):
         value_of(made, PREFIX + b'{"a":' * 1000 + b'{"ssn":"secret"}' + b"}" * 1000)
+
+
+class Adults(BrokerRecordValidator):
+    """Refuses the young, and those whose number is there to be read."""
+
+    def validate_record(self, topic_partition, key, value, headers):
+        if b"secret" in value:
+            return InvalidRecordException("it is not redacted")
+        return InvalidRecordException("too young") if b'"age":5}' in value else None
+
+
+def of_redacted_batch(mode):
+    """Return what is stored of a batch with one bad record, and its dead letters."""
+    schema = {"properties": {"ssn": {"type": "string", "confluent:tags": ["PII"]}}}
+    made, _ = interceptor(registered("JSON", schema), topics="^orders$")
+    plan = TopicPlan(topic="orders", interceptors=("Redact",), validators=("Adults",), mode=mode)
+    policies = Chain(plan, instances(interceptors=[type(made)], validators=[Adults]))
+    records = [Record(1000, b"k", PREFIX + value, ()) for value in (YOUNG, OLD)]
+    batch = read_batch(encode_batch(records), api_version=9, max_decompressed_bytes=2**20)
+    verdict = intercept_and_judge(
+        policies, 3, TOPIC_ID, batch, on_intercepted=lambda: None, max_bytes=2**20
+    )
+    (diverted,) = verdict.diverted
+    assert [one.message for one in diverted.verdict.record_errors] == ["too young"]
+    stored = read_batch(verdict.replacement.data, api_version=9, max_decompressed_bytes=2**20)
+    return stored.records, verdict.replacement.letters
+
+
+def test_a_marked_record_is_redacted():
+    stored, letters = of_redacted_batch("mark")
+    assert list(stored.values) == [
+        PREFIX + b'{"ssn":"***","age":5}',
+        PREFIX + b'{"ssn":"***","age":50}',
+    ]
+    assert [dict(one).get("__mark.errors.message") for one in stored.headers] == [
+        b"too young", None,
+    ]  # fmt: skip
+    assert letters == b""
+
+
+def test_a_dead_letter_has_what_was_sent_and_the_others_are_redacted():
+    stored, letters = of_redacted_batch("quarantine")
+    assert list(stored.values) == [PREFIX + b'{"ssn":"***","age":50}']
+    (letter,) = read_stored_batch(letters, max_decompressed_bytes=2**20).records.values
+    assert letter == PREFIX + YOUNG
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import OBSERVE
+from penstock.engine.columns import put_in
 from penstock.engine.interceptors.interceptor_chain import intercept
 from penstock.engine.objections import BatchPolicy, Destination, RecordPolicy, Stages
 from penstock.engine.verdict import (
@@ -58,7 +60,8 @@ class RecordVerdicts(NamedTuple):
     Attributes:
         verdicts: Position and verdict of the records that are not accepted.
         replaced: What interceptors made of the records, as keys and values by position
-            (those of dropped and failed ones are None); None where no interceptor ran.
+            (those of dropped and failed ones are None, and those that no interceptor was shown are
+            as before); None where no interceptor ran.
     """
 
     verdicts: Sequence[tuple[int, Verdict]]
@@ -103,6 +106,18 @@ class Chain:
         if len(modes) == 1:
             return [(modes[0], self)]
         return [(mode, self.subset(self.plan.with_mode(mode))) for mode in modes]
+
+    def around_interceptors(self) -> tuple[Sequence[Chain], Sequence[Chain]]:
+        """Return the policies of each mode that judge before interceptors, and those after them.
+
+        Interceptors have the topic's mode. Where that is `observe`, policies of stricter modes
+        judge records as they were sent, since gateways store them so.
+        """
+        tiers = [policies for _, policies in self.tiers]
+        if self.plan.mode != OBSERVE:
+            return (), tiers
+        count = sum(mode != OBSERVE for mode, _ in self.tiers)
+        return tiers[:count], tiers[count:]
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
@@ -197,7 +212,8 @@ class Chain:
         """Judge records one by one, as if each had been sent alone.
 
         Policies are asked by mode, the strictest first, as gateways ask them: of several policies
-        that object to a record, one of the strictest mode is named.
+        that object to a record, one of the strictest mode is named. See `around_interceptors` for
+        what each of them is shown.
 
         Args:
             partition: The partition that all of them are in.
@@ -212,30 +228,19 @@ class Chain:
         Raises:
             PostponedError: A policy cannot decide now; nothing is known of any of them.
         """
-        verdicts: list[tuple[int, Verdict]] = []
-        positions: Sequence[int] = range(records.count)
+        before, after = self.around_interceptors()
+        undecided = _Undecided(records)
         replaced = None
+        for policies in before:
+            undecided.judge(policies, partition, topic_id, records_policy_batch)
         if self.interceptors:
-            done = intercept(self.interceptors, self.plan.topic, partition, records)
-            if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
-                raise PostponedError(done.verdicts[-1][1])
-            verdicts, replaced = done.verdicts, (done.keys, done.values)
-            records = done.records(records)
-            if verdicts:
-                records = records.pick(positions := remaining_positions(records.count, verdicts))
-        for _, policies in self.tiers:
-            found = policies._judge_all_each(partition, topic_id, records, records_policy_batch)  # noqa: SLF001
-            verdicts += ((positions[index], verdict) for index, verdict in found)
-            if not found or policies is self:
-                continue
-            remaining = remaining_positions(records.count, found)
-            if not remaining:
-                break
-            records = records.pick(remaining)
-            positions = [positions[index] for index in remaining]
-        return RecordVerdicts(verdicts, replaced)
+            destination = TopicPartition(self.plan.topic, partition)
+            replaced = undecided.intercept(self.interceptors, destination)
+        for policies in after:
+            undecided.judge(policies, partition, topic_id, records_policy_batch)
+        return RecordVerdicts(undecided.verdicts, replaced)
 
-    def _judge_all_each(
+    def judge_all_each(
         self, partition: int, topic_id: UUID, records: RecordColumns, records_policy_batch: int
     ) -> list[tuple[int, Verdict]]:
         """Return what becomes of records by everything but interceptors, whatever the modes."""
@@ -273,6 +278,62 @@ class Chain:
             self._destination = destination_of(self.plan, partition, topic_id)
             self._destination_key = partition, topic_id
         return self._stages.objections(self._destination, records, each=each, batch_size=batch_size)
+
+
+class _Undecided:
+    """The records that nothing has objected to so far.
+
+    Attributes:
+        verdicts: Position and verdict of the others.
+    """
+
+    def __init__(self, records: RecordColumns) -> None:
+        self.verdicts: list[tuple[int, Verdict]] = []
+        self._all = self._records = records
+        self._positions: Sequence[int] = range(records.count)
+        self._decided: Sequence[tuple[int, Verdict]] = ()
+
+    def judge(
+        self, policies: Chain, partition: int, topic_id: UUID, records_policy_batch: int
+    ) -> None:
+        """Have everything but the interceptors of a chain judge them."""
+        records = self._rest()
+        if records.count:
+            self._decide(
+                policies.judge_all_each(partition, topic_id, records, records_policy_batch)
+            )
+
+    def intercept(
+        self, interceptors: Sequence[Interceptor], destination: TopicPartition
+    ) -> KeysAndValues:
+        """Have interceptors change them; return the keys and values of all records.
+
+        Raises:
+            PostponedError: An interceptor cannot decide now.
+        """
+        records = self._rest()
+        done = intercept(interceptors, destination.topic, destination.partition, records)
+        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            raise PostponedError(done.verdicts[-1][1])
+        self._records = done.records(records)
+        self._decide(done.verdicts)
+        if records is self._all:
+            return done.keys, done.values
+        sent = self._all.keys, self._all.values
+        return put_in(sent, self._positions, (done.keys, done.values))
+
+    def _decide(self, found: Sequence[tuple[int, Verdict]]) -> None:
+        self.verdicts += ((self._positions[index], verdict) for index, verdict in found)
+        self._decided = found
+
+    def _rest(self) -> RecordColumns:
+        """Return them, without those decided last: after the last decision that is not needed."""
+        if self._decided:
+            remaining = remaining_positions(self._records.count, self._decided)
+            self._records = self._records.pick(remaining)
+            self._positions = [self._positions[index] for index in remaining]
+            self._decided = ()
+        return self._records
 
 
 def _records_policy(plan: TopicPlan, policies: PolicyInstances) -> BatchPolicy | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.policy import RecordIntrospectionHints
+    from penstock.records.stored import KeysAndValues
 
     T = TypeVar("T")
     Headers = tuple[Header, ...]
@@ -118,6 +119,18 @@ def starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable[
     if length >= MAX_LENGTH:
         return fields
     return (None if field is None else field[:length] for field in fields)
+
+
+def put_in(
+    contents: tuple[Iterable[bytes | None], Iterable[bytes | None]],
+    positions: Sequence[int],
+    changed: KeysAndValues,
+) -> KeysAndValues:
+    """Return all keys and values of some records, with those at some positions replaced."""
+    keys, values = map(list, contents)
+    for position, key, value in zip(positions, *changed, strict=True):
+        keys[position], values[position] = key, value
+    return keys, values
 
 
 def _pick(column: Iterable[T], positions: Sequence[int]) -> Sequence[T]:

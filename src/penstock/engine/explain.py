@@ -13,7 +13,7 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.instances import PolicyInstances
@@ -98,17 +98,23 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
     """Take a chain apart: kind, class or name, and a chain of that one policy alone.
 
-    Interceptors come first, then the policies of the strictest mode.
+    They are in the order of `Chain.judge_each`.
     """
     bare = replace(chain.plan, records_policy=None, validators=(), validation_policy=None, named=())
-    found = [
+    before, after = chain.around_interceptors()
+    interceptors = [
         ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
         for part in chain.interceptors
     ]
-    for policy in (policy for _, tier in chain.tiers for policy in tier.judging):
+    return [*_judging(chain, bare, before), *interceptors, *_judging(chain, bare, after)]
+
+
+def _judging(
+    chain: Chain, bare: TopicPlan, tiers: Sequence[Chain]
+) -> Iterator[tuple[str, str, Chain]]:
+    for policy in (policy for tier in tiers for policy in tier.judging):
         kind = "batch" if isinstance(policy, BatchPolicy) else "record"
-        found.append((kind, policy.name, chain.subset(_alone(chain, bare, policy))))
-    return found
+        yield kind, policy.name, chain.subset(_alone(chain, bare, policy))
 
 
 def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.topic_keys import MARK, QUARANTINE
+from penstock.engine.columns import put_in
 from penstock.engine.modes.marks import PREFIX, has_marks, marks_of
 from penstock.engine.modes.quarantine import Blame, Place, write_letters
 from penstock.engine.stored_columns import StoredColumns
@@ -241,10 +242,8 @@ def _stored(
     """Write the records that are stored."""
     changed = None
     if rest.changed is not None:
-        keys, values = list(batch.records.keys), list(batch.records.values)
-        for position, key, value in zip(rest.positions, *rest.changed, strict=True):
-            keys[position], values[position] = key, value
-        changed = keys, values
+        sent = batch.records.keys, batch.records.values
+        changed = put_in(sent, rest.positions, rest.changed)
     appended = list(map(marks.get, kept, repeat(()))) if marks else None
     return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
