@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,6 +22,8 @@ from penstock.cli.process.descriptors import raise_descriptor_limit
 from penstock.cli.process.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.declared_keys import Imports, declared_by_user
+from penstock.configuration.policy_classes import classes_of_user
 from penstock.engine.workers.processes.descendants import adopt_orphans, reap_orphans
 from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.memory import collect_seldom
@@ -111,16 +114,15 @@ async def _reload(
     gateway: Gateway, file: Path, systemd: Notifications, one_by_one: asyncio.Lock
 ) -> None:
     """Put the policies that the file names now in force; log how that went."""
+    gateway.reopen_audit_file()  # at once: who has renamed it compresses it soon
     with systemd.reloading():
         async with one_by_one:  # what was written last is in force in the end
             await _reload_and_log(gateway, file)
 
 
 async def _reload_and_log(gateway: Gateway, file: Path) -> None:
-    gateway.reopen_audit_file()
     try:
-        # It imports classes of users, in a process: that may take as long as they like.
-        configuration = await asyncio.to_thread(load_configuration, file)
+        configuration = await _load(file)
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         log.error("not reloaded, the old policies stay in force", reason=str(error))
@@ -137,3 +139,20 @@ async def _reload_and_log(gateway: Gateway, file: Path) -> None:
     if unchanged:
         log.warning("these keys have changed and take effect at a restart", keys=unchanged)
     log.info("reloaded", file=str(file))
+
+
+async def _load(file: Path) -> Configuration:
+    """Read the file in a thread: it imports classes of users, which take as long as they like.
+
+    If the gateway ends meanwhile, what imports them ends, too.
+    """
+    imports = Imports()
+    try:
+        return await asyncio.to_thread(
+            load_configuration,
+            file,
+            ask=partial(declared_by_user, imports=imports),
+            ask_classes=partial(classes_of_user, imports=imports),
+        )
+    finally:
+        imports.end()

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import threading
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ from penstock.policy import TopicConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+    from subprocess import Popen
 
     AskClass = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
     """Finds out what a user's class declares; see `declared_by_user`."""
@@ -47,6 +49,30 @@ _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
 _TIMEOUT_S: Final = 60.0
 ANSWER_MAX_BYTES: Final = 60 * 1024
 """Less than the buffer of a pipe: the process does not wait to be read."""
+
+
+class Imports:
+    """The processes of one thread that import classes of users, which another thread can end."""
+
+    def __init__(self) -> None:
+        """Begin without a process."""
+        self._lock = threading.Lock()
+        self._process: Popen[bytes] | None = None
+        self._are_ended = False
+
+    def add(self, process: Popen[bytes]) -> None:
+        """Take the process that imports now; after `end` it is killed."""
+        with self._lock:
+            self._process = process
+            if self._are_ended:
+                process.kill()
+
+    def end(self) -> None:
+        """Kill the process that imports, and those that would follow."""
+        with self._lock:
+            self._are_ended = True
+            if self._process is not None:
+                self._process.kill()
 
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
@@ -67,7 +93,7 @@ def is_own(class_name: str) -> bool:
 
 
 def declared_by_user(
-    class_name: str, file: Path, class_path: Sequence[Path]
+    class_name: str, file: Path, class_path: Sequence[Path], *, imports: Imports | None = None
 ) -> tuple[TopicConfig, ...]:
     """Return what a class declares, asked in a process of its own.
 
@@ -75,6 +101,7 @@ def declared_by_user(
         class_name: As the file names it.
         file: The configuration file.
         class_path: Where the class is looked for first.
+        imports: Can end the process.
 
     Returns:
         What it declares; nothing where it cannot be imported: workers cannot, either, and say why.
@@ -86,7 +113,7 @@ def declared_by_user(
     if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
         return ()
     request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])
-    data = answer_of([request], f"{file}: {VALIDATION}: {class_name}")
+    data = answer_of([request], f"{file}: {VALIDATION}: {class_name}", imports)
     if not data:
         return ()
     declared, error = json.loads(data)
@@ -95,12 +122,13 @@ def declared_by_user(
     return as_configs(declared)
 
 
-def answer_of(request: Sequence[str], what: str) -> bytes:
+def answer_of(request: Sequence[str], what: str, imports: Imports | None = None) -> bytes:
     """Have a process import classes of a user, and say what they declare.
 
     Args:
         request: The arguments of `penstock.engine.plans.declared`, after the first.
         what: The file, the key and the classes, for the error.
+        imports: Can end the process.
 
     Returns:
         What it answers; nothing where it ended without an answer.
@@ -123,6 +151,8 @@ def answer_of(request: Sequence[str], what: str) -> bytes:
             )
         finally:
             os.close(write)
+        if imports is not None:
+            imports.add(process)
         try:
             process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:

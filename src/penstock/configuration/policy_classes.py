@@ -15,7 +15,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration import values
-from penstock.configuration.declared_keys import ANSWER_MAX_BYTES, answer_of, as_configs, is_own
+from penstock.configuration.declared_keys import (
+    ANSWER_MAX_BYTES,
+    Imports,
+    answer_of,
+    as_configs,
+    is_own,
+)
 from penstock.configuration.declared_rows import check_name_and_type, check_values, read_rows
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.interfaces import interface_of
@@ -163,12 +169,15 @@ def class_of_own(class_name: str) -> PolicyClass | None:
     return PolicyClass.of(found)
 
 
-def classes_of_user(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyClass]:
+def classes_of_user(
+    classes: Mapping[str, str], file: Path, *, imports: Imports | None = None
+) -> Mapping[str, PolicyClass]:
     """Look at users' classes, in a process of its own.
 
     Args:
         classes: Class names by the key of the file that names them.
         file: The configuration file.
+        imports: Can end the process.
 
     Returns:
         What each says of itself, by key.
@@ -178,7 +187,7 @@ def classes_of_user(classes: Mapping[str, str], file: Path) -> Mapping[str, Poli
             not usable; or to import them takes too long.
     """
     request = json.dumps([dict(classes), str(file)])
-    data = answer_of(["--classes", request], f"{file}: {', '.join(classes)}")
+    data = answer_of(["--classes", request], f"{file}: {', '.join(classes)}", imports)
     if not data:
         names = ", ".join(dict.fromkeys(classes.values()))
         raise ConfigurationError(

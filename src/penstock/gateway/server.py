@@ -17,7 +17,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.plans.plan import NO_SETTINGS, Plan, allows_topic_settings
+from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
@@ -26,6 +26,12 @@ from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
 from penstock.gateway.broker_outage_log import BrokerOutageLog
 from penstock.gateway.context.known_topics import validated_topics
+from penstock.gateway.context.topic_losses import (
+    losing_topics,
+    losses,
+    may_lose_records,
+    plans_of,
+)
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.availability import describe_lane, find_lane
 from penstock.gateway.lane.lane import Lane
@@ -56,17 +62,16 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
-    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.policy_loader import LoadedPolicies
-    from penstock.topic_configs.index import Before
+    from penstock.topic_configs.index import Before, TopicConfigIndex
 
 log = structlog.get_logger()
 
@@ -237,33 +242,37 @@ class Gateway:
         Args:
             plans: The plans before and after it.
         """
-        if any(plan.intercepted_topics for plan in plans):
-            self.producers.interceptors_changed(
-                lambda topic: any(self._may_lose_records(topic, plan) for plan in plans)
-            )
-            if self.shared_producers is not None:
-                await self.shared_producers.announce_change(plans[-1].intercepted_topics)
+        index = self._index
+        intercepted = any(plan.intercepted_topics for plan in plans)
+        if not (intercepted or (index is not None and index.topic_names)):
+            return
+        self.producers.interceptors_changed(
+            lambda topic: may_lose_records(topic, plans, self._index)
+        )
+        if self.shared_producers is not None:
+            own = await losing_topics(plans, index)
+            if own or intercepted:
+                await self.shared_producers.announce_change([*plans[-1].intercepted_topics, *own])
 
-    def _may_lose_records(self, topic: str, plan: Plan) -> bool:
-        """Whether records of a topic may not be stored though the client gets success."""
-        if not plan.intercepts(topic):
-            return False
-        return any(found.losses for found in self._plans_of(topic, plan))
-
-    def _plans_of(self, topic: str, plan: Plan) -> Iterator[TopicPlan]:
-        """Return the plans that may hold for a topic, by all settings that it may have."""
-        return _plans(topic, plan, self._stored(topic))
+    @property
+    def _index(self) -> TopicConfigIndex | None:
+        configs = self.topic_configs
+        return configs.store.index if configs.are_stored else None
 
     def _stored(self, topic: str) -> Sequence[Mapping[str, str]]:
-        configs = self.topic_configs
-        return configs.store.index.all_of(topic) if configs.are_stored else []
+        index = self._index
+        return index.all_of(topic) if index is not None else []
 
     def _loses_otherwise(self, topic: str, before: Before) -> bool:
-        """Whether a topic may lose other records than by its configs before."""
-        if before is None:
+        """Whether a topic may lose other records than by its configs before.
+
+        After a change of interceptors it is not known what the configs before lost by those before:
+        that change may have counted for the topic only as long as it had these configs.
+        """
+        if before is None or self.producers.interceptors_have_changed:
             return True
         plan = self._policies.plan
-        return _losses(topic, plan, self._stored(topic)) != _losses(topic, plan, before)
+        return losses(topic, plan, self._stored(topic)) != losses(topic, plan, before)
 
     @property
     def keeps_decisions(self) -> bool:
@@ -540,7 +549,7 @@ class Gateway:
             return  # the first read has not finished
         if self._started and self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
-        judged = self._plans_of(topic, self._policies.plan)
+        judged = plans_of(topic, self._policies.plan, self._stored(topic))
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 
     def topic_deleted(self, name: str) -> None:
@@ -678,15 +687,6 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _plans(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Iterator[TopicPlan]:
-    return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
-
-
-def _losses(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> set[TopicPlan | None]:
-    found = (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
-    return {one.losses if one is not None else None for one in found}
 
 
 def gateway_name(configuration: Configuration) -> str:

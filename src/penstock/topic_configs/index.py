@@ -292,6 +292,11 @@ class TopicConfigIndex:
             self._entries[record_key].settings for record_key in self._keys_by_topic.get(topic, ())
         ]
 
+    @property
+    def topic_names(self) -> list[str]:
+        """The names of topics for which there may be configs."""
+        return [topic for topic in self._keys_by_topic if topic != _UNKNOWN_NAME]
+
     def topics(self) -> dict[UUID, TopicConfigRecord]:
         """Return the records of topics, by topic id."""
         return {

@@ -78,3 +78,12 @@ def test_a_topic_is_compared_with_each_change_once(doubts, clock):
     assert doubts.affect("payments")
     clock.now += DOUBTED_S
     assert not doubts.affect("orders")
+
+
+def test_a_change_of_interceptors_is_told_from_one_of_settings(doubts, clock):
+    doubts.add_topic("orders")
+    assert not doubts.are_of_interceptors
+    doubts.add(lambda _: False)
+    assert doubts.are_of_interceptors
+    clock.now += DOUBTED_S
+    assert not doubts.are_of_interceptors

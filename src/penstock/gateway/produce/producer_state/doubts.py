@@ -40,6 +40,11 @@ class Doubts:
     def __bool__(self) -> bool:
         return bool(self._changes or self._topics)
 
+    @property
+    def are_of_interceptors(self) -> bool:
+        """Whether interceptors have changed, and batches that came before it may come again."""
+        return bool(self._changes) and self._changes[-1][0] > self._now()
+
     def add(self, affects: Callable[[str], bool]) -> None:
         """Add a change.
 

@@ -204,6 +204,11 @@ class Producers:
         if self._is_shared:
             self._doubts.add(affects)
 
+    @property
+    def interceptors_have_changed(self) -> bool:
+        """Whether they have, and batches that were received before it may come again."""
+        return self._doubts.are_of_interceptors
+
     def settings_changed(self, topic: str) -> None:
         """Record that a topic's own settings have changed; see `interceptors_changed`."""
         if self._is_shared:

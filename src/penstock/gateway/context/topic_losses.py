@@ -1,0 +1,75 @@
+"""Which topics lose records though their clients get a success, by the file and their own keys."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.engine.plans.plan import NO_SETTINGS, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.topic_configs.index import TopicConfigIndex
+
+NAMES_MAX: Final = 200
+"""The most topics that are named one by one: patterns are compared with each topic's name."""
+_AT_ONCE: Final = 100
+"""How many topics are looked at before requests have their turn again."""
+_EVERY_TOPIC: Final = ""
+
+
+def plans_of(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Iterator[TopicPlan]:
+    """Return the plans that may hold for a topic.
+
+    Args:
+        topic: The name.
+        plan: The policies.
+        stored: All topic level keys that may be set on the topic itself, by its possible ids.
+    """
+    return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
+
+
+def losses(
+    topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]
+) -> Counter[TopicPlan | None]:
+    """Return what a topic may lose, to be compared; the arguments are those of `plans_of`.
+
+    It counts how many ids lose the same: a topic that is created again may have the keys of the one
+    before it. It is empty if no id can lose records, with or without keys.
+    """
+    if not any(one.losses for one in plans_of(topic, plan, [NO_SETTINGS, *stored])):
+        return Counter()
+    found = (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
+    return Counter(one.losses if one is not None else None for one in found)
+
+
+def may_lose_records(topic: str, plans: Sequence[Plan], index: TopicConfigIndex | None) -> bool:
+    """Whether records of a topic may not be stored though the client gets success.
+
+    Args:
+        topic: The name.
+        plans: The policies before and after a change.
+        index: The topic level keys that are set on topics; None if there are none.
+    """
+    stored = index.all_of(topic) if index is not None else []
+    return any(found.losses for plan in plans for found in plans_of(topic, plan, stored))
+
+
+async def losing_topics(plans: Sequence[Plan], index: TopicConfigIndex | None) -> list[str]:
+    """Return patterns (`re.search`) for the topics with own keys that may lose records.
+
+    The arguments are those of `may_lose_records`.
+    """
+    names: list[str] = []
+    for count, topic in enumerate(index.topic_names if index is not None else (), start=1):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if may_lose_records(topic, plans, index):
+            names.append(re.escape(topic))
+            if len(names) > NAMES_MAX:
+                return [_EVERY_TOPIC]
+    return [rf"\A(?:{'|'.join(names)})\Z"] if names else []

@@ -1,0 +1,149 @@
+"""Which changes of a topic's own keys, and which reloads, change what records it loses."""
+
+import asyncio
+import re
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from penstock.configuration import load_configuration
+from penstock.gateway.context.topic_losses import (
+    NAMES_MAX,
+    losing_topics,
+    losses,
+    may_lose_records,
+)
+from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
+from penstock.gateway.produce.producer_state.presence import Change
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.server import Gateway
+from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
+from tests.engine.plans import VALIDATED, plan_of
+from tests.gateways import write_configuration
+
+OLD, NEW = UUID(int=1), UUID(int=2)
+QUARANTINE = {"penstock.mode": "quarantine"}
+MARK = {"penstock.mode": "mark"}
+FILE = plan_of(VALIDATED)
+
+
+class Stored:
+    """The topic configs of a gateway, and what it is to keep of producers."""
+
+    def __init__(self, file, plan):
+        self.now = 1.0
+        self.index = TopicConfigIndex()
+        self.gateway = Gateway(load_configuration(file))
+        self.gateway.topic_configs = SimpleNamespace(are_stored=True, store=self)
+        self.gateway.producers = Producers(now=lambda: self.now, is_shared=True)
+        self.gateway.shared_producers = self
+        self.gateway._started = True
+        self.announced = []
+        self.use(plan)
+
+    def use(self, plan):
+        self.gateway._policies = SimpleNamespace(plan=plan, retain=lambda *_: None)
+
+    async def announce_change(self, topics):
+        self.announced.append(topics)
+
+    async def reload(self, plan):
+        await self.gateway._interceptors_change(self.gateway._policies.plan, plan)
+        self.use(plan)
+
+    def put(self, topic_id, settings, topic="orders"):
+        """Apply a record; return whether the topic loses other records than before."""
+        value = None if settings is None else TopicConfigRecord(topic, settings, "g").encode()
+        before = self.index.apply(topic_key(topic_id).encode(), value, 0)[topic]
+        found = self.gateway._loses_otherwise(topic, before)
+        self.gateway._topic_configs_changed(topic, before)
+        return found
+
+    def doubts(self, topic="orders"):
+        return self.gateway.producers.has_topic(topic)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    return lambda plan: Stored(write_configuration(tmp_path, "127.0.0.1:9092", 0, {}), plan)
+
+
+def test_a_topic_that_is_created_again_with_the_same_keys_and_loses_them(stored):
+    found = stored(FILE)
+    assert found.put(OLD, QUARANTINE)
+    assert found.put(NEW, QUARANTINE)
+    assert found.put(NEW, None)
+
+
+def test_keys_that_lose_nothing_are_no_change(stored):
+    found = stored(FILE)
+    assert not found.put(OLD, MARK)
+    assert not found.put(NEW, MARK)
+    assert not found.put(NEW, None)
+    assert not found.doubts()
+
+
+def test_keys_that_keep_what_the_file_puts_in_quarantine_count():
+    plan = plan_of({**VALIDATED, **QUARANTINE})
+    assert losses("orders", plan, [MARK]) != losses("orders", plan, [])
+    assert losses("orders", plan, [MARK]) != losses("orders", plan, [MARK, MARK])
+
+
+async def test_a_key_that_named_what_a_reload_took_away(stored):
+    named = {
+        "policies": "mask",
+        "policies.mask.type": "penstock.policies.RedactJsonFields",
+        "policies.mask.fields": "a",
+    }
+    with_mask = plan_of(named)
+    with_mask.set_interceptor_patterns([("mask", re.compile("^orders"))])
+    found = stored(with_mask)
+    found.put(OLD, {"penstock.policies": "mask"})
+    found.now += DOUBTED_S
+    assert not found.doubts()
+
+    await found.reload(plan_of({}))
+    found.now += 1
+    found.put(OLD, None)
+    found.now += DOUBTED_S - 1
+    assert found.doubts()
+    found.now += 1
+    assert not found.doubts()
+
+
+async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quarantine(stored):
+    found = stored(FILE)
+    found.put(OLD, QUARANTINE)
+    found.put(NEW, MARK, "payments")
+    found.now += DOUBTED_S
+    assert not found.doubts()
+
+    await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
+    assert found.doubts()
+    assert not found.doubts("payments")
+    [topics] = found.announced
+    said = Change("1", topics)
+    assert said.affects("orders")
+    assert not any(said.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n"))
+
+
+async def test_a_reload_without_losses_is_not_announced(stored):
+    found = stored(FILE)
+    found.put(OLD, MARK)
+    await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
+    assert not found.doubts()
+    assert found.announced == []
+
+
+async def test_thousands_of_topics_are_announced_as_every_topic_and_in_slices():
+    index = TopicConfigIndex()
+    for number in range(NAMES_MAX + 1):
+        record = TopicConfigRecord(f"t-{number}", QUARANTINE, "g")
+        index.apply(topic_key(UUID(int=number)).encode(), record.encode(), 0)
+    assert may_lose_records("t-0", [FILE], index)
+    turns = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    [pattern] = await losing_topics([FILE], index)
+    assert turns
+    assert re.search(pattern, "any")
