@@ -67,8 +67,8 @@ impl Schema {
         let mut check = Check {
             schema: self,
             text,
-            left: allowed,
-            remembers_below: allowed.saturating_sub(REMEMBERED_AFTER),
+            left: 0,
+            remembers_below: 0,
             depth: 0,
             silent: 0,
             failure: None,
@@ -77,13 +77,12 @@ impl Schema {
             scopes: Vec::new(),
             is_over: false,
         };
+        check.allow(allowed);
         if check.fits_in_one_pass() {
             *budget -= allowed - check.left;
             return Verdict::Fits;
         }
-        check.left = *budget;
-        check.remembers_below = budget.saturating_sub(REMEMBERED_AFTER);
-        check.is_over = false;
+        check.allow(*budget);
         if let Err(flaw) = check.text.read_all(MAX_LEVELS) {
             return Verdict::NotJson(flaw);
         }
@@ -149,6 +148,13 @@ struct Check<'s, 't> {
 }
 
 impl Check<'_, '_> {
+    /// Begin with so many steps, whatever was taken before.
+    fn allow(&mut self, steps: u64) {
+        self.left = steps;
+        self.remembers_below = steps.saturating_sub(REMEMBERED_AFTER);
+        self.is_over = false;
+    }
+
     #[inline]
     fn value(&mut self, id: NodeId, at: u32, seen: Option<&mut Seen>) -> bool {
         if self.left == 0 || self.is_over {

@@ -22,8 +22,8 @@ _DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.ci
 class CertificateNames:
     """The names of the certificate that a listener has in its file now.
 
-    It is shown to a client in memory, which trusts it, and looks at its names only: not at who
-    issued it, nor when it expires.
+    It is shown to a client in memory, which trusts it whoever issued it. Its names count also when
+    it has expired.
     """
 
     def __init__(self, properties: Mapping[str, str], file: Path) -> None:

@@ -109,9 +109,11 @@ class Listening:
         if self._endpoints.listener_tls is not None:
             of = self._configuration
             renew(self._endpoints.listener_tls, of.properties, of.path)
-            self._read_expiry()
-            self._check_certificate()
-            self._check_certificate_for(*known)
+            certificate = self._certificate()
+            self._expires_at = certificate.expires_at if certificate is not None else None
+            if certificate is not None:
+                self._check_names(certificate)
+                self._check_brokers(certificate, *known)
 
     def _open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
         where = self._configuration.listener.address
@@ -126,7 +128,8 @@ class Listening:
         )
         for node, found in sorted(known.items()):
             addresses.learn(node, found)
-        self._read_expiry()
+        certificate = self._certificate()
+        self._expires_at = certificate.expires_at if certificate is not None else None
         return Address(where.host, port), addresses
 
     def _broker_ports(self, port: int) -> BrokerPorts:
@@ -142,39 +145,37 @@ class Listening:
 
     def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
         advertised = self._configuration.advertised_port or port
-        return BrokerNames(names.name, advertised, self._check_certificate_for)
+        return BrokerNames(names.name, advertised, self._check_broker)
 
-    def _read_expiry(self) -> None:
-        if self._endpoints.listener_tls is None:
-            return
+    def _certificate(self) -> CertificateNames | None:
+        """Read the certificate; None without TLS, and while its file is being replaced."""
         of = self._configuration
+        if self._endpoints.listener_tls is None:
+            return None
         try:
-            self._expires_at = CertificateNames(of.properties, of.path).expires_at
+            return CertificateNames(of.properties, of.path)
         except ConfigurationError:
-            self._expires_at = None  # the file is being replaced: the next reload reads it
+            return None  # the next reload reads it again, and tells
 
-    def _check_certificate(self) -> None:
+    def _check_names(self, certificate: CertificateNames) -> None:
         """Warn as the start does, if clients would not accept the certificate."""
-        of, names = self._configuration, self._endpoints.server_names
+        names = self._endpoints.server_names
         if names is None:
             return
-        try:
-            texts = names_that_are_not_covered(of, self._endpoints.advertised_host, names)
-        except ConfigurationError:
-            return  # as below
-        for text in texts:
-            log.warning("configuration", file=str(of.path), text=text)
+        host, file = self._endpoints.advertised_host, self._configuration.path
+        for text in names_that_are_not_covered(certificate, host, names):
+            log.warning("configuration", file=str(file), text=text)
 
-    def _check_certificate_for(self, *nodes: int) -> None:
+    def _check_broker(self, node: int) -> None:
+        certificate = self._certificate()
+        if certificate is not None:
+            self._check_brokers(certificate, node)
+
+    def _check_brokers(self, certificate: CertificateNames, *nodes: int) -> None:
         """Log the brokers for whose names clients would not accept the certificate."""
         if self._endpoints.server_names is None:
             return
         names = {self._endpoints.server_names.name(node): node for node in nodes}
-        of = self._configuration
-        try:
-            certificate = CertificateNames(of.properties, of.path)
-        except ConfigurationError:
-            return  # a file that is being replaced: the next reload reads it again, and tells
         for name in certificate.uncovered(names):
             log.error(
                 "broker out of reach for clients: the certificate does not cover its name",

@@ -69,7 +69,8 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
     warnings: tuple[str, ...] = ()
     if names is not None and listener_tls is not None:
         names.attach(listener_tls)
-        warnings = names_that_are_not_covered(configuration, host, names)
+        certificate = CertificateNames(configuration.properties, file)
+        warnings = names_that_are_not_covered(certificate, host, names)
     return Endpoints(listener_tls, upstream_tls, host, names, warnings)
 
 
@@ -109,19 +110,13 @@ def _is_ip_address(host: str) -> bool:
 
 
 def names_that_are_not_covered(
-    configuration: Configuration, host: str, names: ServerNames
+    certificate: CertificateNames, host: str, names: ServerNames
 ) -> tuple[str, ...]:
-    """Say for which names clients would not accept the certificate that is in its file now.
-
-    Raises:
-        ConfigurationError: The file is not usable.
-    """
+    """Say for which names clients would not accept a listener's certificate."""
     warnings = []
     host = host.rstrip(".")
     any_broker = names.name(_ANY_NODE)
-    uncovered = CertificateNames(configuration.properties, configuration.path).uncovered(
-        [host, any_broker]
-    )
+    uncovered = certificate.uncovered([host, any_broker])
     if host in uncovered:
         warnings.append(
             f"ssl.keystore.location: the certificate does not cover {host} (advertised.host): "
