@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import json
+import re
 import signal
 import uuid
 
@@ -383,6 +385,38 @@ def test_of_a_topics_own_keys_only_those_that_decide_what_is_lost_have_batches_w
         assert batches.send(running.address, number, b"good") == 0
         fenced.append(sum(b'"fence":true' in one for one in values_of(stored(of_state))))
     assert fenced == [0, 0, 1]
+
+
+def test_a_start_counts_for_topics_that_only_their_own_keys_put_in_quarantine(
+    gateway, topic, stored
+):
+    """Other policies than before the start may call other records bad."""
+    quarantined, plain, state = topic(), topic(), own_topic()
+    [of_state] = state.values()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Validator",
+            "produce.request.interceptors.state": "cluster",
+            "topic.settings.topic": f"{of_state}-settings",
+            **state,
+        },
+        VALIDATOR,
+    )
+    with TopicClient(running.address) as client:
+        assert client.alter(quarantined, {"penstock.mode": "quarantine"}) == 0
+        assert client.alter(plain, {"penstock.mode": "mark"}) == 0
+    assert b'"change"' not in b"".join(filter(None, values_of(stored(of_state))))
+
+    running.restart()
+    for name in (quarantined, plain):
+        assert Batches(name).send(running.address, 0, b"good") == 0
+    written = [*filter(None, values_of(stored(of_state)))]
+    [announced] = {
+        pattern for one in written for pattern in json.loads(one).get("change", ["", []])[1]
+    }
+    assert re.search(announced, quarantined)
+    assert not re.search(announced, plain)
+    assert sum(b'"fence":true' in one for one in written) == 1
 
 
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):

@@ -185,7 +185,6 @@ class Gateway:
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self.audit_trail = await open_audit_trail(of, self._name)
             self._cluster_id = found.cluster_id
-            await self._open_producers(of, loses_records=self._loses_records)
             if allows_topic_settings(self.configuration):
                 log.info(
                     "reading settings of topics",
@@ -193,6 +192,7 @@ class Gateway:
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
+            await self._open_producers(of, loses_records=self._loses_records)
             if native_lane is not None:
                 self._open_lane(native_lane)
             address = await self._listen(found.brokers)
@@ -228,31 +228,30 @@ class Gateway:
             brokers.UnreachableError: The topic cannot be read now.
         """
         opened = await open_producers(of, self._cluster_id, self._name, loses_records=loses_records)
+        plans = [self._policies.plan]
+        own = await losing_topics(plans, self._index)
         self._keeps_losses = loses_records or opened.writes is not None
         self._use(opened)
-        await self._interceptors_change(self._policies.plan)
+        await self._interceptors_change(plans, own)
         if self._announcing is not None:
             self._announcing.cancel()
         if opened.presence is not None:
             self._announcing = self.run(opened.presence.run())
 
-    async def _interceptors_change(self, *plans: Plan) -> None:
+    async def _interceptors_change(self, plans: Sequence[Plan], own: Sequence[str]) -> None:
         """Record that interceptors change, and say it to other gateways, before they do.
 
         Args:
             plans: The plans before and after it.
+            own: What `losing_topics` returns for them.
         """
-        index = self._index
-        intercepted = any(plan.intercepted_topics for plan in plans)
-        if not (intercepted or (index is not None and index.topic_names)):
+        if not (own or any(plan.intercepted_topics for plan in plans)):
             return
         self.producers.interceptors_changed(
             lambda topic: may_lose_records(topic, plans, self._index)
         )
         if self.shared_producers is not None:
-            own = await losing_topics(plans, index)
-            if own or intercepted:
-                await self.shared_producers.announce_change([*plans[-1].intercepted_topics, *own])
+            await self.shared_producers.announce_change([*plans[-1].intercepted_topics, *own])
 
     @property
     def _index(self) -> TopicConfigIndex | None:
@@ -438,7 +437,8 @@ class Gateway:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
-            await self._interceptors_change(self._policies.plan, loaded.policies.plan)
+            plans = [self._policies.plan, loaded.policies.plan]
+            await self._interceptors_change(plans, await losing_topics(plans, self._index))
             self._activate(loaded)
             self.run(self._load_topics())
             if self._listening is not None:

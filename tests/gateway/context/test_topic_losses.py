@@ -49,7 +49,8 @@ class Stored:
         self.announced.append(topics)
 
     async def reload(self, plan):
-        await self.gateway._interceptors_change(self.gateway._policies.plan, plan)
+        plans = [self.gateway._policies.plan, plan]
+        await self.gateway._interceptors_change(plans, await losing_topics(plans, self.index))
         self.use(plan)
 
     def put(self, topic_id, settings, topic="orders"):
@@ -134,6 +135,8 @@ async def test_a_reload_without_losses_is_not_announced(stored):
     await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
     assert not found.doubts()
     assert found.announced == []
+    found.put(OLD, {**MARK, "errors.deadletterqueue.topic.name": "dead"})
+    assert not found.doubts(), "its configs are compared: no interceptor has changed"
 
 
 async def test_thousands_of_topics_are_announced_as_every_topic_and_in_slices():
