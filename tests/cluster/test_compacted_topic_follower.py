@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 
+from penstock.cluster import compacted_topic
 from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -111,13 +113,66 @@ class Offsets:
         return {partition: future}
 
 
-@pytest.mark.parametrize("offset", [-1001, -1])
-def test_an_end_that_is_not_known_is_not_taken_for_lost_records(tmp_path, offset):
-    topic = CompactedTopic(
+@pytest.fixture
+def topic(tmp_path):
+    return CompactedTopic(
         {"bootstrap.servers": "127.0.0.1:1"}, tmp_path, "t", tmp_path / "f", key="k", otherwise="o"
     )
+
+
+@pytest.mark.parametrize("offset", [-1001, -1])
+def test_an_end_that_is_not_known_is_not_taken_for_lost_records(topic, offset):
     topic._admin = Offsets(offset)
     with pytest.raises(CompactedTopicError, match="its end is not known"):
         topic.end(1.0)
     topic._admin = Offsets(0, 7)
     assert [topic.end(1.0), topic.end(1.0)] == [0, 7]
+
+
+class NeverAnswers(Offsets):
+    """An admin client whose leader has gone: librdkafka waits for it."""
+
+    def list_offsets(self, wanted, request_timeout):
+        return {partition: Future() for partition in wanted}
+
+
+def test_a_leader_that_has_gone_is_not_waited_for(topic, monkeypatch):
+    """Another client learns the next leader; the first one's answer counts if it comes."""
+    clients = [NeverAnswers(), Offsets(7)]
+    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
+    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: clients.pop(0))
+    topic._admin = NeverAnswers()
+    assert topic.end(60) == 7
+    assert not clients
+
+
+def test_an_end_is_waited_for_no_longer_than_the_caller_wants(topic, monkeypatch):
+    made = []
+    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
+    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: made.append(1) or NeverAnswers())
+    topic._admin = NeverAnswers()
+    with pytest.raises(CompactedTopicError, match="t: no answer"):
+        topic.end(0.1)
+    assert 1 <= len(made) <= 4
+
+
+class Waits(Topic):
+    """Is asked for its end in a thread, and never knows it."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.asked = 0
+
+    def end(self, timeout_s):
+        self.asked += 1
+        time.sleep(timeout_s)
+        raise CompactedTopicError("t: no answer")
+
+
+async def test_nobody_waits_for_a_read_of_others_and_then_for_a_second_one():
+    topic = Waits()
+    follower = follower_at(5, topic)
+    reads = [asyncio.create_task(follower.read_to_end(0.3)) for _ in range(3)]
+    done, _ = await asyncio.wait(reads)
+    assert {type(one.exception()) for one in done} == {CompactedTopicError}
+    assert topic.asked == 1

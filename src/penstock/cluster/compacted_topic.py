@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future, as_completed
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -40,7 +41,7 @@ from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 log = structlog.get_logger()
@@ -58,6 +59,9 @@ _MESSAGES_MAX: Final = 500
 """The most records that are passed on together: taking them blocks the event loop."""
 _RETRY_AFTER_S: Final = 0.1
 _RETRY_FOLLOWING_AFTER_S: Final = 1.0
+NEXT_CLIENT_AFTER_S: Final = 1.0
+"""When another client requests the end, too; the next one after twice as long, and so on."""
+_NO_ANSWER: Final = "no answer"
 
 
 class CompactedTopicError(UnavailableError):
@@ -200,24 +204,33 @@ class CompactedTopic:
         self._writer.append(records, done)
 
     def end(self, timeout_s: float) -> int:
-        """Return the offset after the last record. Blocks.
+        """Return the offset after the last record. Blocks, at most for `timeout_s`.
 
         Raises:
             CompactedTopicError: The cluster does not respond.
         """
-        latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
-        try:
-            future = self._admin.list_offsets(latest, request_timeout=timeout_s)[self._partition]
-            end = int(future.result(timeout_s + 1).offset)
-        except (KafkaException, TimeoutError) as error:
-            why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        else:
-            if end >= 0:
-                return end
-            why = "its end is not known"  # librdkafka has a negative number then
-        # The old client caches the leader and its epoch, and does not refresh them.
-        self._admin = admin_client(self._settings)
+        deadline = time.monotonic() + timeout_s
+        wait_s, why = NEXT_CLIENT_AFTER_S, _NO_ANSWER
+        asked: dict[Future[Any], AdminClient] = {}  # a client that is freed answers nothing
+        while why is _NO_ANSWER and (left_s := deadline - time.monotonic()) > 0:
+            try:
+                asked[self._request_end(left_s)] = self._admin
+                end, why = _first_end(asked, min(wait_s, left_s))
+                if not why:
+                    return end
+                # It keeps the leader and its epoch, and waits for that broker, even if it has gone.
+                self._admin = admin_client(self._settings)
+            except KafkaException as error:
+                why = error.args[0].str()
+            wait_s *= 2
         raise CompactedTopicError(f"{self.topic}: {why}")
+
+    def _request_end(self, timeout_s: float) -> Future[Any]:
+        latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+        asked: Future[Any] = self._admin.list_offsets(latest, request_timeout=timeout_s)[
+            self._partition
+        ]
+        return asked
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
@@ -395,6 +408,24 @@ class CompactedTopic:
             f"{self._where}: {why}; the principal of upstream.* needs Describe, Read and Write on "
             f"it, and Create if it does not exist; or {self._otherwise}"
         )
+
+
+def _first_end(asked: Iterable[Future[Any]], timeout_s: float) -> tuple[int, str]:
+    """Return the first end that a request is answered with, and why there is none."""
+    why = _NO_ANSWER
+    try:
+        for future in as_completed(asked, timeout_s):
+            try:
+                end = int(future.result().offset)
+            except KafkaException as error:
+                why = error.args[0].str()
+            else:
+                if end >= 0:
+                    return end, ""
+                why = "its end is not known"  # librdkafka has a negative number then
+    except TimeoutError:
+        pass
+    return -1, why
 
 
 def _record(message: Any) -> LogRecord:

@@ -76,7 +76,7 @@ class LogFollower:
         self._read_next: asyncio.Task[None] | None = None
         self._warned = 0.0
         self._probe: asyncio.TimerHandle | None = None
-        self.writes = StateWrites(self.topic)
+        self.writes = StateWrites(self.topic, is_shared=True)
 
     async def start(self, timeout_s: float) -> None:
         """Read all records, and follow the topic from then on.
@@ -111,15 +111,19 @@ class LogFollower:
 
         One request for the end runs at a time; all calls in the meantime share the next one.
 
+        Args:
+            timeout_s: When to give up, also if that is before the next one can begin.
+
         Raises:
             CompactedTopicError: It cannot be read now.
         """
+        deadline = self._loop.time() + timeout_s
         if self._reading is None:
-            task = self._reading = self._loop.create_task(self._fetch_end_and_read(timeout_s))
+            task = self._reading = self._loop.create_task(self._fetch_end_and_read(deadline))
             task.add_done_callback(self._start_next)
         elif self._read_next is None:
             task = self._read_next = self._loop.create_task(
-                self._read_after(self._reading, timeout_s)
+                self._read_after(self._reading, deadline)
             )
         else:
             task = self._read_next
@@ -130,18 +134,18 @@ class LogFollower:
         if self._reading is not None:
             self._reading.add_done_callback(self._start_next)
 
-    async def _read_after(self, other: asyncio.Task[None], timeout_s: float) -> None:
+    async def _read_after(self, other: asyncio.Task[None], deadline: float) -> None:
         await asyncio.wait([other])
-        await self._fetch_end_and_read(timeout_s)
+        await self._fetch_end_and_read(deadline)
 
-    async def _fetch_end_and_read(self, timeout_s: float) -> None:
+    async def _fetch_end_and_read(self, deadline: float) -> None:
         late = why = f"{self.topic} could not be read in time"
         try:
-            async with asyncio.timeout(timeout_s):
-                while True:
+            async with asyncio.timeout_at(deadline):
+                while (left_s := deadline - self._loop.time()) > 0:
                     before = self.position
                     try:
-                        end = await asyncio.to_thread(self._log.end, timeout_s)
+                        end = await asyncio.to_thread(self._log.end, left_s)
                     except CompactedTopicError as error:  # a broker may be restarting
                         why = str(error)
                         await asyncio.sleep(_RETRY_AFTER_S)
@@ -155,7 +159,8 @@ class LogFollower:
                         why = f"{_CUT.format(self.topic)} ({found})"
                         await asyncio.sleep(_RETRY_AFTER_S)
         except TimeoutError:
-            raise CompactedTopicError(why) from None
+            pass
+        raise CompactedTopicError(why)
 
     async def _read_up_to(self, position: int) -> None:
         if self.position < position:
