@@ -15,6 +15,8 @@ class StateWrites:
 
     Attributes:
         where: The topic or file.
+        is_shared: Whether all gateways of the cluster write there, so that none of them can if one
+            cannot.
         written: How many succeeded.
         failed: How many failed with an error.
         late: How many had no result in time.
@@ -22,6 +24,7 @@ class StateWrites:
     """
 
     where: str
+    is_shared: bool = False
     written: int = 0
     failed: int = 0
     late: int = 0

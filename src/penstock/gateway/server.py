@@ -62,7 +62,7 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
@@ -147,7 +147,9 @@ class Gateway:
         self._metrics: MetricsListener | None = None
         if configuration.metrics_listener is not None:
             self.counts = GatewayCounts(records_max=configuration.decompressed_batch_max_records)
-            self._checks = BrokerChecks(self._known_brokers, self._endpoints.upstream_tls)
+            self._checks = BrokerChecks(
+                self._known_brokers, self._rediscovering, self._endpoints.upstream_tls
+            )
             self._metrics = MetricsListener(self, self.counts, self._checks)
 
     async def start(self) -> Address:
@@ -608,14 +610,16 @@ class Gateway:
             self._rediscovered = now
             self.run(self._rediscovering())
 
-    async def _rediscovering(self) -> None:
+    async def _rediscovering(self) -> Collection[int]:
+        """Request the addresses again; return the node ids, or none without an answer."""
         try:
             found = await self._discover(_REDISCOVER_EVERY_S)
         except brokers.UnreachableError as error:
             log.warning("cluster cannot be reached", reason=str(error))
-            return
+            return ()
         for node, where in found.brokers.items():
             self.addresses.learn(node, where)
+        return found.brokers.keys()
 
     # Stopping
 

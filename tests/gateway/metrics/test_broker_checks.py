@@ -19,6 +19,15 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
+def all_of(known):
+    """A cluster that names all the brokers that are known."""
+
+    async def named():
+        return known.keys()
+
+    return named
+
+
 @contextlib.asynccontextmanager
 async def running(checks):
     task = asyncio.create_task(checks.run())
@@ -32,7 +41,7 @@ async def test_brokers_come_go_and_come_back(monkeypatch):
     monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
     listening = socket.create_server(("127.0.0.1", 0))
     known = {7: Address(*listening.getsockname())}
-    checks = BrokerChecks(lambda: known, None)
+    checks = BrokerChecks(lambda: known, all_of(known), None)
     async with running(checks):
         await until(lambda: 7 in checks.brokers)
         assert not checks.brokers[7].why_not
@@ -50,7 +59,7 @@ async def test_brokers_come_go_and_come_back(monkeypatch):
 
 async def test_clients_connections_count_by_address():
     known = {1: Address("a", 1), 2: Address("b", 2)}
-    checks = BrokerChecks(lambda: known, None)
+    checks = BrokerChecks(lambda: known, all_of(known), None)
     checks.connected(Address("b", 2), "No route to host")
     checks.connected(Address("bootstrap", 9092), "Connection refused")  # nobody knows whose it is
 
@@ -63,7 +72,7 @@ async def test_clients_connections_count_by_address():
 async def test_a_broker_that_clients_reach_is_not_tried():
     """The address leads nowhere: an attempt would fail."""
     known = {1: Address("127.0.0.1", 1), 2: Address("127.0.0.1", 1)}
-    checks = BrokerChecks(lambda: {1: known[1]}, None)
+    checks = BrokerChecks(lambda: {1: known[1]}, all_of(known), None)
     checks.connected(known[1])
     checks._known = lambda: {1: known[1], 2: Address("127.0.0.1", 2)}
     async with running(checks):
@@ -71,3 +80,37 @@ async def test_a_broker_that_clients_reach_is_not_tried():
 
     assert checks.brokers[2].why_not
     assert not checks.brokers[1].why_not
+
+
+async def test_a_broker_that_was_removed_is_left_out_until_it_is_back(monkeypatch):
+    monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
+    monkeypatch.setattr(broker_checks, "NAMED_EVERY_S", 0.01)
+    listening = socket.create_server(("127.0.0.1", 0))
+    known = {7: Address(*listening.getsockname()), 8: Address("127.0.0.1", 1)}
+    answers = {7, 8}
+
+    async def named():
+        return answers
+
+    checks = BrokerChecks(lambda: known, named, None)
+    async with running(checks):
+        await until(lambda: len(checks.brokers) == 2)
+        assert checks.brokers[8].why_not
+
+        answers = set()  # the cluster does not answer: nothing is known
+        at = checks.brokers[8].at
+        await until(lambda: checks.brokers[8].at > at + 0.1)
+        answers = {7}
+        await until(lambda: checks.brokers.keys() == {7})
+        listening.close()
+        await until(lambda: checks.brokers[7].why_not)
+
+        answers = {7, 8}
+        await until(lambda: checks.brokers.keys() == {7, 8})
+        answers = {7}
+        await until(lambda: checks.brokers.keys() == {7})
+        listening = socket.create_server(("127.0.0.1", 0))
+        known[8] = Address(*listening.getsockname())
+        await until(lambda: 8 in checks.brokers)
+        assert not checks.brokers[8].why_not
+    listening.close()

@@ -160,7 +160,11 @@ async def test_writes_of_state_by_result():
     writes.ended(None)
     writes.ended("no leader")
     writes.ended("nothing came", is_late=True)
-    found = await read(gateway(state_writes={"producers": writes}))
+    settings = StateWrites("s")
+    settings.ended("no leader")
+    found = await read(gateway(state_writes={"producers": writes, "settings": settings}))
 
+    assert found.of("penstock_state_writable") == {("producers",): 0, ("settings",): 1}
     counted = found.of("penstock_state_writes_total")
+    del counted["settings", "written"], counted["settings", "failed"], counted["settings", "late"]
     assert counted == {("producers", result): 1 for result in ("written", "failed", "late")}

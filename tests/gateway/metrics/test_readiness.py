@@ -19,8 +19,8 @@ def without_workers(why):
     return SimpleNamespace(judging=[], pool=SimpleNamespace(last_error=why))
 
 
-def failing():
-    writes = StateWrites("a-topic")
+def failing(where, *, is_shared):
+    writes = StateWrites(where, is_shared=is_shared)
     for _ in range(2):
         writes.ended("no leader")
     return writes
@@ -52,8 +52,8 @@ def test_ready():
         (Gateway(), {}, "brokers: none has been reached yet"),
         (Gateway(), {3: DOWN}, "broker 3 at kafka:9092 cannot be reached: Connection refused"),
         (Gateway(settings_are_missing=True), {0: UP}, "settings: those of topics"),
-        (Gateway(state_writes={"producers": failing()}), {0: UP},
-         "state cannot be written to a-topic: no leader"),
+        (Gateway(state_writes={"producers": failing("a-file", is_shared=False)}), {0: UP},
+         "state cannot be written to a-file: no leader"),
         (Gateway(is_listening=False), {0: UP}, "listeners: no client is accepted yet"),
         (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
     ],
@@ -70,6 +70,13 @@ def test_one_broker_of_several_may_be_away_and_is_told():
     found = inspect(Gateway(), {0: UP, 1: DOWN})
     assert not found.missing
     assert found.text == "ready\nbroker 1 at kafka:9092 cannot be reached: Connection refused\n"
+
+
+def test_a_topic_that_no_gateway_can_write_leaves_all_of_them_ready():
+    """Or a load balancer would take all of them away, and with them topics that need no state."""
+    writes = {"producers": failing("a-topic", is_shared=True)}
+    found = inspect(Gateway(state_writes=writes), {0: UP})
+    assert found.text == "ready\nstate cannot be written to a-topic: no leader\n"
 
 
 def test_all_brokers_may_not():

@@ -3,6 +3,9 @@
 While clients connect, theirs show it. Where none has for `EVERY_S`, a connection is opened as they
 would be, with TLS if that is configured, and closed again. Nothing is sent over it, so a broker
 that accepts connections and does not answer counts as reached.
+
+A broker that cannot be reached counts as long as the cluster names it: one that was removed, or is
+known to be down, is sent no client. The cluster is asked now and then while there is such a broker.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from penstock.configuration import Address
 
@@ -20,6 +23,8 @@ EVERY_S: Final = 5.0
 TIMEOUT_S: Final = 5.0
 _NONE_KNOWN_S: Final = 0.1
 """While the gateway starts."""
+NAMED_EVERY_S: Final = 30.0
+"""How often the cluster is asked for its brokers, while one cannot be reached."""
 
 
 class Reached(NamedTuple):
@@ -37,24 +42,36 @@ class Reached(NamedTuple):
 
 
 class BrokerChecks:
-    """How the last attempt to connect to each broker ended.
-
-    Attributes:
-        brokers: By node id.
-    """
+    """How the last attempt to connect to each broker ended."""
 
     def __init__(
-        self, known: Callable[[], Mapping[int, Address]], tls: ssl.SSLContext | None
+        self,
+        known: Callable[[], Mapping[int, Address]],
+        named: Callable[[], Awaitable[Collection[int]]],
+        tls: ssl.SSLContext | None,
     ) -> None:
         """Prepare; nothing is connected to.
 
         Args:
-            known: Returns the addresses of the known brokers, by node id.
+            known: Returns the addresses of all brokers that were ever known, by node id.
+            named: Returns the node ids that the cluster names now; none if it does not answer.
             tls: The TLS context of connections to the cluster; None without TLS.
         """
-        self.brokers: dict[int, Reached] = {}
+        self._reached: dict[int, Reached] = {}
         self._known = known
+        self._named = named
+        self._unnamed: frozenset[int] = frozenset()
+        self._asked_at = -NAMED_EVERY_S
         self._tls = tls
+
+    @property
+    def brokers(self) -> dict[int, Reached]:
+        """By node id; without those that cannot be reached and that the cluster does not name."""
+        return {
+            node: found
+            for node, found in self._reached.items()
+            if not (found.why_not and node in self._unnamed)
+        }
 
     def connected(self, address: Address, why_not: str = "") -> None:
         """Take note of a client's connection to a broker, or of an attempt that failed.
@@ -66,24 +83,35 @@ class BrokerChecks:
         now = asyncio.get_running_loop().time()
         for node, known in self._known().items():
             if known == address:
-                self.brokers[node] = Reached(address, why_not, now)
+                self._reached[node] = Reached(address, why_not, now)
 
     async def run(self) -> None:
         """Try the brokers of which nothing new is known, again and again."""
         while True:
             known = self._known()
-            for node in self.brokers.keys() - known.keys():
-                del self.brokers[node]
+            for node in self._reached.keys() - known.keys():
+                del self._reached[node]
             fresh_from = asyncio.get_running_loop().time() - EVERY_S
             due = [
                 address
                 for node, address in known.items()
-                if node not in self.brokers
-                or self.brokers[node].address != address
-                or self.brokers[node].at <= fresh_from
+                if node not in self._reached
+                or self._reached[node].address != address
+                or self._reached[node].at <= fresh_from
             ]
             await asyncio.gather(*map(self._try, due))
+            await self._ask_for_names()
             await asyncio.sleep(EVERY_S if known else _NONE_KNOWN_S)
+
+    async def _ask_for_names(self) -> None:
+        """Find out which of the brokers that cannot be reached the cluster still names."""
+        now = asyncio.get_running_loop().time()
+        unreachable = {node for node, found in self._reached.items() if found.why_not}
+        if not unreachable or now - self._asked_at < NAMED_EVERY_S:
+            return
+        self._asked_at = now
+        if named := await self._named():
+            self._unnamed = frozenset(unreachable.difference(named))
 
     async def _try(self, address: Address) -> None:
         try:

@@ -121,7 +121,8 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     yield from _workers(gateway.all_schedules)
     yield Gauge(
         "penstock_broker_reachable",
-        "1 if the last attempt to connect to the broker succeeded, otherwise 0.",
+        "1 if the last attempt to connect to the broker succeeded, otherwise 0; absent if the "
+        "cluster does not name it.",
         ("node",),
         {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
     )
@@ -164,14 +165,20 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         (),
         {one: gateway.settings_position},
     )
-    yield _state_writes(gateway.state_writes)
+    yield from _state_writes(gateway.state_writes)
     yield from _audit_trail(gateway.audit_trail)
     yield from _process()
     yield from _descriptors()
 
 
-def _state_writes(writes: Mapping[str, StateWrites]) -> Gauge:
-    return Gauge(
+def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
+    yield Gauge(
+        "penstock_state_writable",
+        "0 if the last two writes of the gateway's own state failed, otherwise 1.",
+        ("state",),
+        {(state,): int(not one.trouble) for state, one in writes.items()},
+    )
+    yield Gauge(
         "penstock_state_writes_total",
         "Writes of the gateway's own state; after a failed or late write, clients get 7.",
         ("state", "result"),

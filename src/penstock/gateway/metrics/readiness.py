@@ -65,7 +65,10 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     missing = list(_about_policies(gateway))
     if gateway.settings_are_missing:
         missing.append("settings: those of topics have not been read yet")
-    missing += filter(None, (one.trouble for one in gateway.state_writes.values()))
+    troubles = []
+    for writes in filter(lambda one: one.trouble, gateway.state_writes.values()):
+        # What is shared no gateway can write, and topics that need no state are served.
+        (troubles if writes.is_shared else missing).append(writes.trouble)
     unreachable = [
         f"broker {node} at {one.address} cannot be reached: {one.why_not}"
         for node, one in sorted(brokers.items())
@@ -78,7 +81,7 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
         unreachable = []
     if not missing and not gateway.is_listening:
         missing.append("listeners: no client is accepted yet")
-    return Readiness(missing, unreachable)
+    return Readiness(missing, troubles + unreachable)
 
 
 def _about_policies(gateway: Inspected) -> Iterator[str]:
