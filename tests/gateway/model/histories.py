@@ -384,7 +384,8 @@ class World:
         return any(
             batch.epoch == attempt.epoch
             and batch.records[0] < attempt.records[0]
-            and any(one not in there for one in batch.records)
+            # Of one that has another epoch than before, what is there may have come before that.
+            and (batch.may_be_doubled or any(one not in there for one in batch.records))
             for batch in (
                 *client.waiting,
                 *(other.batch for other in client.in_flight),

@@ -625,7 +625,9 @@ class Producer:
             states = {self.batches[i].state for i in range(place, len(self.batches))}
             if states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
                 return
-            if State.SENT in states or place == len(self.batches) - 1:
+            behind = [self.batches[i] for i in range(place + 1, len(self.batches))]
+            keeps_letters = any(one.quarantined for one in behind)
+            if not behind or (State.SENT in states and not keeps_letters):
                 self.cut_at(place)
             else:  # what was decided about those behind it stays: dead letters may be stored
                 self.batches.remove(batch)
