@@ -645,6 +645,8 @@ class World:
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for turn in range(FINAL_TURNS):
+            for gateway in self.gateways:
+                gateway.producers.expire()  # the gateway does so every few seconds
             for who in (0, 1):
                 if self.features.gives_up and turn > FINAL_TURNS / 2:
                     self.give_up_what_misses(who)

@@ -304,6 +304,33 @@ def test_another_gateway_knows_which_records_were_set_aside(positions):
     assert again.is_decided
 
 
+def test_other_gateways_hear_that_nothing_is_left_to_store_though_a_write_fails():
+    """One to which the batch came first would answer 7 for all behind it."""
+    failures, kept = [None, "no leader", None], []
+
+    def keep(_, record, done):
+        failure = failures.pop(0)
+        if failure is None:
+            kept.append(record)
+            state.restore(KEY, record, 5.0)
+        done(failure)
+
+    state = Producers(now=lambda: 5.0, keep=keep, is_shared=True)
+    to = Letters()
+    _, told = quarantine(state, 0, 2, [0, 1], to)
+    to.end()
+    assert told == [None]
+    other, _ = producers(is_shared=True)
+    other.restore(KEY, kept[-1], 5.0)
+    assert other.find(KEY, 0, Range(0, 2)).owes_letters
+
+    state.expire()
+    other.restore(KEY, kept[-1], 5.0)
+    assert not other.find(KEY, 0, Range(0, 2)).owes_letters
+    state.expire()
+    assert failures == []
+
+
 def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
     """A retry may have been judged by other policies, while the first attempt was not decided."""
     for positions in ([1], [0, 1]):

@@ -150,6 +150,7 @@ class Producers:
         self._revisions = 0
         self._doubts = Doubts(now)
         self._fencing: set[int] = set()
+        self._unsaid: dict[ProducerKey, None] = {}
         self._read_back: dict[int, bool] = {}
         self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
@@ -554,7 +555,14 @@ class Producers:
         done(failure)
         is_current = self._of(key, producer.epoch) is producer
         if failure is None and self._is_shared and batch.loses_all and is_current:
-            self._write(key, producer, _ignore)
+            self._write(key, producer, partial(self._said, key))
+
+    def _said(self, key: ProducerKey, failure: str | None) -> None:
+        """Have `expire` write again what other gateways wait for, if it was not written."""
+        if failure is None:
+            self._unsaid.pop(key, None)
+        else:
+            self._unsaid[key] = None
 
     def _forget_letters(self, batch: Batch) -> int:
         """Take a batch's dead letters out of what is held; return how many bytes they were."""
@@ -815,6 +823,10 @@ class Producers:
         )
         for key, producer in islice(old, REWRITTEN_MAX):
             self._write(key, producer, _ignore)
+        for key in list(islice(self._unsaid, REWRITTEN_MAX)):
+            del self._unsaid[key]
+            if key in self._producers:
+                self._write(key, self._producers[key], partial(self._said, key))
         self._expire_kept()
         for key in list(islice(self._kept.concurrent, REWRITTEN_MAX)):
             self._find(key)
