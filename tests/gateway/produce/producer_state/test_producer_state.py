@@ -707,6 +707,17 @@ ONCE_FAILED_WITH = {
     ),
     78668: Features(),
     22766: Features(),
+    615799: Features(gives_up=True, little_memory=True, switches=True, quarantines=True),
+    566544: Features(
+        checksums=True, writes_late=True, little_memory=True, quarantines=True, gateways=3
+    ),
+    662837: Features(
+        gives_up=True, compacts=True, writes_late=True, evicts=True, switches=True,
+        rolls_out=True, quarantines=True,
+    ),
+    565177: Features(
+        runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250
+    ),
 }  # fmt: skip
 
 

@@ -331,6 +331,21 @@ def test_other_gateways_hear_that_nothing_is_left_to_store_though_a_write_fails(
     assert failures == []
 
 
+def test_what_was_not_written_is_missed_though_its_producer_was_set_aside():
+    """A broker that knows nothing of the producer would take what comes behind it."""
+    before, kept = producers(is_shared=True)
+    decide(before, 0, 4, [2])
+    state, _ = producers(is_shared=True, producers_max=1)
+    state.restore(*kept[-1], 5.0)
+    batch = decide(state, 0, 4, [2])
+    other = KEY._replace(producer_id=8)
+    state.decide(
+        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+    )
+    state.not_kept(KEY, 0, batch)
+    assert state.send(KEY, 0, decide(state, 4, 4)) == 7
+
+
 def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
     """A retry may have been judged by other policies, while the first attempt was not decided."""
     for positions in ([1], [0, 1]):

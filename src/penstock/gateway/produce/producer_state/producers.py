@@ -629,7 +629,7 @@ class Producers:
 
         The decision stays, and is written again with the retry; later batches wait for it.
         """
-        producer = self._producers.get(key)
+        producer = self._find(key)  # it may have been set aside meanwhile
         if producer is None:
             return
         if batch in producer.batches:
