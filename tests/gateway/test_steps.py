@@ -26,7 +26,7 @@ from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame
 
 NOW = i32Timedelta.parse(datetime.timedelta(0))
-TOPICS = 10 * create_topics.SLICE
+TOPICS = 3_000
 NO = refused(44, "no", "a.P")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -14,7 +15,7 @@ from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.request import SLICE
 from penstock.wire.primitives import varint
-from penstock.wire.requests.produce import ProduceRequest, ProduceResponse
+from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest, ProduceResponse
 from penstock.wire.requests.topics import NamedTopic
 from tests.gateway.produce.test_forwarded_at_once import ID, Stored
 from tests.gateway.produce.test_intercepted_batches import Intercepted
@@ -140,6 +141,36 @@ async def test_what_is_refused(make, verdict, most_in_a_turn):
     assert not talk.broker.data
     assert bool(len(talk.postponed)) == (verdict is LATER and make is Judged)
     assert max(most.values()) <= 2 * SLICE, most
+
+
+async def test_50_000_partitions_in_0_3_megabytes_are_refused_in_slices():
+    count = ENTRIES_MAX - 1  # a topic is an entry, too
+    frame = request_frame(produce_request([(TOPICS[0], [(0, None)])]), 1)
+    [one] = ProduceRequest(frame).topics
+    [partition] = one.partitions
+    entries = b"".join(n.to_bytes(4, "big") + bytes(2) for n in range(count))
+    start = partition.start - len(varint(2))
+    body = frame[4:start] + varint(count + 1) + entries + frame[partition.end :]
+    assert len(body) < 310_000
+
+    talk, submitted = Judged(), [0]
+    talk.session.client_data(len(body).to_bytes(4, "big") + body)
+    while submitted[-1] < count:
+        await asyncio.sleep(0)
+        submitted.append(len(talk.verdicts))
+    assert max(now - before for before, now in pairwise(submitted)) <= 2 * SLICE
+    for *_, done in talk.verdicts:
+        done(NO)
+    turns = 0
+    while not talk.client.data:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= count // 5_000, "the response is written in slices"
+    found = produced(parse_response(talk.client.take(), 0, 9))
+    assert len(found) == count
+    assert {one.error_code for one in found.values()} == {NO.code}
+    assert not talk.broker.data
+    assert talk.session.held_bytes == 0
 
 
 async def test_half_of_it_is_refused():

@@ -22,6 +22,7 @@ from penstock.gateway.sessions.routes import Route, handled_by, route
 from penstock.gateway.sessions.session import PENDING_MAX, UNANSWERED_MAX, Session
 from penstock.policy import Record
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import varint
 from penstock.wire.requests.produce import ProduceRequest
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch
@@ -323,6 +324,34 @@ def test_a_request_that_comes_byte_by_byte_is_not_read_again_with_each():
     assert talk.broker.take() == sent
     assert len(read) <= 12
     assert read == sorted(set(read))
+
+
+@pytest.mark.parametrize("size", [1, 1_000, 60_000])
+def test_one_tagged_field_of_30_megabytes_is_neither_held_nor_read_again_with_each_piece(size):
+    talk = Talk(judged=frozenset())
+    read = []
+
+    def counting(api_key):
+        row = route(api_key)
+        return row._replace(read_acks=lambda start: read.append(len(start)) or row.read_acks(start))
+
+    talk.session._route = counting
+    field_bytes = 30 * 2**20
+    header = request_frame(produce_request([], version=9), 1)[4:]
+    tags_at = 2 + 2 + 4 + 2 + len("raw")
+    tags = varint(1) + varint(0) + varint(field_bytes)
+    sent = header[:tags_at] + tags
+    talk.session._requests.max_bytes = 2 * field_bytes
+    talk.session.client_data((len(header) + len(tags) + field_bytes).to_bytes(4, "big") + sent)
+    pieces = 0
+    with pytest.raises(WireError, match="start cannot be read"):
+        while pieces * size < field_bytes:
+            pieces += 1
+            talk.session.client_data(bytes(size))
+    assert talk.session.waiting_bytes < 512 * 1024
+    assert len(read) <= 20
+    assert sum(read) < 2**20
+    assert not talk.broker.data
 
 
 @pytest.mark.parametrize(
