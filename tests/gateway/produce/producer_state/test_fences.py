@@ -1,8 +1,11 @@
 """Records that fence: what counts where gateways with other interceptors write at the same time."""
 
+import pytest
+
 from penstock.gateway.produce.producer_state.batch import State
 from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
 from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Quarantined
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, Topic
 
 
@@ -110,6 +113,31 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
     )
     assert decided.batch.state is State.DECIDED
     assert told == ["not in time"]
+
+
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_a_decision_that_does_not_count_does_not_either_when_a_newer_epoch_has_begun(reads_first):
+    """Its dead letters would be stored, though another gateway has stored the whole batch."""
+    topic, one, other = gateways(2)
+    held, told, letters = [], [], []
+    one.producers._keep = lambda *write: held.append(write)
+    quarantined = Quarantined((0,), b"letters", lambda data, _: letters.append(data))
+    one.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
+        done=told.append,
+    )  # fmt: skip
+    other.store(10, 10)
+    if reads_first:
+        one.read()
+    one.producers.decide(
+        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None
+    )
+    key, record, done = held[0]
+    topic.records.append((key, record, one.now))
+    one.read()
+    done(None)
+    assert letters == []
+    assert told == ["another gateway has decided about this producer at the same time"]
 
 
 def test_a_fence_that_could_not_be_written_is_written_with_the_retry():

@@ -715,6 +715,9 @@ ONCE_FAILED_WITH = {
         gives_up=True, compacts=True, writes_late=True, evicts=True, switches=True,
         rolls_out=True, quarantines=True,
     ),
+    728678: Features(
+        gives_up=True, little_memory=True, switches=True, rolls_out=True, quarantines=True
+    ),
     565177: Features(
         runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250
     ),

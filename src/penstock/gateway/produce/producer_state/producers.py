@@ -726,8 +726,7 @@ class Producers:
         producer = self._producers.get(key)
         if producer is not None:
             if kept.head.epoch < producer.epoch:
-                if kept.head.writer == self._writer and self._of(key, kept.head.epoch) is not None:
-                    self._confirm(kept.head.revision)
+                self._read_older(key, kept)
                 if producer.written and not producer.unread:
                     self._write(key, producer, _ignore)  # or it would be lost to the older epoch
                 return
@@ -741,6 +740,18 @@ class Producers:
         if position == 0:
             self._kept.mark(key)
         self._bound()
+
+    def _read_older(self, key: ProducerKey, read: Kept) -> None:
+        """Find out whether a decision counts that is read when its producer has a newer epoch."""
+        before = self._of(key, read.head.epoch)
+        if before is None:
+            return
+        if before.fences.is_void(read.head):
+            before.fences.leave_out(read.head, read.position)
+            return
+        before.fences.take(read.head, read.position)
+        if read.head.writer == self._writer:
+            self._confirm(read.head.revision)
 
     def _confirm(self, revision: int) -> None:
         """Record that a record that was written here counts."""
