@@ -240,30 +240,26 @@ class Chain:
             undecided.judge(policies, partition, topic_id, records_policy_batch)
         return RecordVerdicts(undecided.verdicts, replaced)
 
-    def judge_all_each(
-        self, partition: int, topic_id: UUID, records: RecordColumns, records_policy_batch: int
+    def judge_by_records_policy(
+        self, partition: int, records: RecordColumns, batch_size: int
     ) -> list[tuple[int, Verdict]]:
-        """Return what becomes of records by everything but interceptors, whatever the modes."""
-        verdicts: list[tuple[int, Verdict]] = []
-        positions: Sequence[int] = range(records.count)
-        if self.records_policy is not None:
-            destination = TopicPartition(self.plan.topic, partition)
-            verdicts += (
-                (index, of_stored(verdict))
-                for index, verdict in self.records_policy.judge_each(
-                    destination, records, records_policy_batch
-                )
+        """Return what becomes of records by the `RecordsPolicy`, if there is one."""
+        if self.records_policy is None:
+            return []
+        destination = TopicPartition(self.plan.topic, partition)
+        found = self.records_policy.judge_each(destination, records, batch_size)
+        return [(index, of_stored(verdict)) for index, verdict in found]
+
+    def judge_singly(
+        self, partition: int, topic_id: UUID, records: RecordColumns, batch_size: int
+    ) -> list[tuple[int, Verdict]]:
+        """Return what becomes of records by the policies that see single ones."""
+        return [
+            (index, refused_record(message, policy) if instead is None else of_stored(instead))
+            for index, message, policy, instead in self._objections(
+                partition, topic_id, records, each=True, batch_size=batch_size
             )
-            if verdicts:
-                positions = remaining_positions(records.count, verdicts)
-                records = records.pick(positions)
-        objections = self._objections(
-            partition, topic_id, records, each=True, batch_size=records_policy_batch
-        )
-        for index, message, policy, instead in objections:
-            verdict = refused_record(message, policy) if instead is None else of_stored(instead)
-            verdicts.append((positions[index], verdict))
-        return verdicts
+        ]
 
     def _objections(
         self,
@@ -296,12 +292,12 @@ class _Undecided:
     def judge(
         self, policies: Chain, partition: int, topic_id: UUID, records_policy_batch: int
     ) -> None:
-        """Have everything but the interceptors of a chain judge them."""
-        records = self._rest()
-        if records.count:
-            self._decide(
-                policies.judge_all_each(partition, topic_id, records, records_policy_batch)
-            )
+        """Have everything but the interceptors of a chain judge them, whatever the modes."""
+        size = records_policy_batch
+        if (records := self._rest()).count:
+            self._decide(policies.judge_by_records_policy(partition, records, size))
+        if (records := self._rest()).count:
+            self._decide(policies.judge_singly(partition, topic_id, records, size))
 
     def intercept(
         self, interceptors: Sequence[Interceptor], destination: TopicPartition

@@ -41,10 +41,14 @@ def losses(
     It counts how many ids lose the same: a topic that is created again may have the keys of the one
     before it. It is empty if no id can lose records, with or without keys.
     """
-    if not any(one.losses for one in plans_of(topic, plan, [NO_SETTINGS, *stored])):
-        return Counter()
-    found = (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS])
-    return Counter(one.losses if one is not None else None for one in found)
+    without, *found = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored))
+    found = found or [without]
+    return Counter(found) if without or any(found) else Counter()
+
+
+def _losses(topic: str, plan: Plan, own: Mapping[str, str]) -> TopicPlan | None:
+    found = plan.for_topic(topic, own)
+    return found.losses if found is not None else None
 
 
 def may_lose_records(topic: str, plans: Sequence[Plan], index: TopicConfigIndex | None) -> bool:
