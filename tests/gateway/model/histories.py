@@ -28,6 +28,7 @@ FINAL_VERDICT = 87
 STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
 FOLLOWED_MOST = 60
 FINAL_TURNS = 400
+FINAL_TURN_S = 1.0
 RUN = 12
 """For so many records all are dropped, or none, where there are runs."""
 APPENDED = (7, 20)
@@ -645,6 +646,7 @@ class World:
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for turn in range(FINAL_TURNS):
+            self.now += FINAL_TURN_S
             for gateway in self.gateways:
                 gateway.producers.expire()  # the gateway does so every few seconds
             for who in (0, 1):

@@ -5,8 +5,9 @@ import pytest
 from penstock.gateway.produce.producer_state.batch import State
 from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
 from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Quarantined
-from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, Topic
+from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
 
 
 def head(writer, seen, *, fences=False, fence=None):
@@ -129,9 +130,7 @@ def test_a_decision_that_does_not_count_does_not_either_when_a_newer_epoch_has_b
     other.store(10, 10)
     if reads_first:
         one.read()
-    one.producers.decide(
-        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None
-    )
+    one.producers.decide(KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None)
     key, record, done = held[0]
     topic.records.append((key, record, one.now))
     one.read()
@@ -243,6 +242,18 @@ def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_e
     one.find_last_sequence(20, 1, last=18)
     batch = one.decide(20, 1)
     assert one.producers.send(KEY, 0, batch) == 0
+
+
+def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_behind_it():
+    """Clients take a success as one for all before it; the next leader may not have the batch."""
+    _, one, other = gateways(2)
+    other.read()
+    other.defer(10, 1)
+    other.find_last_sequence(11, 1, last=9)
+    batch = other.decide(11, 1, (0,))
+    assert other.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
+    other.now += REPLICATED_AFTER_S
+    assert other.producers.acknowledge(KEY, 0, batch) == 0
 
 
 def test_a_batch_behind_one_that_is_not_stored_waits_for_it():

@@ -718,6 +718,8 @@ ONCE_FAILED_WITH = {
     728678: Features(
         gives_up=True, little_memory=True, switches=True, rolls_out=True, quarantines=True
     ),
+    816176: Features(),
+    515456: Features(switches=True, rolls_out=True, gateways=4, steps=250),
     565177: Features(
         runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250
     ),

@@ -24,11 +24,13 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from uuid import UUID
 
     Buffer = bytes | memoryview
 
+REPLICATED_AFTER_S: Final = 30.0
+"""By then a leader has given up replicas that lag (`replica.lag.time.max.ms`)."""
 UNSETTLED_MAX: Final = 32
 """The most unsettled batches of a producer; clients have at most five in flight (KIP-98)."""
 
@@ -91,6 +93,9 @@ class Producer:
         begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
         begins_unknown: Whether its record may be one that was evicted here: other gateways may
             count its dropped records otherwise.
+        on_word: Batches that got a retriable error here, and that are stored by the word of their
+            leader alone, which also counts what its replicas do not have yet: first sequence
+            number, and since when.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -102,7 +107,7 @@ class Producer:
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
                  "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
-                 "next", "position", "removed", "revision", "topic_id", "undecided", "unread",
+                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided", "unread",
                  "used", "written")  # fmt: skip
 
     def __init__(
@@ -141,6 +146,7 @@ class Producer:
         self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: list[Range] = []
+        self.on_word: dict[int, float] = {}
         self.continued: tuple[int, int] | None = None
         self.fences = Fences()
         self.agreed_at: tuple[int, int, int] | None = None
@@ -408,6 +414,12 @@ class Producer:
         """Expect no retry of batches before one that is stored or acknowledged."""
         if self.undecided:
             self.undecided = [one for one in self.undecided if distance(one.first, batch.next) <= 0]
+        if self.on_word:
+            self.on_word = {
+                first: since
+                for first, since in self.on_word.items()
+                if distance(first, batch.next) <= 0
+            }
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
         """Record that a batch gets a final error before it is decided; see `decide`."""
@@ -487,11 +499,15 @@ class Producer:
                 return REQUEST_TIMED_OUT
         return NONE
 
-    def acknowledge(self, batch: Batch) -> int:
+    def acknowledge(self, batch: Batch, now: float) -> int:
         """Return the client's error code for a batch whose records were all dropped; 0 for success.
 
         To be called when all requests before it on the connection have responses, because clients
         take a success as one for all batches before it.
+
+        Args:
+            batch: The batch.
+            now: The time in seconds.
         """
         is_kept = batch.state in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}
         if batch not in self.batches or not is_kept:
@@ -504,6 +520,11 @@ class Producer:
             if not one.is_settled:
                 return REQUEST_TIMED_OUT
         if batch.state is not State.STORED:
+            if any(
+                distance(first, batch.first) > 0 and since > now - REPLICATED_AFTER_S
+                for first, since in self.on_word.items()
+            ):
+                return REQUEST_TIMED_OUT
             batch.apply(Event.ACKNOWLEDGE)
         self._settle_before(batch)
         return NONE
@@ -561,6 +582,7 @@ class Producer:
         is_recent: bool,
         overtakes: bool,
         connection: int,
+        now: float,
     ) -> None:
         """Apply the last sequence number that the broker has stored, before a batch is decided.
 
@@ -573,26 +595,32 @@ class Producer:
             is_begun: Whether all that is known of the producer was received here.
             is_recent: Whether the broker cannot have forgotten the producer.
             connection: The number of the connection on which the broker was asked.
+            now: The time in seconds.
         """
         known = self.batches.find(numbers)
         if known is None:
             self._cut(numbers)
+        awaited = [one for one in self.batches if one.state is State.AWAITED]
         self._presume_stored(numbers, last_sequence, is_recent=is_recent)
+        self._believe((one.first for one in awaited if one.state is State.PRESUMED), now)
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
         is_followed = self.batches and self.next == numbers.first
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
+            self.on_word = dict.fromkeys(self.on_word, now)
             self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
         known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
         if missing <= 0 and is_shared:  # all batches before it are stored, through other gateways
-            self.undecided = [
-                one for one in self.undecided if distance(numbers.first, one.first) >= 0
-            ]
+            before = [one for one in self.undecided if distance(numbers.first, one.first) < 0]
+            self.undecided = [one for one in self.undecided if one not in before]
+            self._believe((one.first for one in before), now)
+        elif missing > 0:  # it may have lost what was its word
+            self.on_word = dict.fromkeys(self.on_word, now)
         if known is not None:
             return
         if missing == 0:
@@ -604,6 +632,14 @@ class Producer:
             self.next = numbers.first  # no record of the unknown batches was dropped
         if missing < 0:
             self._broker_has_more(numbers, last_sequence, dropped)
+
+    def _believe(self, stored: Iterable[int], now: float) -> None:
+        """Take batches for stored by the word of their leader alone; see `on_word`."""
+        for first in stored:
+            self.on_word.setdefault(first, now)
+        for one in self.batches:
+            if one.state is State.AWAITED:
+                self.on_word.pop(one.first, None)
 
     def _decide_otherwise(self, batch: Batch, dropped: Sequence[int]) -> None:
         """Let a batch be decided again of which interceptors drop other records than before.

@@ -384,6 +384,7 @@ class Producers:
                 is_recent=producer.decided > self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
                 connection=connection,
+                now=self._now(),
             )
 
     def without_last_sequence(
@@ -674,7 +675,9 @@ class Producers:
         See `Producer.acknowledge`.
         """
         producer = self._of(key, epoch)
-        return producer.acknowledge(batch) if producer is not None else self._unknown(key, epoch)
+        if producer is None:
+            return self._unknown(key, epoch)
+        return producer.acknowledge(batch, self._now())
 
     def _unknown(self, key: ProducerKey, epoch: int) -> int:
         """Return the error code for a batch whose producer has a newer epoch, or was removed."""
