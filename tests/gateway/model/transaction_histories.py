@@ -114,9 +114,15 @@ class TransactionWorld(World):
         return self.coordinators[self.clients[who].producer_id - 1000]
 
     def _judge(self, request, gateway, known):
-        """A batch with a record that would become a dead letter is refused."""
+        """A batch with a record that would become a dead letter is refused.
+
+        That stays so: at a broker that knows nothing of the producer others may have passed it, as
+        without a gateway. With a success of theirs, librdkafka takes it for stored, too.
+        """
         super()._judge(request, gateway, known)
-        if request.quarantined:
+        records = tuple(request.attempt.records)
+        if request.quarantined or self.verdicts.get(records) == FINAL_VERDICT:
+            self.verdicts[records] = FINAL_VERDICT
             request.verdict, request.dropped, request.quarantined = FINAL_VERDICT, (), ()
 
     def _check_order(self, request, told):

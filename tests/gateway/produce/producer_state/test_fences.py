@@ -246,8 +246,7 @@ def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_e
 
 def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_behind_it():
     """Clients take a success as one for all before it; the next leader may not have the batch."""
-    _, one, other = gateways(2)
-    other.read()
+    *_, other = gateways(2)
     other.defer(10, 1)
     other.find_last_sequence(11, 1, last=9)
     batch = other.decide(11, 1, (0,))

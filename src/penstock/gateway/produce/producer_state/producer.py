@@ -107,8 +107,8 @@ class Producer:
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
                  "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
-                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided", "unread",
-                 "used", "written")  # fmt: skip
+                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided",
+                 "unread", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -600,9 +600,7 @@ class Producer:
         known = self.batches.find(numbers)
         if known is None:
             self._cut(numbers)
-        awaited = [one for one in self.batches if one.state is State.AWAITED]
-        self._presume_stored(numbers, last_sequence, is_recent=is_recent)
-        self._believe((one.first for one in awaited if one.state is State.PRESUMED), now)
+        self._presume_stored(numbers, last_sequence, is_recent=is_recent, now=now)
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
@@ -615,12 +613,7 @@ class Producer:
         known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
-        if missing <= 0 and is_shared:  # all batches before it are stored, through other gateways
-            before = [one for one in self.undecided if distance(numbers.first, one.first) < 0]
-            self.undecided = [one for one in self.undecided if one not in before]
-            self._believe((one.first for one in before), now)
-        elif missing > 0:  # it may have lost what was its word
-            self.on_word = dict.fromkeys(self.on_word, now)
+        self._settle_undecided(numbers, missing, is_shared=is_shared, now=now)
         if known is not None:
             return
         if missing == 0:
@@ -632,6 +625,21 @@ class Producer:
             self.next = numbers.first  # no record of the unknown batches was dropped
         if missing < 0:
             self._broker_has_more(numbers, last_sequence, dropped)
+
+    def _settle_undecided(
+        self, numbers: Range, missing: int, *, is_shared: bool, now: float
+    ) -> None:
+        """Take the undecided batches before one for stored, if the broker misses none.
+
+        They may have been stored through other gateways.
+        """
+        if missing > 0:  # it may have lost what it had
+            self.on_word = dict.fromkeys(self.on_word, now)
+        if missing > 0 or not is_shared:
+            return
+        before = [one for one in self.undecided if distance(numbers.first, one.first) < 0]
+        self.undecided = [one for one in self.undecided if one not in before]
+        self._believe((one.first for one in before), now)
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
         """Take batches for stored by the word of their leader alone; see `on_word`."""
@@ -670,9 +678,10 @@ class Producer:
                 self._release(batch)
 
     def _presume_stored(
-        self, numbers: Range, last_sequence: int | None, *, is_recent: bool
+        self, numbers: Range, last_sequence: int | None, *, is_recent: bool, now: float
     ) -> None:
         """Presume the batches up to the broker's last sequence number to be stored."""
+        awaited = [one for one in self.batches if one.state is State.AWAITED]
         for one in self.batches:
             if last_sequence is not None and not one.follows_stored(last_sequence):
                 one.presume()
@@ -680,6 +689,7 @@ class Producer:
                 last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
             ):
                 one.apply(Event.RETRY)
+        self._believe((one.first for one in awaited if one.state is State.PRESUMED), now)
 
     def _broker_has_none(self, numbers: Range, *, is_begun: bool, overtakes: bool) -> None:
         """Record that the broker has stored nothing of this epoch, or has forgotten it."""
