@@ -65,7 +65,7 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     missing = list(_about_policies(gateway))
     if gateway.settings_are_missing:
         missing.append("settings: those of topics have not been read yet")
-    troubles = []
+    troubles: list[str] = []
     for writes in filter(lambda one: one.trouble, gateway.state_writes.values()):
         # What is shared no gateway can write, and topics that need no state are served.
         (troubles if writes.is_shared else missing).append(writes.trouble)
