@@ -121,8 +121,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     yield from _workers(gateway.all_schedules)
     yield Gauge(
         "penstock_broker_reachable",
-        "1 if the last attempt to connect to the broker succeeded, otherwise 0; absent if the "
-        "cluster does not name it.",
+        "1 if the last attempt to connect to the broker succeeded, otherwise 0.",
         ("node",),
         {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
     )
@@ -174,7 +173,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
 def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
     yield Gauge(
         "penstock_state_writable",
-        "0 if the last two writes of the gateway's own state failed, otherwise 1.",
+        "0 if the last two writes of state failed, otherwise 1.",
         ("state",),
         {(state,): int(not one.trouble) for state, one in writes.items()},
     )
