@@ -719,6 +719,9 @@ ONCE_FAILED_WITH = {
         gives_up=True, little_memory=True, switches=True, rolls_out=True, quarantines=True
     ),
     816176: Features(),
+    972786: Features(
+        runs=True, compacts=True, writes_late=True, quarantines=True, steps=250
+    ),
     515456: Features(switches=True, rolls_out=True, gateways=4, steps=250),
     565177: Features(
         runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250

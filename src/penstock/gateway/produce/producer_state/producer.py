@@ -921,6 +921,22 @@ class Producer:
             ):
                 known.apply(Event.STORE)
 
+    def learn_of_letters(self, batches: Sequence[Batch]) -> None:
+        """Record that dead letters are stored, by a record whose decisions do not count.
+
+        That they are stays true where the same records are set aside.
+        """
+        for one in batches:
+            known = self.batches.find(one.numbers)
+            if (
+                known is not None
+                and known.loses_all
+                and one.loses_all
+                and one.is_lettered
+                and list(one.quarantined) == list(known.quarantined)
+            ):
+                self.confirm([one])
+
     # Memory
 
     def clear(self) -> None:

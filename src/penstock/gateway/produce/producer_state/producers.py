@@ -805,6 +805,9 @@ class Producers:
         if read.head.writer == self._writer:
             producer.unread = tuple(one for one in producer.unread if one > read.head.revision)
             producer.agreed_at = None
+        else:
+            theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
+            producer.learn_of_letters(theirs.batches)
         if not producer.unread:
             self._write(key, producer, _ignore)
 
