@@ -16,7 +16,7 @@ from tests.gateway.model.coordinator_model import (
     end_request,
     end_response,
 )
-from tests.gateway.model.histories import FINAL_TURNS, FINAL_VERDICT, World
+from tests.gateway.model.histories import FINAL_TURN_S, FINAL_TURNS, FINAL_VERDICT, World
 from tests.gateway.model.history_features import PLAIN, Features
 from tests.gateway.model.producer_model import Transactional
 
@@ -244,6 +244,7 @@ class TransactionWorld(World):
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for _ in range(FINAL_TURNS):
+            self.now += FINAL_TURN_S
             for who, client in enumerate(self.clients):
                 self.learn(who)
                 self.send(who)
