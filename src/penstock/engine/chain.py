@@ -162,8 +162,8 @@ class Chain:
     def judges_columns(self) -> bool:
         """Whether anything is given whole batches as columns, of KIP-729, 905 or 940."""
         return any(
-            isinstance(one, RecordPolicy) and one.validate_batch for one in self.judging
-        ) or any(one.process_batch for one in self.interceptors)
+            isinstance(policy, RecordPolicy) and policy.validate_batch for policy in self.judging
+        ) or any(interceptor.process_batch for interceptor in self.interceptors)
 
     @property
     def is_empty(self) -> bool:

@@ -119,7 +119,7 @@ def _judging(
 
 def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
     """Return the plan of one policy that judges."""
-    if any(policy is one for one in chain.named):
+    if any(policy is named for named in chain.named):
         return replace(bare, named=(policy.name,))
     if isinstance(policy, BatchPolicy):
         return replace(bare, records_policy=policy.name)

@@ -119,10 +119,10 @@ class InlineJudge:
         self._turn = 0.0
         self._left_s = BUDGET_S
         if self._max_bytes:
-            for one in _configured(configuration):
-                policy = _instance(one, configuration.folder)
+            for configured in _configured(configuration):
+                policy = _instance(configured, configuration.folder)
                 if policy is not None:
-                    self._policies[one.name] = policy
+                    self._policies[configured.name] = policy
         if self._policies:
             self._find_out_defaults(configuration)
         self._max_texts = len(self._is_bounded) + _MAX_TEXTS
@@ -143,7 +143,7 @@ class InlineJudge:
     def judges(self, plan: TopicPlan) -> bool:
         """Return whether small batches of a topic are judged inline."""
         asked = self._asked(plan)
-        return bool(asked) and all(self._knows_bounded(*one) for one in asked)
+        return bool(asked) and all(self._knows_bounded(*policy) for policy in asked)
 
     def _asked(self, plan: TopicPlan) -> list[tuple[str, str]]:
         """Return the policies of a topic with its text; nothing where one is not run inline."""

@@ -46,7 +46,7 @@ STORED: Final = frozenset({Outcome.MARKED, Outcome.QUARANTINED})
 """What becomes of bad records of a batch whose client is answered with success."""
 OF_GATEWAYS: Final = STORED | {Outcome.POSTPONED}
 """What becomes of records on their way only."""
-OF_RECORDS: Final = tuple(one for one in Outcome if one not in OF_GATEWAYS)
+OF_RECORDS: Final = tuple(outcome for outcome in Outcome if outcome not in OF_GATEWAYS)
 """What becomes of records that are judged: in reports, in Spark's columns."""
 UNDECIDED: Final = frozenset({Outcome.FAILED, Outcome.POSTPONED})
 """The outcomes that no policy decided on; the records after such a one need not be judged."""
@@ -183,7 +183,7 @@ class Verdict:
     @property
     def quarantined(self) -> list[Diverted]:
         """The records of an accepted batch that become dead letters."""
-        return [one for one in self.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+        return [part for part in self.diverted if part.verdict.outcome is Outcome.QUARANTINED]
 
 
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)

@@ -139,7 +139,7 @@ def next_id(letter_id: bytes, replays: int) -> bytes:
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
     """Return the headers that are not of a dead letter."""
-    return tuple(one for one in headers if not one[0].startswith(PREFIXES))
+    return tuple(header for header in headers if not header[0].startswith(PREFIXES))
 
 
 class ReasonHeaders:

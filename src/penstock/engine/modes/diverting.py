@@ -176,7 +176,7 @@ def blame_again(
 
 def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
     """Return why records become dead letters, where nobody is left to say it."""
-    return {one: Blame(RecordError(one, _DECIDED_BEFORE)) for one in positions}
+    return {position: Blame(RecordError(position, _DECIDED_BEFORE)) for position in positions}
 
 
 def divert(
@@ -214,8 +214,10 @@ def divert(
         else:
             marks |= marks_of(errors, refusal.code)
     diverted = tuple(
-        Diverted(replace(one.refusal, outcome=_OUTCOMES[one.mode]), len(one.errors))
-        for one in found
+        Diverted(
+            replace(objection.refusal, outcome=_OUTCOMES[objection.mode]), len(objection.errors)
+        )
+        for objection in found
     )
     letters = b""
     if blamed:

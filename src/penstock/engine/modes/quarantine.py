@@ -99,9 +99,9 @@ def write_letters(
     waiting = [(0, len(positions))]
     while waiting:
         start, end = waiting.pop()
-        one = cut(start, end)
-        if len(one) <= LETTERS_BYTES or end - start == 1:
-            written.append(one)
+        letters = cut(start, end)
+        if len(letters) <= LETTERS_BYTES or end - start == 1:
+            written.append(letters)
             continue
         middle = (start + end) // 2
         waiting += [(middle, end), (start, middle)]
@@ -113,7 +113,7 @@ def _headers(
 ) -> list[list[tuple[str, bytes | None]]]:
     ids = _ids(batch, place, positions)
     if not place.with_context:
-        return [[(ID, one)] for one in ids]
+        return [[(ID, letter_id)] for letter_id in ids]
     records, reasons = batch.records, ReasonHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None

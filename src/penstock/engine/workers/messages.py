@@ -305,15 +305,17 @@ def positions_before(dropped: Iterable[int], quarantined: Iterable[int]) -> byte
         quarantined: Those among them that became dead letters, or were to.
     """
     letters = frozenset(quarantined)
-    return positions(one | _QUARANTINED if one in letters else one for one in dropped)
+    return positions(
+        position | _QUARANTINED if position in letters else position for position in dropped
+    )
 
 
 def read_positions_before(data: bytes | memoryview) -> tuple[Sequence[int], Sequence[int]]:
     """Read what `positions_before` wrote."""
     found = read_positions(data)
     return (
-        [one & ~_QUARANTINED for one in found],
-        [one & ~_QUARANTINED for one in found if one & _QUARANTINED],
+        [position & ~_QUARANTINED for position in found],
+        [position & ~_QUARANTINED for position in found if position & _QUARANTINED],
     )
 
 
@@ -431,7 +433,7 @@ def _of_plain(fields: dict[str, Any]) -> Verdict:
 
 
 def _diverted(diverted: Iterable[Diverted]) -> bytes:
-    rows = [(_plain_verdict(one.verdict), one.count) for one in diverted]
+    rows = [(_plain_verdict(part.verdict), part.count) for part in diverted]
     return json.dumps(rows).encode() if rows else b""
 
 

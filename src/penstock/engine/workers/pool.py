@@ -96,12 +96,14 @@ class WorkerPool:
     @property
     def judging(self) -> list[Worker]:
         """The workers that have policies."""
-        return [one for one in (*self.slots, *self.extra) if one is not None and one.judges]
+        return [
+            worker for worker in (*self.slots, *self.extra) if worker is not None and worker.judges
+        ]
 
     @property
     def ending(self) -> list[Worker]:
         """The workers that no longer judge and are not known to be dead."""
-        return [one for one in self.alive if one.state in _ENDING]
+        return [worker for worker in self.alive if worker.state in _ENDING]
 
     def fill(self, now: float, wanted: int) -> None:
         """Load policies into spare processes, and start processes, where workers are missing.
@@ -112,8 +114,8 @@ class WorkerPool:
         """
         spares = [worker for worker in self.alive if worker.state is WorkerState.SPARE]
         spares.sort(key=lambda worker: worker.number)
-        loading = [one for one in (*self.slots, *self.extra) if one is not None]
-        loading = [one for one in loading if one.state is WorkerState.LOADING]
+        loading = [worker for worker in (*self.slots, *self.extra) if worker is not None]
+        loading = [worker for worker in loading if worker.state is WorkerState.LOADING]
         limit = self._size * 2 if not self._loading.failing else 1
         if now < self._loading.until:
             limit = 0
@@ -240,7 +242,11 @@ class WorkerPool:
     def idle(self, now: float) -> list[Worker]:
         """Return the extra workers that have been idle for `EXTRA_IDLE_S`."""
         ready = (worker for worker in self.extra if worker.state is WorkerState.READY)
-        return [one for one in ready if not one.sent and now - one.last_active > EXTRA_IDLE_S]
+        return [
+            worker
+            for worker in ready
+            if not worker.sent and now - worker.last_active > EXTRA_IDLE_S
+        ]
 
 
 def _cause_of_end(worker: Worker) -> WorkerEnd:

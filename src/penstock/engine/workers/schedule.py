@@ -411,8 +411,8 @@ class Schedule:
         """
         if self.phase is not Phase.SERVING:
             return
-        ready = [one for one in self.pool.judging if one.state is WorkerState.READY]
-        dedicated = {one for one in ready if one.is_dedicated}
+        ready = [worker for worker in self.pool.judging if worker.state is WorkerState.READY]
+        dedicated = {worker for worker in ready if worker.is_dedicated}
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             if not ready:
                 break
@@ -425,7 +425,11 @@ class Schedule:
                 continue
             best = min(
                 ready,
-                key=lambda one: (one in dedicated, one is not preferred, len(one.queues)),
+                key=lambda worker: (
+                    worker in dedicated,
+                    worker is not preferred,
+                    len(worker.queues),
+                ),
             )
             if server is not None and server in ready and best is not preferred:
                 keeps = (server in dedicated) <= (best in dedicated)
@@ -471,7 +475,7 @@ class Schedule:
 
     def _check_opened(self) -> None:
         if self.phase is Phase.OPENING:
-            ready = all(one is not None and one.judges for one in self.pool.slots)
+            ready = all(worker is not None and worker.judges for worker in self.pool.slots)
             if ready and not self.pool.count(WorkerState.STARTING):
                 self._become(Phase.SERVING)
 
@@ -687,7 +691,7 @@ class Schedule:
 
     def _recall_stale(self, worker: Worker, now: float) -> None:
         """Let other workers have what has waited behind a batch for long."""
-        behind = (one for one in worker.sent.values() if one.state is JobState.SENT)
+        behind = (job for job in worker.sent.values() if job.state is JobState.SENT)
         first = next(behind, None)
         if first is not None and now - first.sent_at > STALE_S:
             self._recall(worker, now)

@@ -534,7 +534,8 @@ class Supervisor:
             await self._until_next_tick()
             try:
                 current = {
-                    one: self._children[one].progress.current for one in self._schedule.judging
+                    worker: self._children[worker].progress.current
+                    for worker in self._schedule.judging
                 }
                 self._schedule.tick(current, self._clock.now())
             except Exception:

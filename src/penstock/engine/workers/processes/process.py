@@ -151,7 +151,7 @@ class Judge:
     def needs_context(self) -> bool:
         """Whether a policy of topics takes the context of a request."""
         judges = (self._policies.create_topic, self._policies.alter_config)
-        return any(one is not None and one.needs_context for one in judges)
+        return any(judge is not None and judge.needs_context for judge in judges)
 
     def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
         """Judge a request about a topic."""
