@@ -211,7 +211,7 @@ class Chain:
     ) -> RecordVerdicts:
         """Judge records one by one, as if each had been sent alone.
 
-        Policies are asked by mode, the strictest first, as gateways ask them: of several policies
+        Policies judge by mode, the strictest first, as in a gateway: of several policies
         that object to a record, one of the strictest mode is named. See `around_interceptors` for
         what each of them is shown.
 

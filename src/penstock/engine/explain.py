@@ -96,7 +96,7 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
 
 
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
-    """Take a chain apart: kind, class or name, and a chain of that one policy alone.
+    """Take a chain apart: kind, class or name, and a chain of that policy alone.
 
     They are in the order of `Chain.judge_each`.
     """

@@ -302,7 +302,7 @@ class PolicyInstances:
         """Have the topic's policies of KIP-940 look up what judging it needs, if they can.
 
         Raises:
-            RetriableException: What one asks is away.
+            RetriableException: A service that a policy uses is away.
             ConfigurationError: One cannot judge the topic, or fails.
         """
         for policy in self.validations_of(plan):
@@ -379,7 +379,7 @@ class PolicyInstances:
             raise ConfigurationError(f"{of.where}: {error}") from None
 
     def _timed(self, prepare: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Return a method that tells `on_preparing` when it is at work, and when no longer."""
+        """Return a method that calls `on_preparing` when it begins and when it ends."""
         if prepare is None:
             return None
 
@@ -485,7 +485,7 @@ class PolicyInstances:
             *self._callables(instance, of),
             self._preparation(instance, of),
             hints_of(instance, of),
-            # A named policy is told its own, and none where its class declares none.
+            # A named policy gets its own configs, and none if its class declares none.
             (of.topic_configs or {}) if of.is_named else None,
         )
         prepare = self._timed(self._optional(instance, of, "prepare_topic"))

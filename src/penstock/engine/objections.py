@@ -44,7 +44,7 @@ class RecordPolicy(NamedTuple):
         validate_batch: The method that is called in place of it; None where it has none.
         prepare_batch: Called before either, once for some records; None where it has none.
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
-        topic_configs: What it is told as the topic's configs, where that is not the topic's own.
+        topic_configs: The topic configs that it gets, if they are not the topic's own.
     """
 
     name: str
@@ -60,7 +60,7 @@ class RecordPolicy(NamedTuple):
         return self.validate_batch is not None or self.prepare_batch is not None
 
     def topic(self, destination: Destination) -> TopicMetadata:
-        """Return where records are going, as it is told."""
+        """Return the destination of the records, as the policy gets it."""
         if self.topic_configs is None:
             return destination.topic
         return destination.topic._replace(configs=self.topic_configs)
@@ -142,14 +142,14 @@ class Objection(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """Where records are going, as policies of KIP-729 and of KIP-940 are told."""
+    """The destination of records, as policies of KIP-729 and of KIP-940 get it."""
 
     topic_partition: TopicPartition
     topic: TopicMetadata
 
 
 class Stage(Protocol):
-    """Policies that are asked together about some records."""
+    """Policies that judge the same records together."""
 
     def objections(
         self,
@@ -229,7 +229,7 @@ class Stages:
     def _in_turn(
         self, destination: Destination, records: RecordColumns, each: bool, batch_size: int
     ) -> list[Objection]:
-        """Ask one stage after the other, each about what is left."""
+        """Run the stages in order, each over the remaining records."""
         found: list[Objection] = []
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
@@ -262,7 +262,7 @@ def _objections_of(
 
 
 def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
-    """Return the positions that the next stage is asked about.
+    """Return the positions that the next stage judges.
 
     Of a batch that is judged as a whole, nothing that is behind its first failure matters.
     """

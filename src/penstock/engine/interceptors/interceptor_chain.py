@@ -388,7 +388,7 @@ def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
 
 
 def _unchanged(column: Any) -> Sequence[bytes | None]:
-    """Return a column that nothing was done to as it is, where it can be asked by position."""
+    """Return an unchanged column as it is, if it can be indexed."""
     same: Sequence[bytes | None] = column if hasattr(column, "__getitem__") else tuple(column)
     return same
 

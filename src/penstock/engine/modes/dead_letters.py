@@ -3,7 +3,7 @@
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
 begin with `__penstock.`. All values are texts in UTF-8.
 
-A gateway's dead letters have an id besides, which is the same where their batch comes again,
+A gateway's dead letters also have an id, which is the same if their batch is retried,
 through any gateway: so the same letter may be there twice, and is taken once.
 """
 

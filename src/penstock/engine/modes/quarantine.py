@@ -2,7 +2,7 @@
 
 An idempotent producer's record is known by its producer's id, epoch and sequence number: these
 come again with it, whatever gateway receives it, so they are its dead letter's id, together with
-topic, partition and timestamp. A record of another producer is known by nothing: if it comes again,
+topic, partition and timestamp. Nothing identifies a record of another producer: if it is retried,
 brokers store it again, and so it becomes another dead letter, with an id of its own. An id by its
 content would take two records for one that are only equal.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.records.batch import RecordBatch
 
 LETTERS_BYTES: Final = 900_000
-"""Brokers take a batch of a little more, unless they are told otherwise (`max.message.bytes`)."""
+"""Brokers take a slightly larger batch, unless `max.message.bytes` is lower."""
 _NO_OFFSET: Final = -1
 _SEQUENCES: Final = 2**31
 

@@ -67,7 +67,7 @@ class Suspend(NamedTuple):
 
 
 class CountEnd(NamedTuple):
-    """Count the end of a worker that was not asked to end."""
+    """Count the end of a worker that ended without a request to."""
 
     cause: WorkerEnd
 

@@ -111,7 +111,7 @@ class JobQueue(Generic[WorkerT]):
     """Waiting jobs by client and partition; within a partition in the order of arrival.
 
     No operation takes longer because more jobs wait, except `split` and `leave` (clients) and
-    `cancel` (removed jobs). What clients that are gone have left behind waits as that of one
+    `cancel` (removed jobs). The jobs of clients that are gone wait as those of a single
     client: otherwise each that comes, sends and goes would have a share of its own.
 
     Attributes:
@@ -237,7 +237,7 @@ class JobQueue(Generic[WorkerT]):
                 self._turns.leave(turn)
 
     def leave(self, client: Hashable) -> None:
-        """Have the jobs of a client wait as those of one that is gone, which it is since now."""
+        """Move the jobs of a client to those of the clients that are gone."""
         turn = self._turns.forget(client)
         if turn is None or not turn.waiting:
             return

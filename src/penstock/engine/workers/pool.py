@@ -188,7 +188,7 @@ class WorkerPool:
         self._act(Close(worker))
 
     def leave(self, worker: Worker) -> None:
-        """Free a worker's slot for another one."""
+        """Free a worker's slot for another worker."""
         if worker in self.extra:
             self.extra.remove(worker)
         elif worker in self.slots:
@@ -250,7 +250,7 @@ class WorkerPool:
 
 
 def _cause_of_end(worker: Worker) -> WorkerEnd:
-    """Return why a worker is dead that was not asked to end, or is not trusted any more."""
+    """Return why a worker died without a request to end, or is not trusted any more."""
     if worker.out_of_memory:
         return WorkerEnd.MEMORY
     if worker.killed is not None:

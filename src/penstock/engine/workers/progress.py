@@ -2,7 +2,7 @@
 
 The worker writes which attempt it is at, and which topic it loads between two of them; the parent
 which attempts are to be skipped. Each is one word, read and written atomically. The worker reads
-what is to be skipped before it writes what it begins: an attempt that it has begun, it also judges.
+which attempts to skip before it writes which it begins: it judges every attempt that it begins.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ and nothing here is a process or a socket.
   that has more than `AHEAD_S` of work gets nothing in advance, so a client of quick batches waits
   for about one slow batch of others.
 - A worker that has batches and begins none, for as long as a policy may take, is replaced: it is
-  stopped or swapped out. Its batches are judged by another one.
+  stopped or swapped out. Another worker judges its batches.
 - A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
   nobody's.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
@@ -202,7 +202,7 @@ class Schedule:
             self._request_workers(now)
 
     def leave(self, client: Hashable) -> None:
-        """Count a client's jobs as those of one that is gone, until `cancel`; they are judged."""
+        """Move a client's jobs to those of the clients that are gone, until `cancel`; they are judged."""
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             queue.leave(client)
         self._gone.add(client)

@@ -77,7 +77,7 @@ class Supervisor:
             size: How many workers; `policy.workers` unless given.
             spare: Whether one more process waits, so that a replacement is there at once.
             child: Makes the end of a process.
-            observer: Is told what workers do.
+            observer: Gets the events of workers.
             shared: What policies share, if other supervisors' workers have it as well.
         """
         self._shared = shared or SharedValues()

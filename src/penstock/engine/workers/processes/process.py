@@ -141,7 +141,7 @@ class Judge:
         if begins:
             self._phase = self._progress.current.phase
         else:
-            # At once: what is judged then may end this process.
+            # At once: the next job may end this process.
             share = _shared()
             if share:
                 self._parent.sendall(share)
@@ -217,7 +217,7 @@ class _Verdicts:
         self._at_once = 0
 
     def add(self, verdict: bytes, took_s: float, now: float) -> bool:
-        """Gather one; return whether what is gathered is to be sent."""
+        """Gather a verdict; return whether the gathered verdicts are to be sent."""
         if not self._gathered:
             self._since = now
         self._gathered.append(verdict)
