@@ -54,7 +54,7 @@ ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _CACHE_LIMIT: Final = 10_000
 
 
-class Origin(StrEnum):
+class KeyOrigin(StrEnum):
     """Where a topic level key was set."""
 
     TOPIC = "topic"
@@ -77,7 +77,7 @@ class Setting(NamedTuple):
 
     key: str
     value: str
-    origin: Origin
+    origin: KeyOrigin
     glob: str = ""
 
 
@@ -299,14 +299,14 @@ class Plan:
     ) -> list[Setting]:
         """Return the topic level keys that hold for a topic, by name, with where they were set."""
         found = {
-            key: Setting(key, value, Origin.TOPIC)
+            key: Setting(key, value, KeyOrigin.TOPIC)
             for key, value in own.items()
             if self.allows_key(key)
         }
         for glob, key, value in self._defaults:
             if key not in found and fnmatchcase(topic, glob):
                 has_line = f"topics.{glob}.{key}" in self._properties
-                origin, shown = (Origin.PATTERN, glob) if has_line else (Origin.FILE, "")
+                origin, shown = (KeyOrigin.PATTERN, glob) if has_line else (KeyOrigin.FILE, "")
                 found[key] = Setting(key, value, origin, shown)
         return [found[key] for key in sorted(found)]
 

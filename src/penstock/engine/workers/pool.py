@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, Report, Start
+from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, LogError, Start
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.processes.worker import Killed, KillReason, Worker, WorkerState
 
@@ -230,7 +230,7 @@ class WorkerPool:
             fields["topic"] = topic
             if not useful:
                 fields["next_attempt_s"] = self._loading.failed(now)
-        self._act(Report(event, fields))
+        self._act(LogError(event, fields))
 
     def check_loading(self, now: float) -> None:
         """Kill workers whose policies take too long to load."""

@@ -36,7 +36,7 @@ class CurrentAttempt(NamedTuple):
     loading: int = 0
 
 
-class Progress:
+class SharedProgress:
     """Three words of shared memory."""
 
     def __init__(self, descriptor: int) -> None:
@@ -68,7 +68,7 @@ class Progress:
 
 
 def shared_file() -> IO[bytes]:
-    """Make a file without a name for a `Progress`."""
+    """Make a file without a name for a `SharedProgress`."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.truncate(_BYTES)
     os.lseek(file.fileno(), _POSITION_BEYOND_END, os.SEEK_SET)

@@ -58,7 +58,7 @@ class Turn:
         self.waiting: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
 
 
-class Turns:
+class ClientTurns:
     """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
 
     __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",

@@ -16,7 +16,7 @@ import structlog
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes import descendants
 from penstock.engine.workers.processes.output import OutputPipe
-from penstock.engine.workers.progress import Progress, shared_file
+from penstock.engine.workers.progress import SharedProgress, shared_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,7 +96,7 @@ class Child(asyncio.Protocol):
     With `nice`, all other processes go first where processor time is short, as with nice(1).
     """
 
-    progress: Progress
+    progress: SharedProgress
 
     def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
         self.worker = worker
@@ -123,7 +123,7 @@ class Child(asyncio.Protocol):
         try:
             output = OutputPipe()
             with theirs, shared_file() as shared:
-                self.progress = Progress(shared.fileno())
+                self.progress = SharedProgress(shared.fileno())
                 for end in (ours, theirs):
                     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                         end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
