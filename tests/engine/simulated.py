@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, Verdict, failed
 from penstock.engine.workers import actions
-from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.jobs import JobState, JudgingJob
 from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
-from penstock.engine.workers.schedule import LOST_MAX, Limits, Phase, Schedule
+from penstock.engine.workers.schedule import LOST_MAX, Schedule, SchedulePhase, WorkerLimits
 
 MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
 
-ONE = Limits(1)
+ONE = WorkerLimits(1)
 
 
 @dataclass(eq=False)
@@ -23,9 +23,9 @@ class Process:
 
     worker: Worker
     state: str = "starting"
-    inbox: list[tuple[int, Job]] = field(default_factory=list)
+    inbox: list[tuple[int, JudgingJob]] = field(default_factory=list)
     """Sent by the schedule, not read."""
-    current: tuple[int, Job] | None = None
+    current: tuple[int, JudgingJob] | None = None
     began_at: float = 0.0
     phase: int = DONE
     last: int = 0
@@ -45,18 +45,18 @@ class Process:
 class World:
     """Drives a schedule, and checks what must hold at every step."""
 
-    def __init__(self, limits: Limits = ONE) -> None:
+    def __init__(self, limits: WorkerLimits = ONE) -> None:
         self.limits = limits
         self.now = 0.0
         self.schedule = Schedule(limits)
         self.processes: dict[Worker, Process] = {}
-        self.answers: dict[Job, Verdict] = {}
-        self.jobs: list[Job] = []
-        self.begun: Counter[Job] = Counter()
-        self.reports: list[actions.Report] = []
+        self.answers: dict[JudgingJob, Verdict] = {}
+        self.jobs: list[JudgingJob] = []
+        self.begun: Counter[JudgingJob] = Counter()
+        self.reports: list[actions.LogError] = []
         self.ends: list = []
         self.rests: list[actions.Suspend] = []
-        self.begun_order: dict[tuple[object, object], list[Job]] = defaultdict(list)
+        self.begun_order: dict[tuple[object, object], list[JudgingJob]] = defaultdict(list)
         self.sent_count = 0
         self.schedule.begin(self.now)
         self.carry_out()
@@ -86,14 +86,14 @@ class World:
                 case actions.Close(worker):
                     if self.processes[worker].state != "dead":
                         self.processes[worker].state = "closing"
-                case actions.Answer(job, verdict):
+                case actions.ReturnVerdict(job, verdict):
                     assert job not in self.answers, "answered twice"
                     self.answers[job] = verdict
                 case actions.Suspend():
                     self.rests.append(action)
                 case actions.CountEnd(cause):
                     self.ends.append(cause)
-                case actions.Report():
+                case actions.LogError():
                     self.reports.append(action)
         self.check()
 
@@ -132,8 +132,8 @@ class World:
         timeout_s=math.inf,
         interceptors="",
         does=None,
-    ) -> Job:
-        job = Job(
+    ) -> JudgingJob:
+        job = JudgingJob(
             topic_partition, client, "P", interceptors, does, None, size, self.now + timeout_s
         )
         self.jobs.append(job)
@@ -265,10 +265,10 @@ class World:
         self.loaded(process)
 
     def open(self) -> "World":
-        while self.schedule.phase is Phase.OPENING:
+        while self.schedule.phase is SchedulePhase.OPENING:
             for process in self.living():
                 self.settle(process)
-        assert self.schedule.phase is Phase.SERVING
+        assert self.schedule.phase is SchedulePhase.SERVING
         return self
 
     def be_kind(self, most_ticks: int) -> None:
@@ -300,7 +300,7 @@ class ClosedLoop:
     ) -> None:
         self._name, self._takes_s, self._partition = name, takes_s, partition
         self._pipelined = pipelined
-        self._on_their_way: list[tuple[Job, float]] = []
+        self._on_their_way: list[tuple[JudgingJob, float]] = []
         self.waits: list[float] = []
 
     def go_on(self, world: World) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.plans.plan import Origin, Setting
+from penstock.engine.plans.plan import KeyOrigin, Setting
 from penstock.engine.plans.topic_plan import TopicPlan
 from tests.engine.plans import QUARANTINE, VALIDATED, plan_of
 
@@ -92,20 +92,20 @@ def test_settings_say_where_they_were_set():
     own = {"record.validation.policy": "own.json"}
 
     assert plan.settings_and_origins("orders") == [
-        Setting("penstock.mode", "observe", Origin.FILE),
-        Setting("records.policy.enabled", "false", Origin.PATTERN, "*"),
+        Setting("penstock.mode", "observe", KeyOrigin.FILE),
+        Setting("records.policy.enabled", "false", KeyOrigin.PATTERN, "*"),
     ]
     assert plan.settings_and_origins("pii-a", own) == [
-        Setting("penstock.mode", "observe", Origin.FILE),
-        Setting("record.validation.policy", "own.json", Origin.TOPIC),
-        Setting("records.policy.enabled", "true", Origin.PATTERN, "pii-*"),
+        Setting("penstock.mode", "observe", KeyOrigin.FILE),
+        Setting("record.validation.policy", "own.json", KeyOrigin.TOPIC),
+        Setting("records.policy.enabled", "true", KeyOrigin.PATTERN, "pii-*"),
     ]
 
 
 def test_a_line_for_every_topic_is_not_taken_for_one_without():
     both = plan_of({**VALIDATED, "penstock.mode": "observe", "topics.*.penstock.mode": "enforce"})
     assert both.settings_and_origins("t") == [
-        Setting("penstock.mode", "enforce", Origin.PATTERN, "*")
+        Setting("penstock.mode", "enforce", KeyOrigin.PATTERN, "*")
     ]
 
 

@@ -15,7 +15,7 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import JUDGING, PREPARING
-from penstock.engine.workers.schedule import Limits
+from penstock.engine.workers.schedule import WorkerLimits
 from penstock.policy import (
     BrokerRecordValidator,
     InvalidRecordException,
@@ -314,7 +314,7 @@ def preparing(limits, **job):
 
 
 def test_the_deadline_of_judging_does_not_run_meanwhile():
-    world, process, job = preparing(Limits(1, timeout_s=1, preparation_timeout_s=5))
+    world, process, job = preparing(WorkerLimits(1, timeout_s=1, preparation_timeout_s=5))
     for _ in range(9):
         world.tick(0.5)
     assert not process.killed
@@ -327,7 +327,7 @@ def test_the_deadline_of_judging_does_not_run_meanwhile():
 
 
 def test_a_batch_whose_preparation_takes_too_long_comes_again_and_the_worker_is_replaced():
-    world, process, job = preparing(Limits(1, timeout_s=9, preparation_timeout_s=1))
+    world, process, job = preparing(WorkerLimits(1, timeout_s=9, preparation_timeout_s=1))
     other = world.submit(("t", 1))
     world.tick(1.1)
     assert process.killed
@@ -341,7 +341,7 @@ def test_a_batch_whose_preparation_takes_too_long_comes_again_and_the_worker_is_
 
 
 def test_who_gave_up_is_answered_and_the_worker_goes_on():
-    limits = Limits(1, preparation_timeout_s=10)
+    limits = WorkerLimits(1, preparation_timeout_s=10)
     world, process, job = preparing(limits, timeout_s=2)
     world.tick(2.1)
     assert (world.answers[job].outcome, world.answers[job].code) == (Outcome.POSTPONED, 7)
@@ -354,7 +354,7 @@ def test_who_gave_up_is_answered_and_the_worker_goes_on():
 
 
 def test_killed_later_it_is_answered_once():
-    world, process, job = preparing(Limits(1, preparation_timeout_s=4), timeout_s=2)
+    world, process, job = preparing(WorkerLimits(1, preparation_timeout_s=4), timeout_s=2)
     world.tick(2.1)
     world.tick(2.1)
     assert process.killed
@@ -364,7 +364,7 @@ def test_killed_later_it_is_answered_once():
 
 
 def test_a_policy_that_ends_its_process_while_it_prepares_is_to_blame():
-    world, process, job = preparing(Limits(1))
+    world, process, job = preparing(WorkerLimits(1))
     world.die(process)
     assert (world.answers[job].outcome, world.answers[job].code) == (Outcome.FAILED, -1)
 

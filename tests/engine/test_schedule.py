@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.engine.verdict import ACCEPTED, FailureCause
-from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.jobs import JobState, JudgingJob
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.processes.worker import AHEAD_S, Worker, WorkerState
-from penstock.engine.workers.schedule import Limits, Phase
+from penstock.engine.workers.schedule import SchedulePhase, WorkerLimits
 from tests.engine.simulated import MEMORY, REFUSED, ClosedLoop, World, not_judged
 
 PLACES = [("t", number) for number in range(10)]
@@ -33,13 +33,13 @@ def test_a_job_is_sent_to_a_worker_and_answered_with_its_verdict():
 
 
 def test_workers_are_started_with_one_to_spare():
-    world = World(Limits(3)).open()
+    world = World(WorkerLimits(3)).open()
     states = sorted(process.worker.state for process in world.living())
     assert states == [WorkerState.SPARE] + [WorkerState.READY] * 3
 
 
 def test_a_partition_goes_to_the_same_worker_while_all_is_well():
-    world = World(Limits(4)).open()
+    world = World(WorkerLimits(4)).open()
     used: dict[object, set[Worker]] = {}
     for _ in range(5):
         for number in range(20):
@@ -52,7 +52,7 @@ def test_a_partition_goes_to_the_same_worker_while_all_is_well():
 
 
 def test_no_state_is_reached_that_may_not_follow():
-    job = Job(("t", 0), None, "P", "", None, None, 0, math.inf)
+    job = JudgingJob(("t", 0), None, "P", "", None, None, 0, math.inf)
     with pytest.raises(AssertionError, match="WAITING to BEGUN"):
         job.become(JobState.BEGUN)
     worker = Worker(1)
@@ -131,7 +131,7 @@ def test_what_was_sent_ahead_of_a_slow_batch_is_taken_back_and_judged_once():
 
 
 def test_where_all_workers_are_held_up_batches_wait_and_are_not_shuffled():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     hold_up(world, ("slow", 0))
     world.submit(("slow", 1))
     for process in world.living():
@@ -187,7 +187,7 @@ def test_connections_take_turns():
 @pytest.mark.parametrize("takes_s", [0.09, 0.03, 0.009])
 def test_a_client_of_quick_batches_waits_for_about_one_batch_of_slow_ones(takes_s):
     """None of them takes so long that its worker counts as blocked."""
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     slow = [ClosedLoop(f"slow-{i}", takes_s, ("slow", i)) for i in range(10)]
     quick = ClosedLoop("quick", 0.001, ("quick", 0))
     world.serve([*slow, quick], for_s=100 * takes_s)
@@ -200,7 +200,7 @@ def test_a_client_of_quick_batches_waits_for_about_one_batch_of_slow_ones(takes_
 
 
 def test_clients_whose_batches_take_long_get_the_same_time_not_the_same_number():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     slow = ClosedLoop("slow", 0.08, ("slow", 0), pipelined=5)
     others = [ClosedLoop(f"other-{i}", 0.04, ("other", i), pipelined=5) for i in range(2)]
     world.serve([slow, *others], for_s=8.0)
@@ -210,7 +210,7 @@ def test_clients_whose_batches_take_long_get_the_same_time_not_the_same_number()
 
 def test_a_client_that_was_alone_does_not_pay_for_it_later():
     """Time that nobody else wanted is not counted."""
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     alone = ClosedLoop("alone", 0.05, ("a", 0))
     world.serve([alone], for_s=20.0)
     before = len(alone.waits)
@@ -220,7 +220,7 @@ def test_a_client_that_was_alone_does_not_pay_for_it_later():
 
 
 def test_a_client_that_was_away_does_not_catch_up():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     first, second = (ClosedLoop(f"{i}", 0.05, ("t", i)) for i in range(2))
     world.serve([first], for_s=0.5)
     world.serve([first, second], for_s=2.0)
@@ -261,10 +261,12 @@ def test_what_a_client_that_is_gone_has_left_behind_is_judged():
 @pytest.mark.thorough
 @pytest.mark.parametrize("partitions", [40, 20_000])
 def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partitions):
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     hold_up(world)
     for number in range(partitions):
-        world.schedule.submit(Job(("many", number), 1, "P", "", None, None, 9, math.inf), world.now)
+        world.schedule.submit(
+            JudgingJob(("many", number), 1, "P", "", None, None, 9, math.inf), world.now
+        )
     world.jobs += [None] * partitions
     world.carry_out()
     assert len(world.living()) == 3
@@ -279,7 +281,7 @@ def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partiti
 
 
 def test_what_cannot_be_started_is_tried_again_with_a_growing_pause_and_batches_wait():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     for process in world.living():
         world.die(process)
     job = world.submit(timeout_s=1000)
@@ -301,7 +303,7 @@ def test_what_cannot_be_started_is_tried_again_with_a_growing_pause_and_batches_
 
 
 def test_policies_that_cannot_be_loaded_again_answer_nothing_for_good():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     job = world.submit(timeout_s=5)
     world.die(process)
@@ -319,18 +321,18 @@ def test_policies_that_cannot_be_loaded_again_answer_nothing_for_good():
 
 
 def test_a_first_start_that_fails_is_told():
-    world = World(Limits(2))
+    world = World(WorkerLimits(2))
     process, *_ = world.living()
     world.started(process)
     process.worker.failure = "policies has no class Misbehaves"
     world.die(process)
-    assert world.schedule.phase is Phase.CANNOT_OPEN
+    assert world.schedule.phase is SchedulePhase.CANNOT_OPEN
     assert world.schedule.failure == "policies has no class Misbehaves"
     world.close()
 
 
 def test_a_worker_that_loads_for_too_long_is_replaced():
-    world = World(Limits(1))
+    world = World(WorkerLimits(1))
     for process in world.living():
         world.started(process)
     for _ in range(400):
@@ -343,7 +345,7 @@ def test_a_worker_that_loads_for_too_long_is_replaced():
 
 @pytest.mark.parametrize(("interceptors", "code"), [("", -1), ("I", 87)])
 def test_a_batch_in_hand_is_charged_with_the_end_of_its_process(interceptors, code):
-    world = World(Limits(1, failed_code=87)).open()
+    world = World(WorkerLimits(1, failed_code=87)).open()
     (process,) = world.ready
     jobs = [world.submit(interceptors=interceptors) for _ in range(3)]
     world.begin(process)
@@ -355,7 +357,7 @@ def test_a_batch_in_hand_is_charged_with_the_end_of_its_process(interceptors, co
 
 
 def test_a_batch_that_was_not_begun_is_not_charged():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     for _ in range(5):
         job = world.submit()
         (process,) = world.ready
@@ -370,7 +372,7 @@ def test_a_batch_that_was_not_begun_is_not_charged():
 
 
 def test_a_batch_that_was_judged_is_not_charged_with_what_comes_after_it():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     job = world.submit()
     world.begin(process)
@@ -381,7 +383,7 @@ def test_a_batch_that_was_judged_is_not_charged_with_what_comes_after_it():
 
 
 def test_a_batch_whose_verdict_is_lost_every_time_is_given_up():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     job = world.submit()
     for _ in range(1000):
         for process in world.living():
@@ -397,7 +399,7 @@ def test_a_batch_whose_verdict_is_lost_every_time_is_given_up():
 
 @pytest.mark.parametrize("interceptors", ["", "I"])
 def test_a_batch_whose_worker_another_process_kills_is_judged_by_the_next(interceptors):
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     killed, behind = world.submit(interceptors=interceptors), world.submit()
     world.begin(process)
@@ -418,7 +420,7 @@ def test_a_batch_whose_worker_another_process_kills_is_judged_by_the_next(interc
 )
 def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors, expected):
     """It may be the one for which the kernel has no memory."""
-    world = World(Limits(1, failed_code=-1)).open()
+    world = World(WorkerLimits(1, failed_code=-1)).open()
     job = world.submit(interceptors=interceptors)
     for _ in range(1000):
         for process in world.living():
@@ -434,7 +436,7 @@ def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors
 @pytest.mark.parametrize("depth", [1, 2, 10])
 def test_a_batch_that_is_judged_alone_is_not_kept_waiting_by_other_partitions(depth):
     """Its worker was killed; until there is another, the second worker judges for both."""
-    world = World(Limits(2)).open()
+    world = World(WorkerLimits(2)).open()
     one, two = sorted(world.ready, key=lambda process: process.worker.number)
     partitions = [("t", number) for number in range(20)]
     slots = {at: world.schedule._find_queue(at).worker for at in partitions}
@@ -455,7 +457,7 @@ def test_a_batch_that_is_judged_alone_is_not_kept_waiting_by_other_partitions(de
 
 
 def test_only_the_batch_that_ran_into_its_deadline_is_charged():
-    world = World(Limits(1, timeout_s=1)).open()
+    world = World(WorkerLimits(1, timeout_s=1)).open()
     (process,) = world.ready
     overdue, behind = world.submit(), world.submit()
     world.begin(process)
@@ -469,7 +471,7 @@ def test_only_the_batch_that_ran_into_its_deadline_is_charged():
 
 
 def test_a_deadline_counts_from_when_a_batch_is_begun():
-    world = World(Limits(1, timeout_s=1)).open()
+    world = World(WorkerLimits(1, timeout_s=1)).open()
     (process,) = world.ready
     world.submit()
     for _ in range(45):
@@ -486,7 +488,7 @@ def test_a_deadline_counts_from_when_a_batch_is_begun():
 @pytest.mark.parametrize(("timeout_s", "within_s"), [(5.0, 5.2), (2.0, 2.2), (0.1, 1.2)])
 def test_a_worker_that_begins_nothing_is_overdue_and_nobody_charged(timeout_s, within_s):
     """It is stopped, or swapped out."""
-    world = World(Limits(1, timeout_s=timeout_s)).open()
+    world = World(WorkerLimits(1, timeout_s=timeout_s)).open()
     (process,) = world.ready
     jobs = [world.submit(("t", number), timeout_s=22.5) for number in range(20)]
     while not process.killed:
@@ -501,7 +503,7 @@ def test_a_worker_that_begins_nothing_is_overdue_and_nobody_charged(timeout_s, w
 
 
 def test_a_worker_that_stands_still_before_it_sends_a_verdict_is_not_charged_to_its_batch():
-    world = World(Limits(1, timeout_s=1.0)).open()
+    world = World(WorkerLimits(1, timeout_s=1.0)).open()
     (process,) = world.ready
     job = world.submit(timeout_s=22.5)
     world.begin(process)
@@ -515,7 +517,7 @@ def test_a_worker_that_stands_still_before_it_sends_a_verdict_is_not_charged_to_
 
 
 def test_a_worker_that_judges_slowly_but_steadily_is_not_overdue():
-    world = World(Limits(1, timeout_s=1.0)).open()
+    world = World(WorkerLimits(1, timeout_s=1.0)).open()
     (process,) = world.ready
     for number in range(20):
         world.submit(("t", number))
@@ -527,7 +529,7 @@ def test_a_worker_that_judges_slowly_but_steadily_is_not_overdue():
 
 
 def test_interceptors_have_their_retries_and_then_the_batch_rests():
-    limits = Limits(1, interceptors_timeout_s=0.5, retries=2, timeout_s=9)
+    limits = WorkerLimits(1, interceptors_timeout_s=0.5, retries=2, timeout_s=9)
     world = World(limits).open()
     job = world.submit(interceptors="I", timeout_s=100)
     behind = world.submit(interceptors="I", timeout_s=100)
@@ -544,7 +546,7 @@ def test_interceptors_have_their_retries_and_then_the_batch_rests():
 
 
 def test_garbage_of_several_batches_has_them_tried_singly():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     jobs = [world.submit(("t", number)) for number in range(5)]
     world.begin(process)
@@ -567,7 +569,7 @@ def test_garbage_of_several_batches_has_them_tried_singly():
 
 
 def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
-    world = World(Limits(2)).open()
+    world = World(WorkerLimits(2)).open()
     process, _ = world.ready
     queue = process.worker.queues[0]
     stuck = world.submit(next(p for p in PLACES if world.schedule._find_queue(p) is queue))
@@ -592,7 +594,7 @@ def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
 
 def test_a_killed_worker_that_does_not_die_leaves_nobody_without_an_answer():
     """It stands in the kernel (a file system that hangs, a core dump) for as long as it likes."""
-    world = World(Limits(1, timeout_s=5.0)).open()
+    world = World(WorkerLimits(1, timeout_s=5.0)).open()
     (process,) = world.ready
     jobs = [world.submit(("t", 0), timeout_s=22.5) for _ in range(3)]
     world.begin(process)
@@ -608,7 +610,7 @@ def test_a_killed_worker_that_does_not_die_leaves_nobody_without_an_answer():
 
 def test_a_batch_begun_just_before_its_client_gives_up_costs_no_worker():
     """It waited behind others; its interceptor has all of its own time."""
-    world = World(Limits(1, interceptors_timeout_s=5.0)).open()
+    world = World(WorkerLimits(1, interceptors_timeout_s=5.0)).open()
     (process,) = world.ready
     job = world.submit(interceptors="I", timeout_s=22.5)
     world.now += 22.49
@@ -627,7 +629,7 @@ def test_a_batch_begun_just_before_its_client_gives_up_costs_no_worker():
 
 
 def test_an_interceptor_that_hangs_past_its_client_is_ended_and_the_batch_rests():
-    world = World(Limits(1, interceptors_timeout_s=5.0)).open()
+    world = World(WorkerLimits(1, interceptors_timeout_s=5.0)).open()
     (process,) = world.ready
     job = world.submit(interceptors="I", timeout_s=1.0)
     world.begin(process)
@@ -640,7 +642,7 @@ def test_an_interceptor_that_hangs_past_its_client_is_ended_and_the_batch_rests(
 
 
 def test_a_process_out_of_memory_is_not_trusted_further():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     first, second = world.submit(), world.submit()
     world.judge(process, MEMORY)
@@ -655,7 +657,7 @@ def test_a_process_out_of_memory_is_not_trusted_further():
 
 
 def test_the_end_answers_all_and_charges_nobody():
-    world = World(Limits(2)).open()
+    world = World(WorkerLimits(2)).open()
     for number in range(50):
         world.submit(("t", number))
     world.begin(world.ready[0])
@@ -668,7 +670,7 @@ def test_the_end_answers_all_and_charges_nobody():
 
 
 def test_extra_workers_end_when_there_is_nothing_to_do():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     _, held_up = hold_up(world)
     world.submit(("quick", 0))
     world.tick()
@@ -689,10 +691,10 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
     """Counts steps, not time: what is done for each verdict is the same for 20,000."""
 
     def steps(waiting: int) -> int:
-        world = World(Limits(1)).open()
+        world = World(WorkerLimits(1)).open()
         (process,) = world.ready
         for number in range(waiting):
-            job = Job(("t", number % 500), number % 7, "P", "", None, None, 900, 1000.0)
+            job = JudgingJob(("t", number % 500), number % 7, "P", "", None, None, 900, 1000.0)
             world.schedule.submit(job, 0.0)
         world.schedule.actions.clear()
         counted = 0
@@ -720,7 +722,7 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
 
 
 def test_a_batch_sent_to_a_worker_that_stands_still_is_answered_at_its_deadline():
-    world = World(Limits(1)).open()
+    world = World(WorkerLimits(1)).open()
     job = world.submit(timeout_s=1.0)
     for _ in range(100):  # 2 s: the worker (stopped, swapped out) never begins it
         world.tick()
@@ -728,7 +730,7 @@ def test_a_batch_sent_to_a_worker_that_stands_still_is_answered_at_its_deadline(
 
 
 def test_a_partition_behind_a_slow_one_meets_its_deadline():
-    world = World(Limits(2)).open()
+    world = World(WorkerLimits(2)).open()
     world.submit(("t", 0))
     second = world.submit(("t", 0), timeout_s=1.0)
     assert any(map(world.begin, world.ready))
@@ -746,7 +748,7 @@ class AnyWorld(RuleBasedStateMachine):
         retries=st.integers(0, 2),
     )
     def begin(self, workers, spare, retries):
-        limits = Limits(workers, spare, 1.0, 0.5, retries)
+        limits = WorkerLimits(workers, spare, 1.0, 0.5, retries)
         self.world = World(limits).open()
 
     def pick(self, number: int):

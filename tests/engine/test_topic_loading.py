@@ -12,8 +12,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes.worker import WorkerState
-from penstock.engine.workers.progress import Progress, shared_file
-from penstock.engine.workers.schedule import Limits
+from penstock.engine.workers.progress import SharedProgress, shared_file
+from penstock.engine.workers.schedule import WorkerLimits
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.policy import RecordValidationPolicy, RetriableException
 from tests.engine.chains import CONFIGURATION, chain
@@ -106,7 +106,7 @@ def test_who_watches_is_told_which_topic_is_loaded_and_when_none_is():
 
 def test_the_number_of_the_topic_is_in_the_shared_memory():
     with shared_file() as file:
-        ours, theirs = Progress(file.fileno()), Progress(file.fileno())
+        ours, theirs = SharedProgress(file.fileno()), SharedProgress(file.fileno())
         theirs.begin(17)
         theirs.load(3)
         assert (ours.current.attempt, ours.current.loading) == (17, 3)
@@ -152,7 +152,7 @@ def loading(limits, *, after=0):
 
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_worker_that_loads_a_topic_gets_no_batches_and_loses_none(after):
-    world, process = loading(Limits(1, preparation_timeout_s=5), after=after)
+    world, process = loading(WorkerLimits(1, preparation_timeout_s=5), after=after)
     job = world.submit()
     world.tick(0.2)
     assert process.worker.state is WorkerState.BLOCKED
@@ -174,7 +174,7 @@ def test_a_worker_that_loads_a_topic_gets_no_batches_and_loses_none(after):
 
 
 def test_each_topic_has_the_whole_time():
-    world, process = loading(Limits(1, preparation_timeout_s=1))
+    world, process = loading(WorkerLimits(1, preparation_timeout_s=1))
     for number in range(2, 10):
         world.tick(0.9)
         process.loading = number
@@ -186,7 +186,7 @@ def test_each_topic_has_the_whole_time():
 
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_worker_that_hangs_is_replaced_and_no_batch_is_to_blame(after):
-    world, process = loading(Limits(1, preparation_timeout_s=1), after=after)
+    world, process = loading(WorkerLimits(1, preparation_timeout_s=1), after=after)
     job = world.submit()
     world.tick(1.1)
     assert process.killed
@@ -197,7 +197,7 @@ def test_a_worker_that_hangs_is_replaced_and_no_batch_is_to_blame(after):
 
 
 def test_a_policy_that_ends_its_process_while_it_loads_costs_no_batch():
-    world, process = loading(Limits(1), after=2)
+    world, process = loading(WorkerLimits(1), after=2)
     job = world.submit()
     world.die(process)
     assert job not in world.answers

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.workers.jobs import Job, JobQueue
+from penstock.engine.workers.jobs import JobQueue, JudgingJob
 from penstock.engine.workers.turns import LEAST_S
 
 COSTS = st.sampled_from([0.0, 0.0005, 0.002, 0.03, 0.5])
 
 
-def job(client, partition=0) -> Job:
-    return Job(("t", partition), client, "P", "", None, None, 9, math.inf)
+def job(client, partition=0) -> JudgingJob:
+    return JudgingJob(("t", partition), client, "P", "", None, None, 9, math.inf)
 
 
-def judge(queue: JobQueue, took_s: float) -> Job:
+def judge(queue: JobQueue, took_s: float) -> JudgingJob:
     taken = queue.take()
     queue.settle(taken, took_s)
     return taken
@@ -53,8 +53,8 @@ def test_a_job_that_was_taken_back_is_the_next_one():
 )
 def test_everything_that_is_added_is_taken_once_and_in_order(steps):
     queue: JobQueue = JobQueue(0)
-    added: list[Job] = []
-    taken: list[Job] = []
+    added: list[JudgingJob] = []
+    taken: list[JudgingJob] = []
     for client, cost_s, back in steps:
         for partition in range(2):
             added.append(job(client, partition))
@@ -192,7 +192,7 @@ def test_a_new_client_waits_no_longer_for_what_another_new_one_took():
     """Many always have more: the first batch of a new one comes before it would be given up."""
     queue: JobQueue = JobQueue(0)
 
-    def take(*, seconds: float = 0.005) -> Job:
+    def take(*, seconds: float = 0.005) -> JudgingJob:
         taken = queue.take()
         queue.settle(taken, 5.0 if taken.client == "slow" else seconds)
         if isinstance(taken.client, int):

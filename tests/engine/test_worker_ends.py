@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.schedule import Limits
+from penstock.engine.workers.schedule import WorkerLimits
 from tests.engine.simulated import MEMORY, World
 
-LIMITS = Limits(1, spare=True, timeout_s=1.0)
+LIMITS = WorkerLimits(1, spare=True, timeout_s=1.0)
 
 
 @pytest.fixture

@@ -145,5 +145,8 @@ def _takes_context(validate: Any) -> bool:
     except (TypeError, ValueError):
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    others = [one for one in parameters if one.kind in positional][1:]
-    return any(one.default is one.empty or one.name == _CONTEXT for one in others[:1])
+    others = [parameter for parameter in parameters if parameter.kind in positional][1:]
+    return any(
+        parameter.default is parameter.empty or parameter.name == _CONTEXT
+        for parameter in others[:1]
+    )

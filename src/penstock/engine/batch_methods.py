@@ -1,4 +1,4 @@
-"""Which of a policy's methods is called: the one for a record, or the one for a batch.
+"""Which of a policy's methods is called: for a record, or for a batch.
 
 A method that has a parameter `context` is given the client that sent the records.
 """
@@ -26,8 +26,8 @@ class Methods(NamedTuple):
 
     Attributes:
         interfaces: The classes that declare both, and implement neither: without and with context.
-        by_record: The name of the one that is given a record.
-        by_batch: The name of the one that is given a batch.
+        by_record: The name of the method for a record.
+        by_batch: The name of the method for a batch.
         record_arguments: How many arguments the first is called with, without a context.
         batch_arguments: How many arguments the second is called with, without a context.
     """
@@ -74,7 +74,7 @@ def callables(instance: Any, methods: Methods) -> Callables:
     for records: what that class adds would never be called.
 
     Raises:
-        TypeError: There is no method, or the one for batches cannot be called as it will be; the
+        TypeError: There is no method, or the method for batches has a wrong signature; the
             text says why.
     """
     by_record = getattr(instance, methods.by_record, None)
@@ -100,7 +100,7 @@ def takes_context(method: Any) -> bool:
     """Return whether a method has a parameter for the client that sent the records."""
     try:
         found = inspect.signature(method).parameters.get(CONTEXT)
-    except (TypeError, ValueError):  # no function, or one in C that does not tell
+    except (TypeError, ValueError):  # no function, or a C function without a signature
         return False
     return found is not None and found.kind not in {found.VAR_POSITIONAL, found.VAR_KEYWORD}
 

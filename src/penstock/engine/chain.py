@@ -162,8 +162,8 @@ class Chain:
     def judges_columns(self) -> bool:
         """Whether anything is given whole batches as columns, of KIP-729, 905 or 940."""
         return any(
-            isinstance(one, RecordPolicy) and one.validate_batch for one in self.judging
-        ) or any(one.process_batch for one in self.interceptors)
+            isinstance(policy, RecordPolicy) and policy.validate_batch for policy in self.judging
+        ) or any(interceptor.process_batch for interceptor in self.interceptors)
 
     @property
     def is_empty(self) -> bool:
@@ -211,7 +211,7 @@ class Chain:
     ) -> RecordVerdicts:
         """Judge records one by one, as if each had been sent alone.
 
-        Policies are asked by mode, the strictest first, as gateways ask them: of several policies
+        Policies judge by mode, the strictest first, as in a gateway: of several policies
         that object to a record, one of the strictest mode is named. See `around_interceptors` for
         what each of them is shown.
 

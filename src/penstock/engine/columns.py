@@ -49,11 +49,11 @@ class Columns:
     headers: Iterable[Headers]
 
     def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key; None where one does not begin with it."""
+        """Return what follows a prefix in every key; None if any does not begin with it."""
         return after(tuple(self.keys), prefix)
 
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value; None where one does not begin with it."""
+        """Return what follows a prefix in every value; None if any does not begin with it."""
         return after(tuple(self.values), prefix)
 
     def has_header(self, name: str) -> bool:

@@ -33,7 +33,7 @@ class LocatedRecord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class PolicyStep:
     """What one policy decided.
 
     Attributes:
@@ -58,7 +58,7 @@ class Explained:
     """The verdict, and how it came about; policies after the decision are not called."""
 
     verdict: Verdict
-    steps: tuple[Step, ...]
+    steps: tuple[PolicyStep, ...]
 
 
 def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRecord) -> Explained:
@@ -68,7 +68,7 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
         ConfigurationError: A policy of the topic cannot be configured.
     """
     chain = Chain(plan.for_topic(topic, given.settings) or TopicPlan(topic=topic), policies)
-    steps: list[Step] = []
+    steps: list[PolicyStep] = []
     record = given.record
     for kind, name, part in _single(chain):
         saw = _seen(part, record)
@@ -76,7 +76,7 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
             decided = part.judge_each(given.partition, given.topic_id, columns_of([record]))
         except PostponedError as error:
             words = _words(error.verdict)
-            steps.append(Step(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
+            steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
             return Explained(error.verdict, tuple(steps))
         verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
         words = _words(verdict)
@@ -89,14 +89,14 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
             ]
             words = f"replaced {' and '.join(changed)}" if changed else "left as it is"
             record = record._replace(key=key, value=value)
-        steps.append(Step(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
+        steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
         if verdict is not ACCEPTED:
             return Explained(verdict, tuple(steps))
     return Explained(ACCEPTED, tuple(steps))
 
 
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
-    """Take a chain apart: kind, class or name, and a chain of that one policy alone.
+    """Take a chain apart: kind, class or name, and a chain of that policy alone.
 
     They are in the order of `Chain.judge_each`.
     """
@@ -119,7 +119,7 @@ def _judging(
 
 def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
     """Return the plan of one policy that judges."""
-    if any(policy is one for one in chain.named):
+    if any(policy is named for named in chain.named):
         return replace(bare, named=(policy.name,))
     if isinstance(policy, BatchPolicy):
         return replace(bare, records_policy=policy.name)

@@ -119,20 +119,20 @@ class InlineJudge:
         self._turn = 0.0
         self._left_s = BUDGET_S
         if self._max_bytes:
-            for one in _configured(configuration):
-                policy = _instance(one, configuration.folder)
+            for configured in _configured(configuration):
+                policy = _instance(configured, configuration.folder)
                 if policy is not None:
-                    self._policies[one.name] = policy
+                    self._policies[configured.name] = policy
         if self._policies:
             self._find_out_defaults(configuration)
         self._max_texts = len(self._is_bounded) + _MAX_TEXTS
 
     def _find_out_defaults(self, configuration: PolicyConfiguration) -> None:
-        """Find out what is bounded of what the file says about topics."""
+        """Find the bounded policies among those that the file names for topics."""
         plan = Plan(configuration)
         for glob in plan.globs:
             judged = plan.for_topic(glob)
-            for name, text in self._asked(judged) if judged is not None else ():
+            for name, text in self._policies_of(judged) if judged is not None else ():
                 self._find_out(name, text)
 
     @property
@@ -142,11 +142,11 @@ class InlineJudge:
 
     def judges(self, plan: TopicPlan) -> bool:
         """Return whether small batches of a topic are judged inline."""
-        asked = self._asked(plan)
-        return bool(asked) and all(self._knows_bounded(*one) for one in asked)
+        policies = self._policies_of(plan)
+        return bool(policies) and all(self._knows_bounded(*policy) for policy in policies)
 
-    def _asked(self, plan: TopicPlan) -> list[tuple[str, str]]:
-        """Return the policies of a topic with its text; nothing where one is not run inline."""
+    def _policies_of(self, plan: TopicPlan) -> list[tuple[str, str]]:
+        """Return the policies of a topic with its text; nothing if any is not run inline."""
         if plan.interceptors or plan.records_policy or plan.validators:
             return []
         if any(name not in self._policies for name in plan.policies):

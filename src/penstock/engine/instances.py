@@ -162,7 +162,7 @@ class PolicyInstances:
     @property
     def validation_instances(self) -> list[Any]:
         """The instances of the policies of KIP-940."""
-        return [one.instance for one in self._validations]
+        return [policy.instance for policy in self._validations]
 
     @property
     def judging(self) -> list[Policy]:
@@ -177,12 +177,12 @@ class PolicyInstances:
     @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
         """The name and topic pattern of each interceptor, in order."""
-        return [(one.name, one.pattern) for one in self._all_interceptors]
+        return [(interceptor.name, interceptor.pattern) for interceptor in self._all_interceptors]
 
     @property
     def drops_records(self) -> bool:
         """Whether an interceptor may drop records."""
-        return any(one.drops_records for one in self._all_interceptors)
+        return any(interceptor.drops_records for interceptor in self._all_interceptors)
 
     @property
     def judges_columns(self) -> bool:
@@ -190,9 +190,9 @@ class PolicyInstances:
 
         It is to judge or process them, or only to prepare for that.
         """
-        return any(isinstance(one, RecordPolicy) and one.is_apart for one in self.judging) or any(
-            one.is_apart for one in self._all_interceptors
-        )
+        return any(
+            isinstance(policy, RecordPolicy) and policy.is_apart for policy in self.judging
+        ) or any(interceptor.is_apart for interceptor in self._all_interceptors)
 
     def interceptors_for(self, topic: str, named: Sequence[str] = ()) -> list[Interceptor]:
         """Return the interceptors for a topic: those of the file in its order, then named ones.
@@ -203,7 +203,11 @@ class PolicyInstances:
                 has to be found in the topic's name as well.
         """
         of_topic = (self._named_interceptors[name] for name in named)
-        return [one for one in (*self._interceptors, *of_topic) if one.pattern.search(topic)]
+        return [
+            interceptor
+            for interceptor in (*self._interceptors, *of_topic)
+            if interceptor.pattern.search(topic)
+        ]
 
     def named(self, plan: TopicPlan) -> list[Policy]:
         """Return the named policies of a topic, but for interceptors, in its order."""
@@ -215,14 +219,14 @@ class PolicyInstances:
         Raises:
             ConfigurationError: One cannot judge the topic, or fails.
         """
-        for one in self.validations_of(plan):
-            one.prepare_for(plan)
+        for policy in self.validations_of(plan):
+            policy.prepare_for(plan)
 
     def validations_of(self, plan: TopicPlan) -> list[ValidationPolicy]:
         """Return the policies of KIP-940 that a topic has, in order."""
         own = self._validation if plan.validation_policy is not None else None
         named = (self._named_validations.get(name) for name in plan.named)
-        return [one for one in (own, *named) if one is not None]
+        return [policy for policy in (own, *named) if policy is not None]
 
     def records_policy(self, name: str, topic: str) -> Any:
         """Return the topic's own instance of a class of KIP-686.
@@ -292,17 +296,17 @@ class PolicyInstances:
     @property
     def loads_topics(self) -> bool:
         """Whether a policy of KIP-940 has a method to load topics."""
-        return any(one.load is not None for one in self._validations)
+        return any(policy.load is not None for policy in self._validations)
 
     def load_topic(self, plan: TopicPlan) -> None:
         """Have the topic's policies of KIP-940 look up what judging it needs, if they can.
 
         Raises:
-            RetriableException: What one asks is away.
+            RetriableException: A service that a policy uses is away.
             ConfigurationError: One cannot judge the topic, or fails.
         """
-        for one in self.validations_of(plan):
-            one.load_topic(plan)
+        for policy in self.validations_of(plan):
+            policy.load_topic(plan)
 
     def try_validation_policy(self, name: str, text: str) -> str | None:
         """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
@@ -337,7 +341,7 @@ class PolicyInstances:
     def _prepare_named_topics(self, validation: ValidationPolicy) -> None:
         """Prepare for the topics that the file names without a wildcard."""
         plan = Plan(self._configuration)
-        for topic in dict.fromkeys(one.glob for one in self._configuration.topic_defaults):
+        for topic in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
             found = None if _WILDCARDS.intersection(topic) else plan.for_topic(topic)
             if found is not None and found.validation_policy is not None:
                 try:
@@ -350,7 +354,7 @@ class PolicyInstances:
         if not self._named_validations:
             return
         plan = Plan(self._configuration)
-        for glob in dict.fromkeys(one.glob for one in self._configuration.topic_defaults):
+        for glob in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
             found = plan.for_topic(glob)
             for name in found.named if found is not None else ():
                 validation = self._named_validations.get(name)
@@ -375,7 +379,7 @@ class PolicyInstances:
             raise ConfigurationError(f"{of.where}: {error}") from None
 
     def _timed(self, prepare: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Return a method that tells `on_preparing` when it is at work, and when no longer."""
+        """Return a method that calls `on_preparing` when it begins and when it ends."""
         if prepare is None:
             return None
 
@@ -390,7 +394,7 @@ class PolicyInstances:
 
     def _close_one(self, instance: Any) -> str | None:
         """Close an instance before the others, if it has a close(); return an error."""
-        others = [one for one in self._open if one is not instance]
+        others = [other for other in self._open if other is not instance]
         if len(others) == len(self._open):
             return None  # it has no close()
         self._open = others
@@ -481,7 +485,7 @@ class PolicyInstances:
             *self._callables(instance, of),
             self._preparation(instance, of),
             hints_of(instance, of),
-            # A named policy is told its own, and none where its class declares none.
+            # A named policy gets its own configs, and none if its class declares none.
             (of.topic_configs or {}) if of.is_named else None,
         )
         prepare = self._timed(self._optional(instance, of, "prepare_topic"))

@@ -44,7 +44,7 @@ class RecordPolicy(NamedTuple):
         validate_batch: The method that is called in place of it; None where it has none.
         prepare_batch: Called before either, once for some records; None where it has none.
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
-        topic_configs: What it is told as the topic's configs, where that is not the topic's own.
+        topic_configs: The topic configs that it gets, if they are not the topic's own.
     """
 
     name: str
@@ -60,7 +60,7 @@ class RecordPolicy(NamedTuple):
         return self.validate_batch is not None or self.prepare_batch is not None
 
     def topic(self, destination: Destination) -> TopicMetadata:
-        """Return where records are going, as it is told."""
+        """Return the destination of the records, as the policy gets it."""
         if self.topic_configs is None:
             return destination.topic
         return destination.topic._replace(configs=self.topic_configs)
@@ -142,14 +142,14 @@ class Objection(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """Where records are going, as policies of KIP-729 and of KIP-940 are told."""
+    """The destination of records, as policies of KIP-729 and of KIP-940 get it."""
 
     topic_partition: TopicPartition
     topic: TopicMetadata
 
 
 class Stage(Protocol):
-    """Policies that are asked together about some records."""
+    """Policies that judge the same records together."""
 
     def objections(
         self,
@@ -184,14 +184,14 @@ class Stages:
         """
         self._stages: list[Stage] = []
         run: list[RecordPolicy] = []
-        for one in policies:
-            if isinstance(one, BatchPolicy) or one.is_apart:
+        for policy in policies:
+            if isinstance(policy, BatchPolicy) or policy.is_apart:
                 self._end(run)
-                self._stages.append(_apart(one))
-            elif one.hints is None:
-                run.append(one)
+                self._stages.append(_apart(policy))
+            elif policy.hints is None:
+                run.append(policy)
             else:
-                self._end(run, one)
+                self._end(run, policy)
         self._end(run)
 
     def _end(self, run: list[RecordPolicy], last: RecordPolicy | None = None) -> None:
@@ -222,14 +222,14 @@ class Stages:
 
     def _of_nothing(self, destination: Destination, records: RecordColumns) -> Iterable[Objection]:
         """Ask about a batch without records, which only policies over batches can object to."""
-        wholes = (one for one in self._stages if isinstance(one, _Whole))
-        found = (one.objections(destination, records, each=False) for one in wholes)
+        wholes = (stage for stage in self._stages if isinstance(stage, _Whole))
+        found = (stage.objections(destination, records, each=False) for stage in wholes)
         return next(filter(None, found), ())
 
     def _in_turn(
         self, destination: Destination, records: RecordColumns, each: bool, batch_size: int
     ) -> list[Objection]:
-        """Ask one stage after the other, each about what is left."""
+        """Run the stages in order, each over the remaining records."""
         found: list[Objection] = []
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
@@ -241,7 +241,9 @@ class Stages:
                 continue
             if _is_postponed(some[-1]):
                 return [some[-1]]
-            found += (one._replace(position=positions[one.position]) for one in some)
+            found += (
+                objection._replace(position=positions[objection.position]) for objection in some
+            )
             left = _left(records.count, some, each=each)
             if not left:
                 break
@@ -260,13 +262,15 @@ def _objections_of(
 
 
 def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
-    """Return the positions that the next stage is asked about.
+    """Return the positions that the next stage judges.
 
     Of a batch that is judged as a whole, nothing that is behind its first failure matters.
     """
-    taken = {one.position for one in found}
+    taken = {objection.position for objection in found}
     if not each:
-        count = next((one.position for one in found if one.failure is not None), count)
+        count = next(
+            (objection.position for objection in found if objection.failure is not None), count
+        )
     return [index for index in range(count) if index not in taken]
 
 
@@ -278,7 +282,7 @@ class _ByRecord:
         validators: Sequence[RecordPolicy],
         validation: RecordPolicy | None = None,
     ) -> None:
-        self._validators = [(one.name, one.validate) for one in validators]
+        self._validators = [(validator.name, validator.validate) for validator in validators]
         self._validation = validation
         hints = validation.hints if validation is not None else None
         self._hints = hints or RecordIntrospectionHints()
@@ -382,9 +386,9 @@ class _ByBatch:
             return [Objection(position, found[position], self._name) for position in sorted(found)]
         some: list[Objection] = []
         for start, half in halves(records):
-            for one in self.objections(destination, half, each=True):
-                some.append(one._replace(position=start + one.position))
-                if _is_postponed(one):
+            for objection in self.objections(destination, half, each=True):
+                some.append(objection._replace(position=start + objection.position))
+                if _is_postponed(objection):
                     return some
         return some
 
@@ -467,17 +471,17 @@ def failure(name: str, error: BaseException) -> Verdict:
 
 
 def _until_end(objections: Iterable[Objection], *, each: bool) -> Iterator[Objection]:
-    for one in objections:
-        yield one
-        if one.failure is not None and (not each or _is_postponed(one)):
+    for objection in objections:
+        yield objection
+        if objection.failure is not None and (not each or _is_postponed(objection)):
             return
 
 
-def _is_postponed(one: Objection) -> bool:
+def _is_postponed(objection: Objection) -> bool:
     return (
-        one.failure is not None
-        and one.failure.outcome is Outcome.POSTPONED
-        and one.failure.cause is not FailureCause.UNDECIDABLE
+        objection.failure is not None
+        and objection.failure.outcome is Outcome.POSTPONED
+        and objection.failure.cause is not FailureCause.UNDECIDABLE
     )
 
 

@@ -70,7 +70,7 @@ class ValidationPolicy:
         try:
             self._prepare(plan.topic, self.configs(plan))
         except RetriableException:
-            pass  # it is asked again with each batch
+            pass  # it is loaded again with each batch
         except ValueError as error:
             raise ConfigurationError(f"{self._topic(plan)}: {error}") from None
         except (Exception, SystemExit) as error:
@@ -99,7 +99,7 @@ class ValidationPolicy:
         """Have it look up what judging a topic needs, if it can.
 
         Raises:
-            RetriableException: What it asks is away.
+            RetriableException: A service that it uses is away.
             ConfigurationError: It cannot judge the topic, or fails.
         """
         if self.load is None:

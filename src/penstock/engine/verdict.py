@@ -46,10 +46,10 @@ STORED: Final = frozenset({Outcome.MARKED, Outcome.QUARANTINED})
 """What becomes of bad records of a batch whose client is answered with success."""
 OF_GATEWAYS: Final = STORED | {Outcome.POSTPONED}
 """What becomes of records on their way only."""
-OF_RECORDS: Final = tuple(one for one in Outcome if one not in OF_GATEWAYS)
+OF_RECORDS: Final = tuple(outcome for outcome in Outcome if outcome not in OF_GATEWAYS)
 """What becomes of records that are judged: in reports, in Spark's columns."""
 UNDECIDED: Final = frozenset({Outcome.FAILED, Outcome.POSTPONED})
-"""The outcomes that no policy decided on; the records after such a one need not be judged."""
+"""The outcomes that no policy decided on; the records behind it need not be judged."""
 
 REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 """The outcomes for which a client gets an error, and a stored record becomes a dead letter."""
@@ -109,7 +109,7 @@ def _is_panic(error: BaseException) -> bool:
 
 @dataclass(slots=True, unsafe_hash=True)
 class RecordError:
-    """One record that is to blame. Nothing changes it: a frozen one takes three times as long.
+    """A refused record. Nothing changes it; a frozen dataclass takes three times as long to make.
 
     Attributes:
         index: Its position in the client's batch, from 0.
@@ -183,7 +183,7 @@ class Verdict:
     @property
     def quarantined(self) -> list[Diverted]:
         """The records of an accepted batch that become dead letters."""
-        return [one for one in self.diverted if one.verdict.outcome is Outcome.QUARANTINED]
+        return [part for part in self.diverted if part.verdict.outcome is Outcome.QUARANTINED]
 
 
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
@@ -256,7 +256,7 @@ def of_stored(verdict: Verdict) -> Verdict:
     """Return what a verdict is about records that are stored, and come no second time.
 
     Raises:
-        PostponedError: The policy has to be asked again.
+        PostponedError: The policy has to judge again.
     """
     if verdict.outcome is not Outcome.POSTPONED:
         return verdict

@@ -151,7 +151,7 @@ def intercept(
             left = left.pick(kept)
             positions = [positions[index] for index in kept]
     verdicts.sort(key=itemgetter(0))
-    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome in UNDECIDED)
+    failures = (n for n, (_, verdict) in enumerate(verdicts, 1) if verdict.outcome in UNDECIDED)
     end = next(failures, None) if until_failure else None
     keys: list[bytes | None] = [None] * records.count
     values: list[bytes | None] = [None] * records.count
@@ -164,11 +164,11 @@ def intercept(
 
 def _stages(interceptors: Sequence[Interceptor]) -> list[list[Interceptor]]:
     stages: list[list[Interceptor]] = []
-    for one in interceptors:
-        if stages and not one.is_apart and not stages[-1][0].is_apart:
-            stages[-1].append(one)
+    for interceptor in interceptors:
+        if stages and not interceptor.is_apart and not stages[-1][0].is_apart:
+            stages[-1].append(interceptor)
         else:
-            stages.append([one])
+            stages.append([interceptor])
     return stages
 
 
@@ -190,7 +190,7 @@ def _run(
 
 
 def _prepare(
-    one: Interceptor,
+    interceptor: Interceptor,
     topic: str,
     partition: int,
     records: RecordColumns,
@@ -198,15 +198,15 @@ def _prepare(
     until_failure: bool,
 ) -> list[tuple[int, Verdict]]:
     """Have an interceptor prepare; return the verdicts where it cannot."""
-    if one.prepare_batch is None:
+    if interceptor.prepare_batch is None:
         return []
-    prepare: Any = one.prepare_batch
+    prepare: Any = interceptor.prepare_batch
     try:
         prepare(topic, partition, PolicyBatch(records))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        verdict = failure(one.name, one.failed_code, error)
+        verdict = failure(interceptor.name, interceptor.failed_code, error)
         is_one = until_failure or isinstance(error, RetriableException)
         return [(index, verdict) for index in range(1 if is_one else records.count)]
     return []
@@ -246,7 +246,7 @@ def _by_record(
     several = _Several(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
     add_key, add_value = keys.append, values.append
-    skipped = {one.name: one.skipped for one in interceptors}
+    skipped = {interceptor.name: interceptor.skipped for interceptor in interceptors}
     for original_key, original_value, headers in zip(
         records.keys, records.values, records.headers, strict=False
     ):
@@ -289,16 +289,16 @@ class _Several:
         partition: int,
         headers: Headers,
     ) -> ProduceRequestInterceptorResult:
-        for one in self._interceptors:
-            self.current = one
-            process: Any = one.process
+        for interceptor in self._interceptors:
+            self.current = interceptor
+            process: Any = interceptor.process
             key, value = _result(process(key, value, topic, partition, headers))
             _check(key, value)
         return ProduceRequestInterceptorResult(key, value)
 
 
 def _by_batch(
-    one: Interceptor,
+    interceptor: Interceptor,
     topic: str,
     partition: int,
     records: RecordColumns,
@@ -310,22 +310,22 @@ def _by_batch(
     A failure of the batch stands at its first position. Where each record counts for itself, the
     interceptor is given halves again, until the records are found that it fails on.
     """
-    process: Any = one.process_batch
+    process: Any = interceptor.process_batch
     try:
         results = read_results(process(topic, partition, PolicyBatch(records)), records.count)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         if until_failure or records.count == 1 or isinstance(error, RetriableException):
-            failed = failure(one.name, one.failed_code, error)
+            failed = failure(interceptor.name, interceptor.failed_code, error)
             return InterceptedRecords((None,), (None,), [(0, failed)], changed=False)
     else:
-        return _applied(one, records, results, until_failure=until_failure)
+        return _applied(interceptor, records, results, until_failure=until_failure)
     (_, first), (middle, second) = halves(records)
-    before = _by_batch(one, topic, partition, first, until_failure=False)
+    before = _by_batch(interceptor, topic, partition, first, until_failure=False)
     if before.verdicts and before.verdicts[-1][1].outcome is Outcome.POSTPONED:
         return before
-    after = _by_batch(one, topic, partition, second, until_failure=False)
+    after = _by_batch(interceptor, topic, partition, second, until_failure=False)
     return InterceptedRecords(
         (*before.keys, *after.keys),
         (*before.values, *after.values),
@@ -335,7 +335,11 @@ def _by_batch(
 
 
 def _applied(
-    one: Interceptor, records: RecordColumns, results: Mapping[int, Any], *, until_failure: bool
+    interceptor: Interceptor,
+    records: RecordColumns,
+    results: Mapping[int, Any],
+    *,
+    until_failure: bool,
 ) -> InterceptedRecords:
     """Return the records with the results of `process_batch`."""
     if not results:
@@ -343,7 +347,7 @@ def _applied(
         return InterceptedRecords(keys, values, [], changed=False)
     new_keys, new_values = list(records.keys), list(records.values)
     verdicts: list[tuple[int, Verdict]] = []
-    skipped = one.skipped
+    skipped = interceptor.skipped
     changed = False
     for position in sorted(results):
         made = _made_of(results[position])
@@ -353,7 +357,12 @@ def _applied(
             new_keys[position], new_values[position] = key, value
             continue
         skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
-        verdicts.append((position, skipped if skips else failure(one.name, one.failed_code, made)))
+        verdicts.append(
+            (
+                position,
+                skipped if skips else failure(interceptor.name, interceptor.failed_code, made),
+            )
+        )
         new_keys[position] = new_values[position] = None
         if (until_failure and not skips) or isinstance(made, RetriableException):
             break
@@ -379,7 +388,7 @@ def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
 
 
 def _unchanged(column: Any) -> Sequence[bytes | None]:
-    """Return a column that nothing was done to as it is, where it can be asked by position."""
+    """Return an unchanged column as it is, if it can be indexed."""
     same: Sequence[bytes | None] = column if hasattr(column, "__getitem__") else tuple(column)
     return same
 

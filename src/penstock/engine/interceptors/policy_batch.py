@@ -1,7 +1,8 @@
-"""The `BatchProxy` that policies are given: columns of some records, made when first asked for.
+"""The `BatchProxy` that policies are given: columns of some records, made on first use.
 
 It is made of any `RecordColumns`. What it hands out cannot be altered (tuples, bytes, read-only
-Arrow buffers), since what is stored and what the next policy is given may be the same objects.
+Arrow buffers), since the records that are stored and those of the next policy may be the same
+objects.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BINARY_MAX_BYTES: Final = 2**31 - 1
 
 
 class ArrowMissingError(PolicyMistakeError):
-    """A policy asks for Arrow arrays where pyarrow is not installed."""
+    """A policy uses Arrow arrays, and pyarrow is not installed."""
 
     def __init__(self) -> None:
         super().__init__("keys_arrow and values_arrow need pyarrow, which is not installed here")

@@ -3,7 +3,7 @@
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
 begin with `__penstock.`. All values are texts in UTF-8.
 
-A gateway's dead letters have an id besides, which is the same where their batch comes again,
+A gateway's dead letters also have an id, which is the same if their batch is retried,
 through any gateway: so the same letter may be there twice, and is taken once.
 """
 
@@ -139,7 +139,7 @@ def next_id(letter_id: bytes, replays: int) -> bytes:
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
     """Return the headers that are not of a dead letter."""
-    return tuple(one for one in headers if not one[0].startswith(PREFIXES))
+    return tuple(header for header in headers if not header[0].startswith(PREFIXES))
 
 
 class ReasonHeaders:

@@ -1,6 +1,6 @@
 """A producer's batch whose policies do not refuse it: what becomes of its bad records instead.
 
-Policies are asked by mode, the strictest first (`penstock.mode`); those of a mode are asked about
+Policies judge by mode, the strictest first (`penstock.mode`); those of a mode judge
 the records that no stricter one objected to. So the strictest mode of the policies that object to a
 record holds for it. A policy that does not decide counts as always: nothing passes.
 """
@@ -81,7 +81,7 @@ def judge_by_mode(
         positions: The position of each in the client's batch.
 
     Returns:
-        The verdict about the batch, and where that is `ACCEPTED`, what is done with records.
+        The verdict about the batch, and if it is `ACCEPTED`, the mode of each diverted record.
     """
     found: list[Objected] = []
     for number, (mode, policies) in enumerate(chain.tiers, 1):
@@ -134,7 +134,7 @@ def judge_and_divert(
 
 
 class Rest(NamedTuple):
-    """The records of a batch that policies were asked about.
+    """The records of a batch that policies judged.
 
     Attributes:
         positions: Their positions in the client's batch.
@@ -176,7 +176,7 @@ def blame_again(
 
 def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
     """Return why records become dead letters, where nobody is left to say it."""
-    return {one: Blame(RecordError(one, _DECIDED_BEFORE)) for one in positions}
+    return {position: Blame(RecordError(position, _DECIDED_BEFORE)) for position in positions}
 
 
 def divert(
@@ -195,7 +195,7 @@ def divert(
         partition: The partition's number.
         batch: As the client sent it.
         found: What policies object to.
-        rest: The records that they were asked about.
+        rest: The records that they judged.
         max_bytes: A new batch that is larger is refused.
 
     Returns:
@@ -214,8 +214,10 @@ def divert(
         else:
             marks |= marks_of(errors, refusal.code)
     diverted = tuple(
-        Diverted(replace(one.refusal, outcome=_OUTCOMES[one.mode]), len(one.errors))
-        for one in found
+        Diverted(
+            replace(objection.refusal, outcome=_OUTCOMES[objection.mode]), len(objection.errors)
+        )
+        for objection in found
     )
     letters = b""
     if blamed:

@@ -2,7 +2,7 @@
 
 An idempotent producer's record is known by its producer's id, epoch and sequence number: these
 come again with it, whatever gateway receives it, so they are its dead letter's id, together with
-topic, partition and timestamp. A record of another producer is known by nothing: if it comes again,
+topic, partition and timestamp. Nothing identifies a record of another producer: if it is retried,
 brokers store it again, and so it becomes another dead letter, with an id of its own. An id by its
 content would take two records for one that are only equal.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.records.batch import RecordBatch
 
 LETTERS_BYTES: Final = 900_000
-"""Brokers take a batch of a little more, unless they are told otherwise (`max.message.bytes`)."""
+"""Brokers take a slightly larger batch, unless `max.message.bytes` is lower."""
 _NO_OFFSET: Final = -1
 _SEQUENCES: Final = 2**31
 
@@ -99,9 +99,9 @@ def write_letters(
     waiting = [(0, len(positions))]
     while waiting:
         start, end = waiting.pop()
-        one = cut(start, end)
-        if len(one) <= LETTERS_BYTES or end - start == 1:
-            written.append(one)
+        letters = cut(start, end)
+        if len(letters) <= LETTERS_BYTES or end - start == 1:
+            written.append(letters)
             continue
         middle = (start + end) // 2
         waiting += [(middle, end), (start, middle)]
@@ -113,7 +113,7 @@ def _headers(
 ) -> list[list[tuple[str, bytes | None]]]:
     ids = _ids(batch, place, positions)
     if not place.with_context:
-        return [[(ID, one)] for one in ids]
+        return [[(ID, letter_id)] for letter_id in ids]
     records, reasons = batch.records, ReasonHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None

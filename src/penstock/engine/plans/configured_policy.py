@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ConfiguredPolicy(NamedTuple):
-    """What is needed to make an instance, and to say what is wrong with it.
+    """The class, settings and place in the file from which an instance is made.
 
     Attributes:
         name: What everything calls it: its name, or its class.

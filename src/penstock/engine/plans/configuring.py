@@ -1,4 +1,4 @@
-"""How an instance of a policy is configured, and asked how much of a record it looks at."""
+"""Configures an instance of a policy, and reads its hints: how much of a record it looks at."""
 
 from __future__ import annotations
 

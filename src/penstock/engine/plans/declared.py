@@ -59,7 +59,7 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
         file: The configuration file.
 
     Raises:
-        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+        ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
             not usable.
     """
     _look_in(file.parent)

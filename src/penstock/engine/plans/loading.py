@@ -67,7 +67,7 @@ def describe(error: BaseException) -> str:
 
 
 class PolicyMistakeError(PenstockError):
-    """A policy returns or asks for what it cannot. The text never holds record contents."""
+    """A policy returns or requests an invalid value. The text never holds record contents."""
 
 
 def frames_of(error: BaseException) -> str:
@@ -90,7 +90,7 @@ class ClassPath:
 
     What is imported through it gets an `__import__` of its own, so imports inside functions
     go the same way long after loading. Modules whose top package the folders do not hold
-    come from the process's own modules, as a Java class loader asks its parent last.
+    come from the process's own modules, as with a Java class loader that is child first.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:

@@ -36,10 +36,10 @@ def hint_of(cls: type, names: Sequence[str]) -> str:
         cls: The class that lacks them.
         names: The methods that it should have one of.
     """
-    for one in cls.__mro__:
-        if _is_interface(one):
+    for base in cls.__mro__:
+        if _is_interface(base):
             continue
-        own = [name for name, value in vars(one).items() if callable(value)]
+        own = [name for name, value in vars(base).items() if callable(value)]
         for name in names:
             close = difflib.get_close_matches(name, own, n=1, cutoff=_CLOSE)
             if close:
@@ -51,7 +51,7 @@ def _is_of_interface(instance: Any, name: str) -> bool:
     """Return whether a method is inherited from an interface, or missing beside one that is."""
     if name in getattr(instance, "__dict__", ()):
         return False
-    owner = next((one for one in type(instance).__mro__ if name in vars(one)), None)
+    owner = next((base for base in type(instance).__mro__ if name in vars(base)), None)
     if owner is None:
         return not callable(getattr(instance, name, None))
     return _is_interface(owner)

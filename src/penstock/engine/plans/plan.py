@@ -54,7 +54,7 @@ ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _CACHE_LIMIT: Final = 10_000
 
 
-class Origin(StrEnum):
+class KeyOrigin(StrEnum):
     """Where a topic level key was set."""
 
     TOPIC = "topic"
@@ -77,7 +77,7 @@ class Setting(NamedTuple):
 
     key: str
     value: str
-    origin: Origin
+    origin: KeyOrigin
     glob: str = ""
 
 
@@ -95,7 +95,7 @@ class Plan:
         self._interceptors = configuration.produce_request_interceptors
         self._validators = configuration.record_validator_classes
         self._validation_policy = configuration.record_validation_policy_class_name
-        self._named_policies = {one.name: one for one in configuration.named_policies}
+        self._named_policies = {policy.name: policy for policy in configuration.named_policies}
         self._defaults = TopicDefaults(configuration.topic_defaults)
         for default in self._defaults:
             reader = self.missing_reader(default.key)
@@ -114,7 +114,9 @@ class Plan:
         self._keys_allowed = configuration.topic_settings_keys_allowed
         self._mode = value_of(MODE, configuration.properties)
         self._policy_modes: Mapping[str, str] = {
-            one.name: one.mode for one in configuration.named_policies if one.mode is not None
+            policy.name: policy.mode
+            for policy in configuration.named_policies
+            if policy.mode is not None
         }
         self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
@@ -161,7 +163,9 @@ class Plan:
     @property
     def intercepted_topics(self) -> list[str]:
         """Patterns (`re.search`) for all topics for which `intercepts` may be true."""
-        found = [one.pattern if one.flags == re.UNICODE else "" for _, one in self._patterns]
+        found = [
+            pattern.pattern if pattern.flags == re.UNICODE else "" for _, pattern in self._patterns
+        ]
         globs = self.globs if self.may_quarantine else ()
         return [*found, *(rf"\A{translate(glob)}" for glob in globs)]
 
@@ -250,8 +254,9 @@ class Plan:
     def allows_class(self, records_policy: str) -> bool:
         """Return whether a topic's own `records.policy.class.name` may name this class."""
         return records_policy in self._named or any(
-            records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
-            for one in self._allowed
+            records_policy == allowed
+            or (allowed.endswith("*") and records_policy.startswith(allowed[:-1]))
+            for allowed in self._allowed
         )
 
     def allows_dead_letters(self, name: str) -> bool:
@@ -294,14 +299,14 @@ class Plan:
     ) -> list[Setting]:
         """Return the topic level keys that hold for a topic, by name, with where they were set."""
         found = {
-            key: Setting(key, value, Origin.TOPIC)
+            key: Setting(key, value, KeyOrigin.TOPIC)
             for key, value in own.items()
             if self.allows_key(key)
         }
         for glob, key, value in self._defaults:
             if key not in found and fnmatchcase(topic, glob):
                 has_line = f"topics.{glob}.{key}" in self._properties
-                origin, shown = (Origin.PATTERN, glob) if has_line else (Origin.FILE, "")
+                origin, shown = (KeyOrigin.PATTERN, glob) if has_line else (KeyOrigin.FILE, "")
                 found[key] = Setting(key, value, origin, shown)
         return [found[key] for key in sorted(found)]
 

@@ -107,7 +107,7 @@ class TopicPlan:
             return None
         if not judged.quarantines:
             return TopicPlan(topic=self.topic, interceptors=judged.interceptors)
-        kept = {key: one for key, one in judged.settings.items() if key not in _OF_DEAD_LETTERS}
+        kept = {key: value for key, value in judged.settings.items() if key not in _OF_DEAD_LETTERS}
         return replace(judged, settings=kept, unusable="")
 
     @property

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.verdict import Verdict
-    from penstock.engine.workers.jobs import Job
+    from penstock.engine.workers.jobs import JudgingJob
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.processes.worker import Worker
 
@@ -29,7 +29,7 @@ class Send(NamedTuple):
     """Send a job, under the number of its attempt."""
 
     worker: Worker
-    job: Job
+    job: JudgingJob
     attempt: int
 
 
@@ -52,31 +52,31 @@ class Close(NamedTuple):
     worker: Worker
 
 
-class Answer(NamedTuple):
+class ReturnVerdict(NamedTuple):
     """Return the verdict to whoever submitted the job."""
 
-    job: Job
+    job: JudgingJob
     verdict: Verdict
 
 
 class Suspend(NamedTuple):
     """Do not retry a batch soon: its interceptors spent this many seconds on it."""
 
-    job: Job
+    job: JudgingJob
     spent_s: float
 
 
 class CountEnd(NamedTuple):
-    """Count the end of a worker that was not asked to end."""
+    """Count the end of a worker that ended without a request to."""
 
     cause: WorkerEnd
 
 
-class Report(NamedTuple):
+class LogError(NamedTuple):
     """Write an error to the log."""
 
     event: str
     fields: Mapping[str, Any]
 
 
-Action = Start | Load | Send | Skip | Kill | Close | Answer | Suspend | CountEnd | Report
+Action = Start | Load | Send | Skip | Kill | Close | ReturnVerdict | Suspend | CountEnd | LogError

@@ -1,4 +1,4 @@
-"""A timer wheel: what is due is found without looking at the rest."""
+"""A timer wheel: due entries are found without a look at the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Deadlines(Generic[T]):
                 del self._by_step[step]
 
     def due(self, now: float) -> list[T]:
-        """Remove and return what is due."""
+        """Remove and return the due entries."""
         last = int(now * _STEPS_PER_SECOND)
         found: list[T] = []
         if last - self._next > len(self._by_step):

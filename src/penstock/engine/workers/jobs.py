@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from penstock.engine.workers.turns import Turns
+from penstock.engine.workers.turns import ClientTurns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator
@@ -50,7 +50,7 @@ _LEGAL: Final = (
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class JudgingJob:
     """Something to be judged, with its client and deadline.
 
     Attributes:
@@ -111,7 +111,7 @@ class JobQueue(Generic[WorkerT]):
     """Waiting jobs by client and partition; within a partition in the order of arrival.
 
     No operation takes longer because more jobs wait, except `split` and `leave` (clients) and
-    `cancel` (removed jobs). What clients that are gone have left behind waits as that of one
+    `cancel` (removed jobs). The jobs of clients that are gone wait as those of a single
     client: otherwise each that comes, sends and goes would have a share of its own.
 
     Attributes:
@@ -154,15 +154,15 @@ class JobQueue(Generic[WorkerT]):
         self.next_worker: WorkerT | None = None
         self.waiting = 0
         self.outstanding = 0
-        self._turns = Turns()
+        self._turns = ClientTurns()
 
-    def _place(self, job: Job) -> tuple[Turn, Hashable]:
+    def _place(self, job: JudgingJob) -> tuple[Turn, Hashable]:
         """Return where a job waits: whose turn it is, and the key of its client and partition."""
         if job.client in self._gone:
             return self._turns.of(_GONE), (job.client, job.topic_partition)
         return self._turns.of(job.client), job.topic_partition
 
-    def add(self, job: Job) -> None:
+    def add(self, job: JudgingJob) -> None:
         """Append a job to those of its client and partition."""
         self.waiting += 1
         turn, key = self._place(job)
@@ -173,7 +173,7 @@ class JobQueue(Generic[WorkerT]):
         if not turn.number:
             self._turns.enter(turn)
 
-    def requeue(self, job: Job) -> None:
+    def requeue(self, job: JudgingJob) -> None:
         """Put a job that was taken back at the head of the queue."""
         self.add(job)
         turn, key = self._place(job)
@@ -181,12 +181,12 @@ class JobQueue(Generic[WorkerT]):
         turn.waiting.move_to_end(key, last=False)
         self._turns.enter_first(turn, job.expected_s)
 
-    def take(self) -> Job:
+    def take(self) -> JudgingJob:
         """Remove and return the next client's job; the queue must not be empty."""
         self.waiting -= 1
         turn = self._turns.next()
         key, jobs = next(iter(turn.waiting.items()))
-        job: Job = jobs.popitem(last=False)[0]
+        job: JudgingJob = jobs.popitem(last=False)[0]
         if jobs:
             turn.waiting.move_to_end(key)
         else:
@@ -195,21 +195,21 @@ class JobQueue(Generic[WorkerT]):
         self._turns.begin(turn)
         return job
 
-    def pass_through(self, job: Job) -> None:
+    def pass_through(self, job: JudgingJob) -> None:
         """Count a job that need not wait."""
         job.expected_s = self._turns.begin_at_once(self._account(job))
 
-    def settle(self, job: Job, took_s: float) -> None:
+    def settle(self, job: JudgingJob, took_s: float) -> None:
         """Count how long a job took, which decides when its client is next.
 
         It need not be called where both that and what was expected are less than `LEAST_S`.
         """
         self._turns.settle(self._account(job), job.expected_s, took_s)
 
-    def _account(self, job: Job) -> Hashable:
+    def _account(self, job: JudgingJob) -> Hashable:
         return _GONE if job.client in self._gone else job.client
 
-    def discard(self, job: Job) -> None:
+    def discard(self, job: JudgingJob) -> None:
         """Remove a waiting job, which is given up."""
         self.waiting -= 1
         turn, key = self._place(job)
@@ -237,7 +237,7 @@ class JobQueue(Generic[WorkerT]):
                 self._turns.leave(turn)
 
     def leave(self, client: Hashable) -> None:
-        """Have the jobs of a client wait as those of one that is gone, which it is since now."""
+        """Move the jobs of a client to those of the clients that are gone."""
         turn = self._turns.forget(client)
         if turn is None or not turn.waiting:
             return
@@ -248,7 +248,7 @@ class JobQueue(Generic[WorkerT]):
             gone.start = max(gone.start, turn.start)
             self._turns.enter(gone)
 
-    def cancel(self, client: Hashable) -> list[Job]:
+    def cancel(self, client: Hashable) -> list[JudgingJob]:
         """Remove and return all jobs of a client."""
         turn = self._turns.forget(client)
         found = list(turn.waiting.values()) if turn else []
@@ -265,7 +265,7 @@ class JobQueue(Generic[WorkerT]):
             self._turns.leave(gone)
         return found
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[JudgingJob]:
         return (job for _, turn in self._turns for jobs in turn.waiting.values() for job in jobs)
 
 

@@ -3,7 +3,7 @@
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the client as JSON if a policy asks for it, the record bytes), JUDGE_ADMIN
+  to be dropped, the client as JSON if a policy takes it, the record bytes), JUDGE_ADMIN
   (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
   EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; behind them the new batch
@@ -159,7 +159,7 @@ def read_records_class(body: bytes) -> tuple[str, bool]:
     """Read the body of a RECORDS_CLASS.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     name, takes_client = json.loads(body)
     return str(name), bool(takes_client)
@@ -174,7 +174,7 @@ def read_events(body: bytes) -> list[tuple[str, str, int]]:
     """Read the body of an EVENTS.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     return [(str(event), str(result), int(amount)) for event, result, amount in json.loads(body)]
 
@@ -200,7 +200,7 @@ def read_shared(body: bytes | memoryview) -> list[tuple[str, bytes]]:
     """Read the body of a SHARED.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     values: list[tuple[str, bytes]] = []
     start = 0
@@ -231,7 +231,7 @@ def read_judge_admin(body: bytes) -> tuple[int, AdminRequest]:
     """Read the body of a JUDGE_ADMIN.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     kind, *fields = json.loads(body[8:])
     read = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
@@ -258,7 +258,7 @@ def read_load_topics(body: bytes) -> list[TopicPlan]:
     """Read the body of a LOAD_TOPICS.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     return [TopicPlan.decode(plan.encode()) for plan in json.loads(body)]
 
@@ -286,7 +286,7 @@ def read_topics_loaded(body: bytes) -> TopicsLoaded:
     """Read the body of a TOPICS_LOADED.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     loaded, total, problem = json.loads(body)
     return TopicsLoaded(int(loaded), int(total), str(problem))
@@ -305,15 +305,17 @@ def positions_before(dropped: Iterable[int], quarantined: Iterable[int]) -> byte
         quarantined: Those among them that became dead letters, or were to.
     """
     letters = frozenset(quarantined)
-    return positions(one | _QUARANTINED if one in letters else one for one in dropped)
+    return positions(
+        position | _QUARANTINED if position in letters else position for position in dropped
+    )
 
 
 def read_positions_before(data: bytes | memoryview) -> tuple[Sequence[int], Sequence[int]]:
     """Read what `positions_before` wrote."""
     found = read_positions(data)
     return (
-        [one & ~_QUARANTINED for one in found],
-        [one & ~_QUARANTINED for one in found if one & _QUARANTINED],
+        [position & ~_QUARANTINED for position in found],
+        [position & ~_QUARANTINED for position in found if position & _QUARANTINED],
     )
 
 
@@ -362,7 +364,7 @@ def read_ready(body: bytes) -> Ready:
     """Read the body of a READY.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     patterns, needs_context, loads_topics, takes_client, drops_records = json.loads(body)
     return Ready(
@@ -431,7 +433,7 @@ def _of_plain(fields: dict[str, Any]) -> Verdict:
 
 
 def _diverted(diverted: Iterable[Diverted]) -> bytes:
-    rows = [(_plain_verdict(one.verdict), one.count) for one in diverted]
+    rows = [(_plain_verdict(part.verdict), part.count) for part in diverted]
     return json.dumps(rows).encode() if rows else b""
 
 
@@ -445,7 +447,7 @@ def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
     """Read the body of a VERDICT: attempt, verdict, and how many seconds it took.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The body is malformed.
     """
     attempt, took, follows = _VERDICT_BODY.unpack_from(body)
     took_s = took / 1e6

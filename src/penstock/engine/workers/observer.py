@@ -1,4 +1,4 @@
-"""What is told of workers to whoever counts it."""
+"""Events of workers, for metrics and logs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class WorkerEnd(Enum):
-    """Why a worker ended that was not asked to."""
+    """Why a worker ended without a request to."""
 
     DEADLINE = "deadline"
     """A batch ran into its deadline, and the worker was killed."""
     LOAD_TIMEOUT = "load_timeout"
     """Its policies took too long to load, and it was killed."""
     PROTOCOL = "protocol"
-    """It sent what is no message, and was killed."""
+    """It sent a malformed message, and was killed."""
     STALLED = "stalled"
     """It had batches and began none, and was killed: it was stopped, or swapped out."""
     MEMORY = "memory"
@@ -31,7 +31,7 @@ class WorkerEnd(Enum):
 
 
 class WorkerObserver(Protocol):
-    """Is told what workers do; what it does costs every batch that time."""
+    """Gets the events of workers; its time is added to that of every batch."""
 
     def judged(
         self, policies: str, cause: FailureCause | None, waited_s: float, judged_s: float
@@ -46,7 +46,7 @@ class WorkerObserver(Protocol):
         """
 
     def ended(self, cause: WorkerEnd) -> None:
-        """Take note of a worker that ended and was not asked to."""
+        """Take note of a worker that ended without a request to."""
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
         """Take note of what a policy has counted (`penstock.policy.count_event`)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, Report, Start
+from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, LogError, Start
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.processes.worker import Killed, KillReason, Worker, WorkerState
 
@@ -96,12 +96,14 @@ class WorkerPool:
     @property
     def judging(self) -> list[Worker]:
         """The workers that have policies."""
-        return [one for one in (*self.slots, *self.extra) if one is not None and one.judges]
+        return [
+            worker for worker in (*self.slots, *self.extra) if worker is not None and worker.judges
+        ]
 
     @property
     def ending(self) -> list[Worker]:
         """The workers that no longer judge and are not known to be dead."""
-        return [one for one in self.alive if one.state in _ENDING]
+        return [worker for worker in self.alive if worker.state in _ENDING]
 
     def fill(self, now: float, wanted: int) -> None:
         """Load policies into spare processes, and start processes, where workers are missing.
@@ -112,8 +114,8 @@ class WorkerPool:
         """
         spares = [worker for worker in self.alive if worker.state is WorkerState.SPARE]
         spares.sort(key=lambda worker: worker.number)
-        loading = [one for one in (*self.slots, *self.extra) if one is not None]
-        loading = [one for one in loading if one.state is WorkerState.LOADING]
+        loading = [worker for worker in (*self.slots, *self.extra) if worker is not None]
+        loading = [worker for worker in loading if worker.state is WorkerState.LOADING]
         limit = self._size * 2 if not self._loading.failing else 1
         if now < self._loading.until:
             limit = 0
@@ -186,7 +188,7 @@ class WorkerPool:
         self._act(Close(worker))
 
     def leave(self, worker: Worker) -> None:
-        """Free a worker's slot for another one."""
+        """Free a worker's slot for another worker."""
         if worker in self.extra:
             self.extra.remove(worker)
         elif worker in self.slots:
@@ -228,7 +230,7 @@ class WorkerPool:
             fields["topic"] = topic
             if not useful:
                 fields["next_attempt_s"] = self._loading.failed(now)
-        self._act(Report(event, fields))
+        self._act(LogError(event, fields))
 
     def check_loading(self, now: float) -> None:
         """Kill workers whose policies take too long to load."""
@@ -240,11 +242,15 @@ class WorkerPool:
     def idle(self, now: float) -> list[Worker]:
         """Return the extra workers that have been idle for `EXTRA_IDLE_S`."""
         ready = (worker for worker in self.extra if worker.state is WorkerState.READY)
-        return [one for one in ready if not one.sent and now - one.last_active > EXTRA_IDLE_S]
+        return [
+            worker
+            for worker in ready
+            if not worker.sent and now - worker.last_active > EXTRA_IDLE_S
+        ]
 
 
 def _cause_of_end(worker: Worker) -> WorkerEnd:
-    """Return why a worker is dead that was not asked to end, or is not trusted any more."""
+    """Return why a worker died without a request to end, or is not trusted any more."""
     if worker.out_of_memory:
         return WorkerEnd.MEMORY
     if worker.killed is not None:

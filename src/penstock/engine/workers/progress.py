@@ -2,7 +2,7 @@
 
 The worker writes which attempt it is at, and which topic it loads between two of them; the parent
 which attempts are to be skipped. Each is one word, read and written atomically. The worker reads
-what is to be skipped before it writes what it begins: an attempt that it has begun, it also judges.
+which attempts to skip before it writes which it begins: it judges every attempt that it begins.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CurrentAttempt(NamedTuple):
     loading: int = 0
 
 
-class Progress:
+class SharedProgress:
     """Three words of shared memory."""
 
     def __init__(self, descriptor: int) -> None:
@@ -68,7 +68,7 @@ class Progress:
 
 
 def shared_file() -> IO[bytes]:
-    """Make a file without a name for a `Progress`."""
+    """Make a file without a name for a `SharedProgress`."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.truncate(_BYTES)
     os.lseek(file.fileno(), _POSITION_BEYOND_END, os.SEEK_SET)

@@ -14,7 +14,7 @@ and nothing here is a process or a socket.
   that has more than `AHEAD_S` of work gets nothing in advance, so a client of quick batches waits
   for about one slow batch of others.
 - A worker that has batches and begins none, for as long as a policy may take, is replaced: it is
-  stopped or swapped out. Its batches are judged by another one.
+  stopped or swapped out. Another worker judges its batches.
 - A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
   nobody's.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
@@ -41,7 +41,7 @@ from penstock.engine.verdict import (
     prepared_too_late,
     timed_out,
 )
-from penstock.engine.workers.actions import Answer, Send, Skip, Suspend
+from penstock.engine.workers.actions import ReturnVerdict, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.actions import Action
-    from penstock.engine.workers.jobs import Job, TopicPartition
+    from penstock.engine.workers.jobs import JudgingJob, TopicPartition
 
     Queue = JobQueue["Worker"]
 
@@ -75,7 +75,7 @@ _CLIENT_TIMED_OUT: Final = "did not decide within the client's own timeout"
 _PARTITIONS_CACHED: Final = 10_000
 
 
-class Limits(NamedTuple):
+class WorkerLimits(NamedTuple):
     """Limits from the configuration.
 
     Attributes:
@@ -97,7 +97,7 @@ class Limits(NamedTuple):
     preparation_timeout_s: float = 10.0
 
 
-class Phase(Enum):
+class SchedulePhase(Enum):
     """The state of the schedule."""
 
     OPENING = "opening"
@@ -107,10 +107,10 @@ class Phase(Enum):
 
 
 _LEGAL: Final = {
-    Phase.OPENING: {Phase.SERVING, Phase.CANNOT_OPEN, Phase.CLOSED},
-    Phase.SERVING: {Phase.CLOSED},
-    Phase.CANNOT_OPEN: {Phase.CLOSED},
-    Phase.CLOSED: set[Phase](),
+    SchedulePhase.OPENING: {SchedulePhase.SERVING, SchedulePhase.CANNOT_OPEN, SchedulePhase.CLOSED},
+    SchedulePhase.SERVING: {SchedulePhase.CLOSED},
+    SchedulePhase.CANNOT_OPEN: {SchedulePhase.CLOSED},
+    SchedulePhase.CLOSED: set[SchedulePhase](),
 }
 
 
@@ -127,11 +127,11 @@ class Schedule:
         outstanding: How many jobs are not answered.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WorkerLimits) -> None:
         self._limits = limits
         self.actions: deque[Action] = deque()
         self._act = self.actions.append
-        self.phase = Phase.OPENING
+        self.phase = SchedulePhase.OPENING
         self.failure = ""
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
@@ -142,7 +142,7 @@ class Schedule:
         ]
         self._partition_queues: dict[TopicPartition, Queue] = {}
         self._queue_of: dict[TopicPartition, Queue] = {}
-        self._deadlines: Deadlines[Job] = Deadlines()
+        self._deadlines: Deadlines[JudgingJob] = Deadlines()
         self._attempt = 0
         self._begin_s = max(NO_PROGRESS_CHECK_S, limits.timeout_s)
 
@@ -167,7 +167,7 @@ class Schedule:
             and not any(worker.sent for worker in judging)
         )
 
-    def _become(self, phase: Phase) -> None:
+    def _become(self, phase: SchedulePhase) -> None:
         assert phase in _LEGAL[self.phase], f"{self.phase} to {phase}"
         self.phase = phase
 
@@ -177,7 +177,7 @@ class Schedule:
         """Start the workers."""
         self.pool.fill(now, 0)
 
-    def submit(self, job: Job, now: float) -> None:
+    def submit(self, job: JudgingJob, now: float) -> None:
         """Submit a job, which will be answered exactly once."""
         self.outstanding += 1
         queue = self._queue_of.get(job.topic_partition) or self._find_queue(job.topic_partition)
@@ -192,7 +192,7 @@ class Schedule:
             queue.pass_through(job)
             self._send(worker, queue, job, now)
             return
-        if self.phase is Phase.CLOSED:
+        if self.phase is SchedulePhase.CLOSED:
             self._answer(job, not_judged(job.policies, "it is no longer in force"))
             return
         job.queue = queue
@@ -202,7 +202,7 @@ class Schedule:
             self._request_workers(now)
 
     def leave(self, client: Hashable) -> None:
-        """Count a client's jobs as those of one that is gone, until `cancel`; they are judged."""
+        """Move a client's jobs to those of clients that left, until `cancel`; they are judged."""
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             queue.leave(client)
         self._gone.add(client)
@@ -263,14 +263,14 @@ class Schedule:
         """Return whether the batch that blocked a worker is done."""
         return worker.state is WorkerState.BLOCKED and attempt >= worker.current.attempt
 
-    def _answer(self, job: Job, verdict: Verdict) -> None:
+    def _answer(self, job: JudgingJob, verdict: Verdict) -> None:
         job.become(_ANSWERED)
         self.outstanding -= 1
-        self._act(Answer(job, verdict))
+        self._act(ReturnVerdict(job, verdict))
 
     # Sending jobs
 
-    def _send(self, worker: Worker, queue: Queue, job: Job, now: float) -> None:
+    def _send(self, worker: Worker, queue: Queue, job: JudgingJob, now: float) -> None:
         if job.exclusive and worker.sent:
             job.queue = queue
             queue.requeue(job)
@@ -314,7 +314,7 @@ class Schedule:
             if job.state is JobState.WAITING:
                 return
 
-    def _unassign(self, worker: Worker, job: Job) -> Queue:
+    def _unassign(self, worker: Worker, job: JudgingJob) -> Queue:
         """Remove a job from a worker, and return its queue."""
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
@@ -326,7 +326,7 @@ class Schedule:
         queue.outstanding -= 1
         return queue
 
-    def _requeue(self, job: Job) -> None:
+    def _requeue(self, job: JudgingJob) -> None:
         job.become(JobState.WAITING)
         job.queue = self._queue_of.get(job.topic_partition) or self._find_queue(job.topic_partition)
         job.queue.requeue(job)
@@ -378,7 +378,7 @@ class Schedule:
         elif self._remove_if_empty(queue) or queue.worker is None:
             self._assign_queues(now)
 
-    def _set_blocked(self, worker: Worker, job: Job | None, now: float) -> None:
+    def _set_blocked(self, worker: Worker, job: JudgingJob | None, now: float) -> None:
         """Move queues away from a blocked worker, except that of the partition that blocks it."""
         worker.become(WorkerState.BLOCKED)
         self._recall(worker, now)
@@ -409,10 +409,10 @@ class Schedule:
 
         The worker of its slot is preferred; a dedicated worker is the last choice.
         """
-        if self.phase is not Phase.SERVING:
+        if self.phase is not SchedulePhase.SERVING:
             return
-        ready = [one for one in self.pool.judging if one.state is WorkerState.READY]
-        dedicated = {one for one in ready if one.is_dedicated}
+        ready = [worker for worker in self.pool.judging if worker.state is WorkerState.READY]
+        dedicated = {worker for worker in ready if worker.is_dedicated}
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             if not ready:
                 break
@@ -425,7 +425,11 @@ class Schedule:
                 continue
             best = min(
                 ready,
-                key=lambda one: (one in dedicated, one is not preferred, len(one.queues)),
+                key=lambda worker: (
+                    worker in dedicated,
+                    worker is not preferred,
+                    len(worker.queues),
+                ),
             )
             if server is not None and server in ready and best is not preferred:
                 keeps = (server in dedicated) <= (best in dedicated)
@@ -442,7 +446,7 @@ class Schedule:
 
     def _request_workers(self, now: float) -> None:
         """Request workers for queues that have jobs and no worker."""
-        if self.phase is Phase.CLOSED or self.phase is Phase.CANNOT_OPEN:
+        if self.phase is SchedulePhase.CLOSED or self.phase is SchedulePhase.CANNOT_OPEN:
             return
         wanted = 0
         for queue in (*self._slot_queues, *self._partition_queues.values()):
@@ -470,10 +474,10 @@ class Schedule:
         self._assign_queues(now)
 
     def _check_opened(self) -> None:
-        if self.phase is Phase.OPENING:
-            ready = all(one is not None and one.judges for one in self.pool.slots)
+        if self.phase is SchedulePhase.OPENING:
+            ready = all(worker is not None and worker.judges for worker in self.pool.slots)
             if ready and not self.pool.count(WorkerState.STARTING):
-                self._become(Phase.SERVING)
+                self._become(SchedulePhase.SERVING)
 
     def protocol_error(self, worker: Worker, now: float) -> None:
         """Handle a worker that sent something that is not a message."""
@@ -521,9 +525,9 @@ class Schedule:
         self._detach(worker)
         useful = worker.answered or culprit is not None or (by_another and begun)
         self.pool.died(worker, why, topic, now, useful=useful)
-        if self.phase is Phase.OPENING:
+        if self.phase is SchedulePhase.OPENING:
             self.failure = why
-            self._become(Phase.CANNOT_OPEN)
+            self._become(SchedulePhase.CANNOT_OPEN)
         for job in jobs:
             assert job.queue is not None
             self._remove_if_empty(job.queue)
@@ -540,7 +544,9 @@ class Schedule:
             self._assign(queue, None)
         return True
 
-    def _find_culprit(self, worker: Worker, jobs: list[Job], current: CurrentAttempt) -> Job | None:
+    def _find_culprit(
+        self, worker: Worker, jobs: list[JudgingJob], current: CurrentAttempt
+    ) -> JudgingJob | None:
         """Return the job that caused the death of its worker, if there is one."""
         killed = worker.killed
         if killed is None:
@@ -557,7 +563,7 @@ class Schedule:
             job.exclusive = True
         return None
 
-    def _retry_lost(self, job: Job, current: CurrentAttempt) -> None:
+    def _retry_lost(self, job: JudgingJob, current: CurrentAttempt) -> None:
         """Retry a job that did not cause the death of its worker."""
         if job.state is _ANSWERED:
             return
@@ -569,7 +575,7 @@ class Schedule:
                 return
         self._requeue(job)
 
-    def _blame(self, job: Job, worker: Worker, current: CurrentAttempt, now: float) -> None:
+    def _blame(self, job: JudgingJob, worker: Worker, current: CurrentAttempt, now: float) -> None:
         """Answer a job that caused the death of its worker, or retry it."""
         killed = worker.killed
         if killed is None or killed.reason is not KillReason.DEADLINE_EXCEEDED:
@@ -593,7 +599,7 @@ class Schedule:
             else:
                 self._requeue(job)
 
-    def _answer_ended(self, job: Job, current: CurrentAttempt) -> None:
+    def _answer_ended(self, job: JudgingJob, current: CurrentAttempt) -> None:
         """Answer a job whose worker ended, and which is given up."""
         if job.attempt == current.attempt and current.phase == INTERCEPTING:
             code, why = self._limits.failed_code, "their process ended"
@@ -602,7 +608,7 @@ class Schedule:
             verdict = failed(job.policies, "ended its process")
         self._answer(job, verdict)
 
-    def _expire(self, job: Job) -> None:
+    def _expire(self, job: JudgingJob) -> None:
         """Answer a job whose client gives up, or whose attempts are used up."""
         if not job.overdue:
             if job.state is JobState.BEGUN:
@@ -618,7 +624,7 @@ class Schedule:
         why = f"did not decide in {job.overdue} attempts ({each_ms:.0f} ms each)"
         self._answer(job, timed_out(job.interceptors, why))
 
-    def _suspend(self, job: Job) -> None:
+    def _suspend(self, job: JudgingJob) -> None:
         """Suspend a batch that timed out: its client sends it again."""
         self._act(Suspend(job, job.overdue * self._limits.interceptors_timeout_s))
 
@@ -636,7 +642,7 @@ class Schedule:
             current: The attempt that each worker is at.
             now: The time.
         """
-        if self.phase is Phase.CLOSED:
+        if self.phase is SchedulePhase.CLOSED:
             return
         for worker in self.pool.judging:
             self._check_worker(worker, current[worker], now)
@@ -687,7 +693,7 @@ class Schedule:
 
     def _recall_stale(self, worker: Worker, now: float) -> None:
         """Let other workers have what has waited behind a batch for long."""
-        behind = (one for one in worker.sent.values() if one.state is JobState.SENT)
+        behind = (job for job in worker.sent.values() if job.state is JobState.SENT)
         first = next(behind, None)
         if first is not None and now - first.sent_at > STALE_S:
             self._recall(worker, now)
@@ -704,7 +710,9 @@ class Schedule:
             if not queue.outstanding:
                 self._on_drained(queue, now)
 
-    def _exceeds_deadline(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
+    def _exceeds_deadline(
+        self, worker: Worker, job: JudgingJob | None, took: float, now: float
+    ) -> bool:
         limits, phase = self._limits, worker.current.phase
         does, limit = "decide", limits.timeout_s
         if worker.current.loading:
@@ -731,9 +739,9 @@ class Schedule:
 
     def close(self) -> None:
         """Answer all jobs, and close all workers."""
-        if self.phase is Phase.CLOSED:
+        if self.phase is SchedulePhase.CLOSED:
             return
-        self._become(Phase.CLOSED)
+        self._become(SchedulePhase.CLOSED)
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             for job in list(queue):
                 queue.discard(job)

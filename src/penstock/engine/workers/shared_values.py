@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SharedValues:
-    """Keeps values by name, and tells whoever has workers that should know."""
+    """Keeps values by name, and sends new ones to the workers."""
 
     def __init__(self) -> None:
         self._values = SharedStore()

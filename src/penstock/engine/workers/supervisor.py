@@ -19,11 +19,11 @@ from penstock.engine.verdict import UNJUDGED, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
-from penstock.engine.workers.jobs import Job
+from penstock.engine.workers.jobs import JudgingJob
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
-from penstock.engine.workers.schedule import Limits, Phase, Schedule
+from penstock.engine.workers.schedule import Schedule, SchedulePhase, WorkerLimits
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 
@@ -77,13 +77,13 @@ class Supervisor:
             size: How many workers; `policy.workers` unless given.
             spare: Whether one more process waits, so that a replacement is there at once.
             child: Makes the end of a process.
-            observer: Is told what workers do.
+            observer: Gets the events of workers.
             shared: What policies share, if other supervisors' workers have it as well.
         """
         self._shared = shared or SharedValues()
         self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
-        self._limits = Limits(
+        self._limits = WorkerLimits(
             workers=size or configuration.policy_workers,
             spare=spare,
             timeout_s=configuration.policy_timeout_ms / 1000,
@@ -121,10 +121,10 @@ class Supervisor:
             actions.Skip: self._skip,
             actions.Kill: self._kill,
             actions.Close: self._close,
-            actions.Answer: self._answer,
+            actions.ReturnVerdict: self._answer,
             actions.Suspend: self._suspend,
             actions.CountEnd: self._count_end,
-            actions.Report: self._report,
+            actions.LogError: self._report,
         }
 
     async def start(self) -> None:
@@ -141,7 +141,7 @@ class Supervisor:
             self._execute_actions()
             self._run(self._tick())
             await self._opened.wait()
-            if schedule.phase is not Phase.SERVING:
+            if schedule.phase is not SchedulePhase.SERVING:
                 raise ConfigurationError(schedule.failure or "a policy worker did not start")
         except BaseException:
             await self.close()
@@ -195,7 +195,7 @@ class Supervisor:
         records_policy = topic_plan.records_policy
         if records_policy is not None:
             self._instances.used(topic_plan.topic, records_policy)
-        job = Job(
+        job = JudgingJob(
             (topic_plan.topic, partition),
             client,
             topic_plan.policy_names,
@@ -231,9 +231,9 @@ class Supervisor:
         """
         now = self._clock.now()
         deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
-        self._submit(Job(("", 0), None, names, "", request, done, 0, deadline), now)
+        self._submit(JudgingJob(("", 0), None, names, "", request, done, 0, deadline), now)
 
-    def _submit(self, job: Job, now: float) -> None:
+    def _submit(self, job: JudgingJob, now: float) -> None:
         job.submitted_at = now
         self._schedule.submit(job, now)
         self._wake.set()
@@ -327,7 +327,7 @@ class Supervisor:
                     log.exception("an error of the gateway", action=type(action).__name__)
         finally:
             self._executing = False
-        if not self._serving and self._schedule.phase is not Phase.OPENING:
+        if not self._serving and self._schedule.phase is not SchedulePhase.OPENING:
             self._opened.set()
 
     def _start(self, action: actions.Start) -> None:
@@ -374,7 +374,7 @@ class Supervisor:
             child.write([messages.message(messages.CLOSE)])
             self._run(self._kill_after_timeout(child))
 
-    def _answer(self, action: actions.Answer) -> None:
+    def _answer(self, action: actions.ReturnVerdict) -> None:
         job, verdict = action
         done, payload = job.done, job.payload
         job.done = None
@@ -391,7 +391,7 @@ class Supervisor:
             if name is not None and self._instances.free(job.topic_partition[0], name):
                 self._retire(job.topic_partition[0], name)
 
-    def _observe(self, observer: WorkerObserver, job: Job, verdict: Verdict) -> None:
+    def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: Verdict) -> None:
         taken = self._clock.now()
         judged_s = job.judged_s
         if judged_s is None:  # the worker was killed, or died, or never had it
@@ -409,7 +409,7 @@ class Supervisor:
         if self._serving and self._observer is not None:
             self._observer.ended(action.cause)
 
-    def _report(self, action: actions.Report) -> None:
+    def _report(self, action: actions.LogError) -> None:
         if self._serving:
             log.error(action.event, **action.fields)
 
@@ -530,11 +530,12 @@ class Supervisor:
 
     async def _tick(self) -> None:
         """Run the timers of the schedule."""
-        while self._schedule.phase is not Phase.CLOSED:
+        while self._schedule.phase is not SchedulePhase.CLOSED:
             await self._until_next_tick()
             try:
                 current = {
-                    one: self._children[one].progress.current for one in self._schedule.judging
+                    worker: self._children[worker].progress.current
+                    for worker in self._schedule.judging
                 }
                 self._schedule.tick(current, self._clock.now())
             except Exception:

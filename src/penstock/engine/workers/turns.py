@@ -58,7 +58,7 @@ class Turn:
         self.waiting: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
 
 
-class Turns:
+class ClientTurns:
     """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
 
     __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",
@@ -171,7 +171,7 @@ class Turns:
         turn.number = self._last
         heappush(self._order, _entry(turn))
         if len(self._order) > 2 * self._waiting + _KEPT_MIN:  # most are outdated
-            self._order = [_entry(one) for _, one in self]
+            self._order = [_entry(turn) for _, turn in self]
             heapify(self._order)
 
     def _forget_paid(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.interfaces import INTERCEPTORS, VALIDATION, VALIDATORS
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
+from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, KeyOrigin
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.console.subscribers import as_text
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -186,10 +186,10 @@ def _policies(plan: Plan, judged: TopicPlan) -> list[dict[str, str]]:
 
 
 def _setting(one: Setting) -> dict[str, str]:
-    key = f"topics.{one.glob}.{one.key}" if one.origin is Origin.PATTERN else one.key
+    key = f"topics.{one.glob}.{one.key}" if one.origin is KeyOrigin.PATTERN else one.key
     return {
         "key": one.key,
         "value": shown(one.value),
         "from": one.origin.value,
-        "line": shown(key) if one.origin is not Origin.TOPIC else "",
+        "line": shown(key) if one.origin is not KeyOrigin.TOPIC else "",
     }

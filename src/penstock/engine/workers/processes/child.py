@@ -16,7 +16,7 @@ import structlog
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes import descendants
 from penstock.engine.workers.processes.output import OutputPipe
-from penstock.engine.workers.progress import Progress, shared_file
+from penstock.engine.workers.progress import SharedProgress, shared_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ _FROM_WORKER = frozenset(
     }
 )
 _UNSENT_MAX = 64 * 2**20
-"""Where a worker reads nothing while so much waits for it, it is not told what others share."""
+"""A worker that does not read while so many bytes wait for it gets no shared values."""
 _POLL_S = 0.01
 _HANG_UP_S = 1.0
 """How long a process that has closed its socket may take to end by itself."""
@@ -96,7 +96,7 @@ class Child(asyncio.Protocol):
     With `nice`, all other processes go first where processor time is short, as with nice(1).
     """
 
-    progress: Progress
+    progress: SharedProgress
 
     def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
         self.worker = worker
@@ -123,7 +123,7 @@ class Child(asyncio.Protocol):
         try:
             output = OutputPipe()
             with theirs, shared_file() as shared:
-                self.progress = Progress(shared.fileno())
+                self.progress = SharedProgress(shared.fileno())
                 for end in (ours, theirs):
                     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                         end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
@@ -245,7 +245,7 @@ class Child(asyncio.Protocol):
             self._events.on_protocol_error(self.worker)
 
     def _read(self, kind: int, body: bytes) -> Callable[[], None]:
-        """Read a message that is no verdict; return what tells of it.
+        """Read a message other than a verdict; return the event that reports it.
 
         Raises:
             ValueError: It is none.
@@ -277,7 +277,7 @@ class Child(asyncio.Protocol):
         return joined
 
     def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the kind and body of each message; keep what is behind the last whole one."""
+        """Yield the kind and body of each message; keep the bytes behind the last whole message."""
         missing = 1
         start, size = 0, len(data)
         while size - start >= _PREFIX.size:

@@ -99,7 +99,7 @@ def kill_descendants(marker: str) -> int:
 
 
 def _processes() -> list[int]:
-    return [int(one.name) for one in _PROCESSES.glob("[0-9]*")]
+    return [int(entry.name) for entry in _PROCESSES.glob("[0-9]*")]
 
 
 class _Stat(NamedTuple):
@@ -128,7 +128,7 @@ def _is_left(pid: int, marker: str) -> bool:
     if f"{VARIABLE}={marker}".encode() in variables:
         return True
     others = list(_live)
-    if not _adopts or any(f"{VARIABLE}={one}".encode() in variables for one in others):
+    if not _adopts or any(f"{VARIABLE}={other}".encode() in variables for other in others):
         return False
     stat = _stat(pid)
     return stat is not None and stat.state != "Z" and _is_adopted(pid, stat)

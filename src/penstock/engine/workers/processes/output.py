@@ -111,14 +111,14 @@ class OutputPipe:
         self.theirs = -1
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the files that are open."""
         for end in (self._ours, self.theirs):
             if end >= 0:
                 os.close(end)
         self._ours = self.theirs = -1
 
     async def log(self, worker: int) -> None:
-        """Log what is written until nobody can write any more, then close."""
+        """Log the output until its last writer has ended, then close."""
         lines = OutputLines(worker)
         try:
             while data := await self._read(lines):

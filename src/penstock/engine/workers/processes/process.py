@@ -43,7 +43,7 @@ from penstock.engine.verdict import (
     refused,
 )
 from penstock.engine.workers import messages
-from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, Progress
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, SharedProgress
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy.counting import take_events
@@ -66,14 +66,14 @@ _AT_ONCE: Final = 32
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
-class Judge:
+class WorkerJudge:
     """Reads batches and judges them, by the plan that comes with each."""
 
     def __init__(
         self,
         configuration: PolicyConfiguration,
         policies: PolicyInstances,
-        progress: Progress,
+        progress: SharedProgress,
         parent: socket.socket,
     ) -> None:
         self._parent = parent
@@ -141,7 +141,7 @@ class Judge:
         if begins:
             self._phase = self._progress.current.phase
         else:
-            # At once: what is judged then may end this process.
+            # At once: the next job may end this process.
             share = _shared()
             if share:
                 self._parent.sendall(share)
@@ -151,7 +151,7 @@ class Judge:
     def needs_context(self) -> bool:
         """Whether a policy of topics takes the context of a request."""
         judges = (self._policies.create_topic, self._policies.alter_config)
-        return any(one is not None and one.needs_context for one in judges)
+        return any(judge is not None and judge.needs_context for judge in judges)
 
     def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
         """Judge a request about a topic."""
@@ -217,7 +217,7 @@ class _Verdicts:
         self._at_once = 0
 
     def add(self, verdict: bytes, took_s: float, now: float) -> bool:
-        """Gather one; return whether what is gathered is to be sent."""
+        """Gather a verdict; return whether the gathered verdicts are to be sent."""
         if not self._gathered:
             self._since = now
         self._gathered.append(verdict)
@@ -241,7 +241,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare()
     parent = socket.socket(fileno=int(sys.argv[1]))
-    progress = Progress(int(sys.argv[2]))
+    progress = SharedProgress(int(sys.argv[2]))
     inbox = _messages(parent)
     first = next(inbox, None)
     if first is None or first[0] != messages.LOAD:
@@ -258,7 +258,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
-    judge = Judge(configuration, policies, progress, parent)
+    judge = WorkerJudge(configuration, policies, progress, parent)
     parent.sendall(
         messages.ready(
             policies.patterns,
@@ -302,9 +302,9 @@ def _has_message(parent: socket.socket) -> bool:
 
 def _serve(
     inbox: Iterator[tuple[int, memoryview, bool]],
-    judge: Judge,
+    judge: WorkerJudge,
     loading: TopicLoading,
-    progress: Progress,
+    progress: SharedProgress,
     parent: socket.socket,
 ) -> None:
     """Do what the parent says, in order, until there is nothing more."""
@@ -334,7 +334,7 @@ def _serve(
     verdicts.send()
 
 
-def _take_note(kind: int, body: memoryview, judge: Judge, loading: TopicLoading) -> bool:
+def _take_note(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
     """Do what the parent says that is answered later or never; return whether it is that."""
     if kind == messages.RETIRE:
         judge.retire(*json.loads(bytes(body)))
@@ -347,7 +347,9 @@ def _take_note(kind: int, body: memoryview, judge: Judge, loading: TopicLoading)
     return True
 
 
-def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: socket.socket) -> None:
+def _judge_admin(
+    judge: WorkerJudge, body: memoryview, progress: SharedProgress, parent: socket.socket
+) -> None:
     attempt, request = messages.read_judge_admin(bytes(body))
     if attempt > progress.skipped:
         began = time.monotonic()
@@ -357,7 +359,7 @@ def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: soc
         parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
 
 
-def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
+def _judge_batch(judge: WorkerJudge, body: memoryview) -> Verdict:
     header = messages.JUDGE_HEADER
     attempt, version, partition, topic_id, *sizes = header.unpack_from(body)
     plan_size, dropped_size, client_size = sizes

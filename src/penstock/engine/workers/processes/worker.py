@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.engine.workers.progress import DONE, CurrentAttempt
 
 if TYPE_CHECKING:
-    from penstock.engine.workers.jobs import Job, JobQueue
+    from penstock.engine.workers.jobs import JobQueue, JudgingJob
 
 IN_FLIGHT_MIN, IN_FLIGHT_MAX, IN_FLIGHT_MAX_BYTES = 2, 512, 512 * 1024
 """The limits of the window of unanswered batches, which hides the latency of the socket: it starts
@@ -125,7 +125,7 @@ class Worker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = WorkerState.STARTING
-        self.sent: dict[int, Job] = {}
+        self.sent: dict[int, JudgingJob] = {}
         self.sent_bytes = 0
         self.sent_s = 0.0
         self.in_flight_max = 8
