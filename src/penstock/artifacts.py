@@ -200,10 +200,13 @@ def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
         try:
             report("fetching " + ", ".join(coordinates.split("+")))
             _, found = PythonResolver().resolve(wanted)
-            needed = [*wanted, *(one for one in found if one.scope in {"compile", "runtime"})]
+            needed = [
+                *wanted,
+                *(dependency for dependency in found if dependency.scope in {"compile", "runtime"}),
+            ]
             jars: dict[str, None] = {}
-            for number, one in enumerate(needed, 1):
-                jar = one.artifact.resolve()
+            for number, dependency in enumerate(needed, 1):
+                jar = dependency.artifact.resolve()
                 report(f"  {number} of {len(needed)}: {jar.name}")
                 jars[str(jar)] = None
             return list(jars)

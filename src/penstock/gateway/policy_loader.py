@@ -54,12 +54,12 @@ class LoadedPolicies(NamedTuple):
     def parts(self) -> list[Supervisor | TopicPolicies | ObservedBatches]:
         """Everything that has to be closed when these policies are replaced."""
         every = (self.pool, self.policies.topics, self.policies.observed)
-        return [one for one in every if one is not None]
+        return [part for part in every if part is not None]
 
     async def close(self) -> None:
         """Stop the workers."""
-        for one in self.parts:
-            await one.close()
+        for part in self.parts:
+            await part.close()
 
 
 class PolicyLoader(NamedTuple):

@@ -331,7 +331,7 @@ class Gateway:
     @property
     def worker_pids(self) -> list[int]:
         """The process ids of all policy workers."""
-        return [pid for one in (self._loaded.parts if self._loaded else ()) for pid in one.pids]
+        return [pid for part in (self._loaded.parts if self._loaded else ()) for pid in part.pids]
 
     # What metrics and readiness are made of
 
@@ -341,15 +341,15 @@ class Gateway:
         if self._loaded is None:
             return []
         pools = (self._loaded.pool, self._loaded.policies.topics.pool)
-        return [one.schedule for one in pools if one is not None]
+        return [pool.schedule for pool in pools if pool is not None]
 
     @property
     def all_schedules(self) -> list[Schedule]:
         """What runs policies: those in force, and those before that finish their work."""
         observed = self._loaded.policies.observed if self._loaded else None
         beside = [*self._draining, *([observed] if observed else [])]
-        pools = (one if isinstance(one, Supervisor) else one.pool for one in beside)
-        return [*self.schedules, *(one.schedule for one in pools if one is not None)]
+        pools = (part if isinstance(part, Supervisor) else part.pool for part in beside)
+        return [*self.schedules, *(pool.schedule for pool in pools if pool is not None)]
 
     @property
     def is_loaded(self) -> bool:
@@ -368,7 +368,7 @@ class Gateway:
             "producers": self._opened_producers.writes,
             "settings": self.topic_configs.writes,
         }
-        return {state: one for state, one in writes.items() if one is not None}
+        return {state: kept for state, kept in writes.items() if kept is not None}
 
     @property
     def settings_position(self) -> int:
@@ -490,13 +490,13 @@ class Gateway:
             self.lane.follow()
         for client in list(self.connections):
             client.policies_changed()
-        for one in before:
-            self._draining.add(one)
-            self.run(self._drain(one))
+        for part in before:
+            self._draining.add(part)
+            self.run(self._drain(part))
 
-    async def _drain(self, one: Supervisor | TopicPolicies | ObservedBatches) -> None:
-        await one.close(drain_s=60.0)
-        self._draining.discard(one)
+    async def _drain(self, part: Supervisor | TopicPolicies | ObservedBatches) -> None:
+        await part.close(drain_s=60.0)
+        self._draining.discard(part)
 
     async def _load_topics(self) -> None:
         """Have the workers load the topics that are known by now; nothing waits for it."""
@@ -552,7 +552,9 @@ class Gateway:
         if self._started and self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
         judged = plans_of(topic, self._policies.plan, self._stored(topic))
-        self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
+        self._policies.retain(
+            topic, {plan.records_policy for plan in judged if plan.records_policy}
+        )
 
     def topic_deleted(self, name: str) -> None:
         """Close the policy instances of a deleted topic."""
@@ -638,8 +640,8 @@ class Gateway:
             client.abort()
         if self.lane is not None:
             self.lane.close()
-        for one in (*self._draining, *(self._loaded.parts if self._loaded else ())):
-            await one.close()
+        for part in (*self._draining, *(self._loaded.parts if self._loaded else ())):
+            await part.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -84,7 +84,7 @@ def _reasons(verdict: Verdict) -> list[dict[str, Any]]:
     if not verdict.record_errors:
         return [_reason(None, verdict.policy, verdict.message)]
     first = verdict.record_errors[:REASONS_MAX]
-    return [_reason(one.index, one.policy or verdict.policy, one.message) for one in first]
+    return [_reason(error.index, error.policy or verdict.policy, error.message) for error in first]
 
 
 def _reason(record: int | None, policy: str, message: str | None) -> dict[str, Any]:

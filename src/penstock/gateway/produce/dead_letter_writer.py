@@ -295,7 +295,7 @@ class DeadLetterWriter:
             raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
         leaders = found.leaders
         if sorted(leaders) != list(range(len(leaders))) or any(
-            one.node == NO_NODE for one in leaders.values()
+            leader.node == NO_NODE for leader in leaders.values()
         ):
             connection.refresh(to.name)
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")

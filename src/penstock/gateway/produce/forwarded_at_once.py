@@ -54,7 +54,7 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return True
     if not _are_in_order(found, request, connection):
         return False
-    waited_for = [(one.waited_for, topic) for one, topic in found if one.waited_for]
+    waited_for = [(known.waited_for, topic) for known, topic in found if known.waited_for]
     if waited_for and not _accepts_all(policies.inline, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
@@ -104,8 +104,8 @@ def _observe_all(
 ) -> bool:
     """Have all observed topics of a request judged; return False if one needs an id first."""
     observed = []
-    for one, topic in found:
-        plan = one.observed
+    for known, topic in found:
+        plan = known.observed
         if plan is not None:
             topic_id = _topic_id(topic, connection)
             if topic_id is None and plan.needs_topic_id:
@@ -136,18 +136,18 @@ def observe(
     if observed is None:
         return
     sender = sender_of(request, connection)
-    for one in topic.partitions:
-        if one.number >= 0:
+    for partition in topic.partitions:
+        if partition.number >= 0:
             batch = ObservedBatch(
                 plan,
-                one.number,
+                partition.number,
                 topic_id,
                 request.version,
                 request.client_id,
                 connection.number,
                 sender,
             )
-            observed.submit(batch, request.records(one))
+            observed.submit(batch, request.records(partition))
 
 
 def sender_of(request: ProduceRequest, connection: ConnectionContext) -> ClientContext:
@@ -192,10 +192,10 @@ def _is_in_order(
     if not (connection.has_undecided or postponed):
         return True
     principal = connection.authentication.principal or ""
-    for one in topic.partitions:
-        by = read_producer(request.records(one))
+    for partition in topic.partitions:
+        by = read_producer(request.records(partition))
         if by is not None and by.producer_id >= 0:
-            sent_by = SentBy(name, one.number, by.producer_id, principal)
+            sent_by = SentBy(name, partition.number, by.producer_id, principal)
             if connection.has_undecided or sent_by in postponed:
                 return False
     return True
@@ -205,8 +205,8 @@ def _count(
     counts: GatewayCounts, request: ProduceRequest, judged: Sequence[tuple[TopicPlan, TopicData]]
 ) -> None:
     for plan, topic in judged:
-        for one in topic.partitions:
-            counts.accepted(plan, request.records(one))
+        for partition in topic.partitions:
+            counts.accepted(plan, request.records(partition))
 
 
 def _accepts_all(
@@ -221,8 +221,10 @@ def _accepts_all(
             return False
     version = request.version
     for plan, topic in judged:
-        for one in topic.partitions:
-            if one.number < 0 or not inline.accepts(plan, version, request.records(one)):
+        for partition in topic.partitions:
+            if partition.number < 0 or not inline.accepts(
+                plan, version, request.records(partition)
+            ):
                 return False
     return True
 

@@ -209,7 +209,7 @@ class PostponedBatches:
 
         What is kept for longest is the least likely to come again.
         """
-        self._first = {one: kept for one, kept in self._first.items() if kept}
+        self._first = {owner: kept for owner, kept in self._first.items() if kept}
         self._count = len(self)
         while self._count >= KEPT_MAX:
             max(self._first.values(), key=len).popitem()

@@ -51,13 +51,13 @@ class Batches(deque[Batch]):
 
     def have_refused(self, numbers: Range) -> bool:
         """Whether a batch with these sequence numbers was refused."""
-        return any(one.state is _REFUSED and one.numbers == numbers for one in self)
+        return any(batch.state is _REFUSED and batch.numbers == numbers for batch in self)
 
     def place(self, number: int) -> int | None:
         """Return the index of the first batch that ends after a number; None if none does."""
         if not self or distance(number, self[-1].next) <= 0:
             return None
-        return next(i for i, one in enumerate(self) if distance(number, one.next) > 0)
+        return next(i for i, batch in enumerate(self) if distance(number, batch.next) > 0)
 
     def before(self, batch: Batch | None) -> list[Batch]:
         """Return the relevant batches before one, or of all.
@@ -66,11 +66,11 @@ class Batches(deque[Batch]):
         before it; except for those whose retry was requested since.
         """
         before: list[Batch] = []
-        for one in self:
-            if one is batch:
+        for other in self:
+            if other is batch:
                 break
-            if one.state is not _STORED:
-                before.append(one)
+            if other.state is not _STORED:
+                before.append(other)
             elif before:
                 before = [other for other in before if other.state is _AWAITED]
         return before
@@ -80,7 +80,7 @@ class Batches(deque[Batch]):
     @property
     def are_known_to_broker(self) -> bool:
         """Whether the broker has stored one: only then it checks sequence numbers."""
-        return any(one.is_at_broker for one in self)
+        return any(batch.is_at_broker for batch in self)
 
     @property
     def are_refused(self) -> bool:
@@ -93,17 +93,17 @@ class Batches(deque[Batch]):
     @property
     def await_lost(self) -> bool:
         """Whether a retry of a batch whose records were all dropped is expected."""
-        return any(one.state is State.AWAITED and one.loses_all for one in self)
+        return any(batch.state is State.AWAITED and batch.loses_all for batch in self)
 
     @property
     def await_any(self) -> bool:
         """Whether a retry of a relevant batch is expected."""
-        return any(one.state is State.AWAITED for one in self.before(None))
+        return any(batch.state is State.AWAITED for batch in self.before(None))
 
     @property
     def are_presumed(self) -> bool:
         """Whether batches at the end are only presumed to be stored."""
-        return any(one.state is State.PRESUMED for one in self.before(None))
+        return any(batch.state is State.PRESUMED for batch in self.before(None))
 
     def presume_one_of(self, waiting: Sequence[int], first: int) -> bool:
         """Whether there is an undecided retry of a batch that is only presumed to be stored.
@@ -113,8 +113,10 @@ class Batches(deque[Batch]):
             first: Only batches before this sequence number count.
         """
         return bool(waiting) and any(
-            one.state is State.PRESUMED and one.first in waiting and distance(one.first, first) > 0
-            for one in self.before(None)
+            batch.state is State.PRESUMED
+            and batch.first in waiting
+            and distance(batch.first, first) > 0
+            for batch in self.before(None)
         )
 
     # Removing batches
@@ -133,10 +135,10 @@ class Batches(deque[Batch]):
         if len(self) <= REMEMBERED:
             return False
         before = len(self)
-        sent = sum(one.dropped_count < one.count for one in self)
+        sent = sum(batch.dropped_count < batch.count for batch in self)
         while sent > REMEMBERED or len(self) > BATCHES_MAX // 2:
             oldest = self[0]
-            if not oldest.is_settled and all(one.state is not _STORED for one in self):
+            if not oldest.is_settled and all(batch.state is not _STORED for batch in self):
                 break
             self.popleft()
             sent -= not oldest.loses_all
@@ -147,9 +149,9 @@ class Batches(deque[Batch]):
 def is_refused(batches: Iterable[Batch]) -> bool:
     """Whether a batch was refused, and the broker has stored nothing after the last such one."""
     refused = False
-    for one in batches:
-        if one.state is _REFUSED:
+    for batch in batches:
+        if batch.state is _REFUSED:
             refused = True
-        elif refused and one.is_at_broker:
+        elif refused and batch.is_at_broker:
             refused = False
     return refused

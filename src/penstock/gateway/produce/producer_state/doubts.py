@@ -55,7 +55,7 @@ class Doubts:
         self._until.clear()
         until = self._now() + DOUBTED_S
         if len(self._changes) == _CHANGES_MAX:
-            earlier = tuple(one for _, changes in self._changes for one in changes)
+            earlier = tuple(change for _, changes in self._changes for change in changes)
             self._changes.clear()
             self._changes.append((until, earlier))
         self._changes.append((until, (affects,)))

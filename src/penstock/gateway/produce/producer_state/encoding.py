@@ -78,7 +78,7 @@ def encode(
         seen: See `Head`.
         fences: See `Head`.
     """
-    batches = [one for one in producer.batches if one.state is not State.REFUSED]
+    batches = [batch for batch in producer.batches if batch.state is not State.REFUSED]
     first = producer.batches[0] if producer.batches else None
     following, removed = _end(producer)
     value = {
@@ -93,7 +93,7 @@ def encode(
         "next": following,
         "removed": removed,
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
-        "batches": [_fields(one) for one in batches],
+        "batches": [_fields(batch) for batch in batches],
     }
     return json.dumps(value, separators=(",", ":")).encode()
 
@@ -110,7 +110,7 @@ def is_ahead(producer: Producer, theirs: Producer) -> bool:
 
 def _end(producer: Producer) -> tuple[int, int]:
     """Return the number after the last written batch, and how many records were dropped."""
-    kept = [one for one in producer.batches if one.state is not State.REFUSED]
+    kept = [batch for batch in producer.batches if batch.state is not State.REFUSED]
     if kept:
         return kept[-1].next, kept[-1].removed_with
     if producer.batches:  # all were refused: their sequence numbers will be reused
@@ -145,7 +145,7 @@ def read_head(record: bytes) -> Head:
     except TypeError:
         raise ValueError("not the state of a producer") from None
     numbers = (head.epoch, head.revision, head.seen or 0, head.fence.position if head.fence else 0)
-    if not isinstance(head.writer, str) or not all(isinstance(one, int) for one in numbers):
+    if not isinstance(head.writer, str) or not all(isinstance(number, int) for number in numbers):
         raise ValueError("not the state of a producer")
     return head
 
@@ -172,7 +172,7 @@ def decode(
             release=release,
             removed=fields["removed"],
             history=history,
-            batches=[_batch(*one) for one in fields["batches"]],
+            batches=[_batch(*fields_of_batch) for fields_of_batch in fields["batches"]],
             beginning=Beginning(*fields["first"]) if fields.get("first") else None,
             topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
             used=used,

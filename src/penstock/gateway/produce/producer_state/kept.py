@@ -87,12 +87,12 @@ class KeptRecords:
     def add(self, key: ProducerKey, record: Kept) -> None:
         """Add the next record of a producer."""
         before = self._records.get(key, ())
-        if any(_is_later(one.head, record.head) for one in before):
-            if any(one.head.epoch > record.head.epoch for one in before):
+        if any(_is_later(kept.head, record.head) for kept in before):
+            if any(kept.head.epoch > record.head.epoch for kept in before):
                 self.mark(key)  # the last one in the topic is not what counts
             self._records[key] = tuple(
-                one._replace(position=record.position) if _is_written(one, record) else one
-                for one in before
+                kept._replace(position=record.position) if _is_written(kept, record) else kept
+                for kept in before
             )
             return
         fences = self.fences(key, record.head.epoch)
@@ -105,7 +105,7 @@ class KeptRecords:
         if fences.have_void:
             fences.take(record.head, record.position)
             self.keep_fences(key, record.head.epoch, fences)
-        beside = [one for one in before if not _replaces(record, one)]
+        beside = [kept for kept in before if not _replaces(record, kept)]
         after = (*beside[1 - CONCURRENT_MAX :], record)
         self._records[key] = after
         self.bytes += _size(after)
@@ -114,7 +114,7 @@ class KeptRecords:
 
     def epoch(self, key: ProducerKey) -> int:
         """Return the latest epoch in the records of a producer."""
-        return max((one.head.epoch for one in self._records.get(key, ())), default=0)
+        return max((kept.head.epoch for kept in self._records.get(key, ())), default=0)
 
     def fences(self, key: ProducerKey, epoch: int) -> Fences:
         """Return which records of a producer's epoch count."""
@@ -122,9 +122,9 @@ class KeptRecords:
         if known is not None and of == epoch:
             return known
         fences = Fences()
-        for one in self._records.get(key, ()):
-            if one.head.epoch == epoch and one.position != UNREAD:
-                fences.take(one.head, one.position)
+        for kept in self._records.get(key, ()):
+            if kept.head.epoch == epoch and kept.position != UNREAD:
+                fences.take(kept.head, kept.position)
         return fences
 
     def keep_fences(self, key: ProducerKey, epoch: int, fences: Fences) -> None:
@@ -187,7 +187,7 @@ class KeptRecords:
 
 
 def _size(records: tuple[Kept, ...]) -> int:
-    return sum(len(one.value) + _OVERHEAD_BYTES for one in records)
+    return sum(len(kept.value) + _OVERHEAD_BYTES for kept in records)
 
 
 def _is_later(kept: Head, read: Head) -> bool:

@@ -169,7 +169,7 @@ def _fields(value: bytes | None) -> dict[str, Any]:
 
 def _change(said: dict[str, Any]) -> Change | None:
     match said.get("change"):
-        case [str(number), list(topics)] if all(isinstance(one, str) for one in topics):
+        case [str(number), list(topics)] if all(isinstance(name, str) for name in topics):
             return Change(number, topics)
     return None
 

@@ -171,7 +171,9 @@ class Producer:
     @property
     def _is_restored(self) -> bool:
         """Whether batches were restored from a record, and more may have been stored since."""
-        return self.history is not History.COMPLETE and any(one.is_settled for one in self.batches)
+        return self.history is not History.COMPLETE and any(
+            batch.is_settled for batch in self.batches
+        )
 
     @property
     def _may_be_ahead(self) -> bool:
@@ -186,14 +188,14 @@ class Producer:
         """
         if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
             return True
-        return any(one.may_come_again for one in self.batches)
+        return any(batch.may_come_again for batch in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
         return self._awaits_before(batch.first) or any(
-            one.state is State.AWAITED
-            or (one.state is State.SENT and one.connection != batch.connection)
-            for one in self.batches.before(batch)
+            earlier.state is State.AWAITED
+            or (earlier.state is State.SENT and earlier.connection != batch.connection)
+            for earlier in self.batches.before(batch)
         )
 
     def is_agreed(
@@ -245,7 +247,9 @@ class Producer:
         else:
             decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
         if isinstance(decision, Batch) and self.undecided:
-            self.undecided = [one for one in self.undecided if one.first != numbers.first]
+            self.undecided = [
+                waiting for waiting in self.undecided if waiting.first != numbers.first
+            ]
         return decision
 
     def _decide(
@@ -270,7 +274,7 @@ class Producer:
             return REQUEST_TIMED_OUT
         if len(self.batches) >= BATCHES_MAX:
             self._trim()
-        unsettled = sum(not one.is_settled for one in before) if before else 0
+        unsettled = sum(not earlier.is_settled for earlier in before) if before else 0
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
@@ -333,7 +337,7 @@ class Producer:
 
     def _awaits_before(self, first: int) -> bool:
         """Whether a batch before a sequence number got a retriable error while undecided."""
-        return any(distance(one.first, first) > 0 for one in self.undecided)
+        return any(distance(waiting.first, first) > 0 for waiting in self.undecided)
 
     def _cut(self, numbers: Range) -> int | None:
         """Remove the batches that an unknown batch replaces.
@@ -372,9 +376,9 @@ class Producer:
         removed = self._removed_before(place, numbers)
         more = len(dropped) - distance(removed, behind[0].removed)
         if more > 0:
-            if not any(one.is_at_broker for one in behind):
-                for one in behind:
-                    one.broker_first = add(one.broker_first, -more)
+            if not any(later.is_at_broker for later in behind):
+                for later in behind:
+                    later.broker_first = add(later.broker_first, -more)
                 self.removed = add(self.removed, more)
             elif len(dropped) < numbers.count:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -405,15 +409,17 @@ class Producer:
     def _is_past(self, numbers: Range) -> bool:
         """Whether these sequence numbers belong to an obsolete attempt of the client."""
         return any(
-            distance(numbers.first, one.next) > 0
-            for one in self.batches
-            if one.state in {State.STORED, State.ACKNOWLEDGED}
+            distance(numbers.first, batch.next) > 0
+            for batch in self.batches
+            if batch.state in {State.STORED, State.ACKNOWLEDGED}
         )
 
     def _settle_before(self, batch: Batch) -> None:
         """Expect no retry of batches before one that is stored or acknowledged."""
         if self.undecided:
-            self.undecided = [one for one in self.undecided if distance(one.first, batch.next) <= 0]
+            self.undecided = [
+                waiting for waiting in self.undecided if distance(waiting.first, batch.next) <= 0
+            ]
         if self.on_word:
             self.on_word = {
                 first: since
@@ -423,7 +429,7 @@ class Producer:
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
         """Record that a batch gets a final error before it is decided; see `decide`."""
-        self.undecided = [one for one in self.undecided if one.first != numbers.first]
+        self.undecided = [waiting for waiting in self.undecided if waiting.first != numbers.first]
         batch = self.batches.find(numbers)
         if batch is not None:
             if batch.state not in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}:
@@ -469,7 +475,7 @@ class Producer:
         before = self.batches.before(batch)
         code = self._obstacle(batch, before)
         batch.apply(Event.RETRY if code else Event.SEND)
-        batch.unsettled_before = sum(not one.is_settled for one in before) if before else 0
+        batch.unsettled_before = sum(not earlier.is_settled for earlier in before) if before else 0
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -488,13 +494,13 @@ class Producer:
         objects = self.batches.are_known_to_broker and batch.state is not State.PRESUMED
         if objects and is_refused(before):
             return OUT_OF_ORDER_SEQUENCE_NUMBER
-        for one in before:
-            if one.state is State.AWAITED:
+        for earlier in before:
+            if earlier.state is State.AWAITED:
                 return REQUEST_TIMED_OUT
-            if one.connection == batch.connection:
+            if earlier.connection == batch.connection:
                 continue
-            if one.state is State.DECIDED or (
-                one.state is State.SENT and not self.batches.are_known_to_broker
+            if earlier.state is State.DECIDED or (
+                earlier.state is State.SENT and not self.batches.are_known_to_broker
             ):
                 return REQUEST_TIMED_OUT
         return NONE
@@ -514,10 +520,10 @@ class Producer:
             return REQUEST_TIMED_OUT
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        for one in self.batches.before(batch):
-            if one.state is State.REFUSED:
+        for earlier in self.batches.before(batch):
+            if earlier.state is State.REFUSED:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
-            if not one.is_settled:
+            if not earlier.is_settled:
                 return REQUEST_TIMED_OUT
         if batch.state is not State.STORED:
             if any(
@@ -554,8 +560,8 @@ class Producer:
 
     def _store(self, batch: Batch, stored: Stored) -> None:
         # The broker stores a batch only after the one before it; clients rely on that, too.
-        for one in self.batches.before(batch):
-            one.presume()
+        for earlier in self.batches.before(batch):
+            earlier.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
         self.begins_late = False
@@ -565,7 +571,7 @@ class Producer:
         self._settle_before(batch)
         if self.history in _UNCONFIRMED:
             # By then there are no retries any more of batches that were in flight at the beginning.
-            count = sum(one.state is State.STORED for one in self.batches)
+            count = sum(other.state is State.STORED for other in self.batches)
             is_confirmed = count > IN_FLIGHT_MAX
             self.history = History.COMPLETE if is_confirmed else History.FOLLOWED
         else:
@@ -637,17 +643,19 @@ class Producer:
             self.on_word = dict.fromkeys(self.on_word, now)
         if missing > 0 or not is_shared:
             return
-        before = [one for one in self.undecided if distance(numbers.first, one.first) < 0]
-        self.undecided = [one for one in self.undecided if one not in before]
-        self._believe((one.first for one in before), now)
+        before = [
+            waiting for waiting in self.undecided if distance(numbers.first, waiting.first) < 0
+        ]
+        self.undecided = [waiting for waiting in self.undecided if waiting not in before]
+        self._believe((waiting.first for waiting in before), now)
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
         """Take batches for stored by the word of their leader alone; see `on_word`."""
         for first in stored:
             self.on_word.setdefault(first, now)
-        for one in self.batches:
-            if one.state is State.AWAITED:
-                self.on_word.pop(one.first, None)
+        for batch in self.batches:
+            if batch.state is State.AWAITED:
+                self.on_word.pop(batch.first, None)
 
     def _decide_otherwise(self, batch: Batch, dropped: Sequence[int]) -> None:
         """Let a batch be decided again of which interceptors drop other records than before.
@@ -670,7 +678,7 @@ class Producer:
             if states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
                 return
             behind = [self.batches[i] for i in range(place + 1, len(self.batches))]
-            keeps_letters = any(one.quarantined for one in behind)
+            keeps_letters = any(later.quarantined for later in behind)
             if not behind or (State.SENT in states and not keeps_letters):
                 self.cut_at(place)
             else:  # what was decided about those behind it stays: dead letters may be stored
@@ -681,15 +689,15 @@ class Producer:
         self, numbers: Range, last_sequence: int | None, *, is_recent: bool, now: float
     ) -> None:
         """Presume the batches up to the broker's last sequence number to be stored."""
-        awaited = [one for one in self.batches if one.state is State.AWAITED]
-        for one in self.batches:
-            if last_sequence is not None and not one.follows_stored(last_sequence):
-                one.presume()
-            elif one.state is State.PRESUMED and (
-                last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
+        awaited = [batch for batch in self.batches if batch.state is State.AWAITED]
+        for batch in self.batches:
+            if last_sequence is not None and not batch.follows_stored(last_sequence):
+                batch.presume()
+            elif batch.state is State.PRESUMED and (
+                last_sequence is not None or is_recent or distance(numbers.first, batch.first) > 0
             ):
-                one.apply(Event.RETRY)
-        self._believe((one.first for one in awaited if one.state is State.PRESUMED), now)
+                batch.apply(Event.RETRY)
+        self._believe((batch.first for batch in awaited if batch.state is State.PRESUMED), now)
 
     def _broker_has_none(self, numbers: Range, *, is_begun: bool, overtakes: bool) -> None:
         """Record that the broker has stored nothing of this epoch, or has forgotten it."""
@@ -794,18 +802,20 @@ class Producer:
 
         Batches that are not in it stay if they fit: their records were not dropped.
         """
-        same = {_decision(one): one for one in self.batches if one.state is not State.REFUSED}
-        known = [same.get(_decision(one), one) for one in batches]
-        between = [one for one in self.batches if one.is_settled and _fits(one, known)]
-        merged = sorted([*known, *between], key=lambda one: distance(following, one.first))
-        for one in self.batches:
-            if one not in merged:
-                self._release(one)
+        same = {_decision(own): own for own in self.batches if own.state is not State.REFUSED}
+        known = [same.get(_decision(theirs), theirs) for theirs in batches]
+        between = [own for own in self.batches if own.is_settled and _fits(own, known)]
+        merged = sorted([*known, *between], key=lambda batch: distance(following, batch.first))
+        for own in self.batches:
+            if own not in merged:
+                self._release(own)
         self.batches = Batches(merged, self._release)
         self.confirm(batches)
-        for one in known:
-            self._expect_again(one)
-        self.undecided = [one for one in self.undecided if distance(following, one.first) >= 0]
+        for own in known:
+            self._expect_again(own)
+        self.undecided = [
+            waiting for waiting in self.undecided if distance(following, waiting.first) >= 0
+        ]
         self.continued = self.agreed_at = None
         self.next, self.removed = following, removed
         self.history = History.COMPLETE
@@ -820,17 +830,19 @@ class Producer:
         writes comes late if it is not read then. Only what loses records is written.
         """
         sent = {
-            one.numbers[:2]: one.dropped_count
-            for one in self.batches
-            if one.state in {State.SENT, State.STORED} and not (is_newer and one.dropped_count)
+            own.numbers[:2]: own.dropped_count
+            for own in self.batches
+            if own.state in {State.SENT, State.STORED} and not (is_newer and own.dropped_count)
         }
-        for place, one in enumerate(batches):
-            if sent.get(one.numbers[:2], one.dropped_count) != one.dropped_count:
+        for place, batch in enumerate(batches):
+            if sent.get(batch.numbers[:2], batch.dropped_count) != batch.dropped_count:
                 return place
         return None
 
     def _merge(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
-        behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
+        behind = next(
+            (batch for batch in self.batches if distance(following, batch.first) >= 0), None
+        )
         known = self.removed if behind is None else behind.removed
         if distance(known, removed) < 0:
             return False
@@ -842,14 +854,14 @@ class Producer:
                 self.cut_at(place)  # decided without knowing all records dropped before
         merged = list(self.batches)
         self.confirm(batches)
-        for one in self._fitting(batches):
+        for theirs in self._fitting(batches):
             if not any(
-                distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
+                distance(other.first, theirs.next) > 0 and distance(theirs.first, other.next) > 0
                 for other in merged
             ):
-                merged.append(one)
-                self._expect_again(one)
-        merged.sort(key=lambda one: distance(following, one.first))
+                merged.append(theirs)
+                self._expect_again(theirs)
+        merged.sort(key=lambda batch: distance(following, batch.first))
         self.batches = Batches(merged, self._release)
         if not merged:
             return True
@@ -860,8 +872,10 @@ class Producer:
 
     def _expect_again(self, batch: Batch) -> None:
         """Expect a retry of a batch that another gateway has decided, if it was deferred here."""
-        if any(one[:2] == batch.numbers[:2] for one in self.undecided):
-            self.undecided = [one for one in self.undecided if one[:2] != batch.numbers[:2]]
+        if any(waiting[:2] == batch.numbers[:2] for waiting in self.undecided):
+            self.undecided = [
+                waiting for waiting in self.undecided if waiting[:2] != batch.numbers[:2]
+            ]
             # Without records it is settled, with or without a retry.
             if not batch.loses_all or batch.owes_letters:
                 batch.apply(Event.RETRY)
@@ -877,10 +891,10 @@ class Producer:
         for own in self.batches:
             if own.state is not State.STORED:
                 continue
-            for place, one in enumerate(batches):
-                if one.next == own.first and one.removed_with != own.removed:
+            for place, theirs in enumerate(batches):
+                if theirs.next == own.first and theirs.removed_with != own.removed:
                     first = max(first, place + 1)
-                elif one.first == own.next and one.removed != own.removed_with:
+                elif theirs.first == own.next and theirs.removed != own.removed_with:
                     last = min(last, place)
         return list(batches)[first:last]
 
@@ -892,11 +906,11 @@ class Producer:
         """
         for place, own in enumerate(self.batches):
             is_replaced = any(
-                distance(own.first, one.next) > 0
-                and distance(one.first, own.next) > 0
-                and (one.first, one.count, one.broker_first, one.dropped_count)
+                distance(own.first, theirs.next) > 0
+                and distance(theirs.first, own.next) > 0
+                and (theirs.first, theirs.count, theirs.broker_first, theirs.dropped_count)
                 != (own.first, own.count, own.broker_first, own.dropped_count)
-                for one in batches
+                for theirs in batches
             )
             if is_replaced:
                 states = {self.batches[i].state for i in range(place, len(self.batches))}
@@ -906,17 +920,17 @@ class Producer:
 
     def confirm(self, batches: Sequence[Batch]) -> None:
         """Record that decisions about batches have been written, or that batches are stored."""
-        for one in batches:
-            known = self.batches.find(one.numbers)
+        for batch in batches:
+            known = self.batches.find(batch.numbers)
             if known is None:
                 continue
-            if known.loses_all and one.loses_all:
-                known.is_lettered = known.is_lettered or one.is_lettered
+            if known.loses_all and batch.loses_all:
+                known.is_lettered = known.is_lettered or batch.is_lettered
                 if not known.owes_letters:  # else they are being stored, or could not be
                     known.apply(Event.DROP)
             elif (
-                one.state is State.STORED
-                and known.broker_first == one.broker_first
+                batch.state is State.STORED
+                and known.broker_first == batch.broker_first
                 and known.state in {State.PRESUMED, State.SENT, State.AWAITED}
             ):
                 known.apply(Event.STORE)
@@ -926,16 +940,16 @@ class Producer:
 
         That they are stays true where the same records are set aside.
         """
-        for one in batches:
-            known = self.batches.find(one.numbers)
+        for batch in batches:
+            known = self.batches.find(batch.numbers)
             if (
                 known is not None
                 and known.loses_all
-                and one.loses_all
-                and one.is_lettered
-                and list(one.quarantined) == list(known.quarantined)
+                and batch.loses_all
+                and batch.is_lettered
+                and list(batch.quarantined) == list(known.quarantined)
             ):
-                self.confirm([one])
+                self.confirm([batch])
 
     # Memory
 
@@ -952,16 +966,16 @@ def _decision(batch: Batch) -> tuple[int, ...]:
     return (*batch.numbers, batch.broker_first, batch.dropped_count)
 
 
-def _fits(one: Batch, others: Sequence[Batch]) -> bool:
+def _fits(batch: Batch, others: Sequence[Batch]) -> bool:
     """Whether a batch lies between others, or before them, and agrees with their numbers."""
-    if one.dropped_count or not others:
+    if batch.dropped_count or not others:
         return False
-    behind = next((other for other in others if distance(one.next, other.first) >= 0), None)
+    behind = next((other for other in others if distance(batch.next, other.first) >= 0), None)
     return (
         behind is not None
-        and behind.removed == one.removed
+        and behind.removed == batch.removed
         and not any(
-            distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
+            distance(other.first, batch.next) > 0 and distance(batch.first, other.next) > 0
             for other in others
         )
     )

@@ -607,9 +607,9 @@ class Producers:
         failure: str | None,
     ) -> None:
         if failure is not None:  # others may never read it, and know all there is without it
-            for one in (producer, self._producers.get(key)):
-                if one is not None:
-                    one.unread = tuple(other for other in one.unread if other != revision)
+            for known in (producer, self._producers.get(key)):
+                if known is not None:
+                    known.unread = tuple(other for other in known.unread if other != revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
         if revision in self._fencing:
@@ -770,7 +770,7 @@ class Producers:
             return False
         producer.fences.take(head, read.position)
         if is_own:
-            producer.unread = tuple(one for one in producer.unread if one > head.revision)
+            producer.unread = tuple(unread for unread in producer.unread if unread > head.revision)
             producer.position = read.position
             self._confirm(head.revision)
             # It was written before what others had written by then was read, and hides that.
@@ -784,7 +784,7 @@ class Producers:
                 self._write(key, producer, _ignore)
             return False
         knows_all = head.seen is not None and head.seen >= producer.position
-        is_void_here = any(one in self._fencing for one in producer.unread)
+        is_void_here = any(unread in self._fencing for unread in producer.unread)
         is_newer = (knows_all and not producer.unread) or is_void_here
         if (is_newer or head.fences) and _is_other(producer.topic_id, theirs.topic_id):
             producer.clear()  # the topic was created anew
@@ -803,7 +803,9 @@ class Producers:
         producer.fences.leave_out(read.head, read.position)
         producer.position = read.position
         if read.head.writer == self._writer:
-            producer.unread = tuple(one for one in producer.unread if one > read.head.revision)
+            producer.unread = tuple(
+                unread for unread in producer.unread if unread > read.head.revision
+            )
             producer.agreed_at = None
         else:
             theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
@@ -893,14 +895,14 @@ class Producers:
         records = self._kept.remove(key)
         merged: Producer | None = None
         for kept in records:
-            one = self._decode_one(kept)
-            if one is None:
+            decoded = self._decode_one(kept)
+            if decoded is None:
                 continue
-            if merged is not None and encoding.is_ahead(merged, one):
-                merged, one = one, merged
+            if merged is not None and encoding.is_ahead(merged, decoded):
+                merged, decoded = decoded, merged
             if merged is not None:
-                one.learn(merged.batches, merged.next, merged.removed)
-            merged = one
+                decoded.learn(merged.batches, merged.next, merged.removed)
+            merged = decoded
         if merged is not None:
             read = [kept.position for kept in records if kept.position != UNREAD]
             merged.position = max(read, default=0)
@@ -945,7 +947,7 @@ class Producers:
         producer = self._find(key, epoch)
         if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
             # It starts with the first undecided batch, perhaps on another connection.
-            begins = min((first, *waiting), key=lambda one: distance(first, one))
+            begins = min((first, *waiting), key=lambda number: distance(first, number))
             producer = self._begin(key, epoch, begins, topic_id)
         producer.used = self._now()
         producer.topic_id = topic_id or producer.topic_id
