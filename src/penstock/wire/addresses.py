@@ -170,7 +170,7 @@ class _Walk:
         count = 1
         if field.array:
             count, position = read_long_length(self._frame, position, flexible=flexible)
-        if structure.is_address and [one[0] for one in _plan(structure)[:2]] == [_STRING, _NODE]:
+        if structure.is_address and [step[0] for step in _plan(structure)[:2]] == [_STRING, _NODE]:
             return (yield from self._named(structure, count, position))
         for _ in range(count):
             if structure.is_flat:
@@ -188,7 +188,7 @@ class _Walk:
     def _named(self, structure: Structure, count: int, position: int) -> Walked:
         """Walk an array of names with addresses (coordinators); return the position after it.
 
-        It can be long, and there are only a few brokers: what stands behind a name has mostly
+        It can be long, and there are only a few brokers: the bytes behind a name have mostly
         been seen, and is not read again.
         """
         frame, end, around = self._frame, self._end, self.spliced
@@ -305,7 +305,7 @@ def _plan(structure: Structure) -> tuple[tuple[int, int, Field], ...]:
     """Return how the fields of a flat structure are passed."""
     plan = _plans.get(id(structure))  # structures are made once for each schema, and kept
     if plan is None:
-        plan = _plans[id(structure)] = tuple(_step(structure, one) for one in structure.fields)
+        plan = _plans[id(structure)] = tuple(_step(structure, field) for field in structure.fields)
     return plan
 
 

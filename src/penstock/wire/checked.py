@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
     Edit = tuple[int, int, bytes]
-    """What stands from one position to another one, and what is to stand there."""
+    """The bytes from one position to another, and the bytes that replace them."""
 
 
 _LONG: Final = 0x80
@@ -35,7 +35,7 @@ class TooManyEntriesError(WireError):
 
 
 class Edits(list["Edit"]):
-    """What is to be changed in a frame.
+    """The changes of a frame.
 
     Attributes:
         left: How many entries of arrays there may still be.

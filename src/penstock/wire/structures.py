@@ -33,7 +33,7 @@ FIXED_SIZES: Final = {
 
 
 class Field(NamedTuple):
-    """One field of a structure."""
+    """A field of a structure."""
 
     name: str
     kafka_type: str | None  # None for a structure
@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Structure:
-    """What stands behind what in a request or response, and which tags are known."""
+    """The order of the fields of a request or response, and the known tags."""
 
     kind: type[Entity]
     """The library's type."""
@@ -73,13 +73,13 @@ class Structure:
     tagged: dict[int, Field]
     is_address: bool
     addresses_within: bool
-    """Whether it is an address or holds one, at any depth."""
+    """Whether it is an address or contains an address, at any depth."""
     runs: tuple[Run, ...]
-    """The same fields; those of a fixed size one after another are one step."""
+    """The same fields; adjacent fields of a fixed size are one step."""
     last: int
-    """How many of its fields to walk until no address can follow; all where a tag has one."""
+    """How many of its fields to walk until no address can follow; all if a tag has an address."""
     is_flat: bool
-    """Whether no field is a structure: one is walked in a bounded time."""
+    """Whether no field is a structure: then it is walked in a bounded time."""
     has_arrays: bool
     """Whether a field is an array."""
 
@@ -90,11 +90,11 @@ def structure_of(entity: type[Entity]) -> Structure:
     plain: list[Field] = []
     tagged: dict[int, Field] = {}
     for field in dataclasses.fields(entity):
-        one = _field(field)
-        if one.tag is None:
-            plain.append(one)
+        described = _field(field)
+        if described.tag is None:
+            plain.append(described)
         else:
-            tagged[one.tag] = one
+            tagged[described.tag] = described
     names = {field.name for field in plain}
     is_address = {"host", "port"} <= names
     holding = [index for index, field in enumerate(plain) if holds_address(field)]
@@ -138,7 +138,7 @@ def _field(field: dataclasses.Field[Any]) -> Field:
     if array:
         kind = typing.get_args(kind)[0]
     elif isinstance(kind, types.UnionType):
-        inner = [one for one in typing.get_args(kind) if one is not types.NoneType]
+        inner = [argument for argument in typing.get_args(kind) if argument is not types.NoneType]
         array = typing.get_origin(inner[0]) is tuple
         kind = typing.get_args(inner[0])[0] if array else inner[0]
     kafka_type = field.metadata.get("kafka_type")

@@ -1,7 +1,7 @@
 """Entities of the protocol library, read and written in slices.
 
-The library reads and writes an entity in one go, and one of a client may have 50,000 entries. Here
-a part with few entries is read by the library as a whole, and one with many entry by entry: the
+The library reads and writes an entity in one go, and a client's may have 50,000 entries. Here
+a part with few entries is read by the library as a whole, and a part with many entry by entry: the
 rest of it is read by the library with empty arrays in their place, and so it is written.
 """
 
@@ -112,7 +112,7 @@ class _Reader:
         return at_once or (yield from self._in_parts(structure, position))
 
     def _at_once(self, structure: Structure, position: int) -> Read | None:
-        """Read an entity that has few entries; return None for one that has many."""
+        """Read an entity that has few entries; return None if it has many."""
         most = min(self._left, SLICE_ENTRIES)
         edits = Edits(most)
         try:
