@@ -94,7 +94,7 @@ class _Section:
             _check_frames(view, self._count)
             records = list(DefaultRecordBatch(view))
         except MemoryError:
-            # A length near 2**63 ends in one, too.
+            # A length near 2**63 ends in an overflow, too.
             fault = self._find_fault()
             if fault is None:
                 raise
@@ -174,10 +174,12 @@ class _Section:
         records = []
         start, before = 0, -1
         for _ in repeat(None, self._count):
-            one = read_record(section, start, before, self._origin, thorough=True)
-            timestamp = wrapped(self._base_timestamp + one.timestamp_delta)
-            records.append(OddRecord(one.delta, timestamp, one.key, one.value, one.headers))
-            start, before = one.end, one.delta
+            record = read_record(section, start, before, self._origin, thorough=True)
+            timestamp = wrapped(self._base_timestamp + record.timestamp_delta)
+            records.append(
+                OddRecord(record.delta, timestamp, record.key, record.value, record.headers)
+            )
+            start, before = record.end, record.delta
         return DecodedRecords(records, self._base_timestamp, log_append_time, any_header_keys=True)
 
 

@@ -1,6 +1,6 @@
 """Finds the first error in the records of a batch, and describes it.
 
-With a broker's message where it has one (DefaultRecord, DefaultRecordBatch). It is slow, and runs
+With a broker's message if it has one (DefaultRecord, DefaultRecordBatch). It is slow, and runs
 only for records that cannot be read; `native/src/section.rs` and `fault.rs` are the same in Rust.
 """
 
@@ -53,7 +53,7 @@ def find_overlong(
     before: int = -1,
     origin: Origin = PRODUCER,
 ) -> str | None:
-    """Return what is wrong with a record that a more lenient reader has decoded.
+    """Return the fault of a record that a more lenient reader has decoded.
 
     Args:
         section: What follows the header of a batch, uncompressed.

@@ -1,7 +1,7 @@
-"""Reads one record byte by byte: exactly what `native/src/section.rs` reads, in the same order.
+"""Reads a record byte by byte: exactly as `native/src/section.rs` does, in the same order.
 
 It is slow, and runs only where aiokafka's decoder cannot read a record, or reads it wrongly: to
-describe what is wrong, or because the record is right all the same.
+describe what is wrong, or because the record is right even so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 ENDED: Final = "Incorrect declared batch size, premature EOF reached"
 HEADERS_MAX: Final = 10_000
-"""After as many headers of one record the part is not named: finding it would take too long."""
+"""After as many headers of a record the part is not named: finding it would take too long."""
 _VARINT_MAX_BYTES: Final = 5
 _VARINT_LAST_BYTE_MAX: Final = 0x0F
 _VARLONG_MAX_BYTES: Final = 10
@@ -53,7 +53,7 @@ class SingleRecord(NamedTuple):
     """A record.
 
     Attributes:
-        end: Where the next one begins in the section.
+        end: Where the next record begins in the section.
         delta: Its offset, relative to the batch's base offset.
         timestamp_delta: Relative to the batch's base timestamp; 64 bits.
         key: Bytes or None.

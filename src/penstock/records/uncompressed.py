@@ -34,7 +34,7 @@ def check_size(view: memoryview, codec: int, count: int, limits: Limits) -> None
         view: The batch.
         codec: Of its records.
         count: How many records its header announces.
-        limits: What is allowed.
+        limits: The largest allowed sizes.
 
     Raises:
         UnreadableRecords: There is too much (87).
