@@ -46,7 +46,7 @@ class Keys(NamedTuple):
     Attributes:
         file: The file.
         properties: All keys, with variables resolved.
-        shown: The same before: what comes from a variable may be a secret.
+        shown: The same before: the value of a variable may be a secret.
     """
 
     file: Path
@@ -66,7 +66,7 @@ class Keys(NamedTuple):
             raise self.error(NAMES, f"must be {error}; it is {self.text(NAMES)}") from None
 
     def of(self, name: str) -> dict[str, str]:
-        """Return the keys of one policy, without the prefix."""
+        """Return the keys of a policy, without the prefix."""
         prefix = f"{PREFIX}{name}."
         return {
             key.removeprefix(prefix): value
@@ -183,7 +183,7 @@ def _policy(
             why = value_error(declared, value)
             if why is not None:
                 raise keys.error(prefix + key, f"must be {why}; it is {keys.text(prefix + key)}")
-        elif not any(one.name == key for one in found.topic_configs):
+        elif not any(topic_config.name == key for topic_config in found.topic_configs):
             warnings += _undeclared(keys, prefix, key, class_name, found)
     for key in required(found.config_keys):
         if key not in own and key not in keys.properties:
@@ -204,7 +204,7 @@ def _policy(
 def _undeclared(
     keys: Keys, prefix: str, key: str, class_name: str, found: PolicyClass
 ) -> list[str]:
-    """Refuse a key that looks misspelt; warn of another one that the class does not declare."""
+    """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
     close = found.close_to(key)
     if close is not None:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")
@@ -213,7 +213,7 @@ def _undeclared(
     of_all = difflib.get_close_matches(key.lower(), (TYPE, MODE), n=1, cutoff=_CLOSE_OF_ALL)
     if of_all:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{of_all[0]}?")
-    names = ", ".join(one.name for one in found.config_keys)
+    names = ", ".join(config_key.name for config_key in found.config_keys)
     return [f"{prefix}{key} is unknown to {class_name}, whose keys are {names}"]
 
 
