@@ -45,10 +45,10 @@ def measure_contracts(
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
         with running.progress.phase(f"measuring {options.topic or options.input}"):
-            of_some = [one for one in ranges if one.topic in some]
+            of_some = [offset_range for offset_range in ranges if offset_range.topic in some]
             return _totals(options, running, plan, topics, of_some)
 
-    names = [one.name for one in topics]
+    names = [topic.name for topic in topics]
     return measured_contracts(plan, names, measure, are_known=bool(topics))
 
 

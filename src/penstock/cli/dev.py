@@ -233,8 +233,8 @@ def _can_listen(ports: range) -> bool:
 
 def _named_topics(configuration: Configuration) -> list[str]:
     """Return the topics that the file names without a wildcard, in its order."""
-    globs = (one.glob for one in configuration.policies.topic_defaults)
-    return [one for one in dict.fromkeys(globs) if not _WILDCARDS.intersection(one)]
+    globs = (default.glob for default in configuration.policies.topic_defaults)
+    return [glob for glob in dict.fromkeys(globs) if not _WILDCARDS.intersection(glob)]
 
 
 def _create_topics(kafka: str, names: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ def _create_topics(kafka: str, names: Sequence[str]) -> None:
     if not names:
         return
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    for name, created in admin.create_topics([NewTopic(one, 1) for one in names]).items():
+    for name, created in admin.create_topics([NewTopic(topic, 1) for topic in names]).items():
         try:
             created.result()
         except KafkaException as error:

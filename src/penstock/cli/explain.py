@@ -83,7 +83,7 @@ def _records(
     options: argparse.Namespace, configuration: Configuration
 ) -> Iterator[tuple[str, LocatedRecord]]:
     if options.value is not None:
-        headers = [_inline_header(one) for one in options.header]
+        headers = [_inline_header(header) for header in options.header]
         key = None if options.key is None else options.key.encode()
         record = Record(-1, key, options.value.encode(), tuple(headers))
         yield "--value", LocatedRecord(0, NO_ID, record)

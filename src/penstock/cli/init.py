@@ -67,6 +67,6 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
                 written.append(path)
                 file.write(text)
     except OSError as error:
-        for one in written:
-            one.unlink(missing_ok=True)
+        for written_file in written:
+            written_file.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None

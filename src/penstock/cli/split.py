@@ -90,7 +90,8 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     if is_raw(options, topics, list(locations.values())):
         what = f"splitting {options.topic}"
         done = write_topics(options, running, topics, ranges, plan, locations, what)
-        print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in OF_RECORDS})}")
+        counts: dict[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
+        print(f"{options.topic}: {show_counts(counts)}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
     return _through_frames(options, on_spark(running, "a folder"), topics, ranges, plan)

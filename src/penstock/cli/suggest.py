@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
 def _records(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
     if options.input:
         located = records_in_file(Path(options.input))
-        return [one.record for _, one in islice(located, options.limit)]
+        return [found.record for _, found in islice(located, options.limit)]
     return asyncio.run(_from_cluster(options, configuration))
 
 
@@ -138,7 +138,10 @@ async def _from_cluster(options: argparse.Namespace, configuration: Configuratio
         reading = Reading(part.pieces, read, BYTES_MAX, max_decompressed_bytes=most)
         found: list[Record] = []
         with Progress().phase(f"reading {topic.name}", lambda: len(found), options.limit):
-            wanted = {one.partition: range(one.start, one.end) for one in ranges}
+            wanted = {
+                offset_range.partition: range(offset_range.start, offset_range.end)
+                for offset_range in ranges
+            }
             batches = (_records_of(batch, wanted[batch.partition], most) for batch in reading)
             await asyncio.to_thread(_fill, found, batches, options.limit)
     except (ClusterError, ClientError, UnreadableBatchError, WireError) as error:

@@ -118,8 +118,12 @@ def judge_since(
             UnreadableTopicConfigsError) as error:  # fmt: skip
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
-    for one in wanted.values():
-        print("\n".join(lines_of(one.topic.name, one.plan, found.backtest.tallies[one.topic.name])))
+    for entry in wanted.values():
+        print(
+            "\n".join(
+                lines_of(entry.topic.name, entry.plan, found.backtest.tallies[entry.topic.name])
+            )
+        )
     for line in _notes(found):
         print(f"note: {line}")
     for line in counted_by_gateway(configuration, wanted):
@@ -133,7 +137,7 @@ def _exit_code(options: argparse.Namespace, found: _Found) -> int:
     if whole.records.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
     over = options.fail_over is not None and any(
-        one.share > options.fail_over for one in tallies.values()
+        tally.share > options.fail_over for tally in tallies.values()
     )
     return ExitCode.FALLS_SHORT if over else ExitCode.DONE
 
@@ -198,13 +202,13 @@ async def _judge(
     wanted: Mapping[str, _Wanted],
     since: datetime,
 ) -> _Found:
-    topics = [one.topic for one in wanted.values()]
+    topics = [entry.topic for entry in wanted.values()]
     ranges = await asyncio.to_thread(cluster.ranges, topics, since.isoformat())
     part = excerpt(ranges, options.max_records or RECORDS_MAX)
-    ids = {one.name: one.topic_id for one in topics}
+    ids = {topic.name: topic.topic_id for topic in topics}
     lost: list[int] = []
     read = reader_of(
-        connect(properties, configuration.path), ids, lambda one: lost.append(one.end - one.first)
+        connect(properties, configuration.path), ids, lambda gap: lost.append(gap.end - gap.first)
     )
     reading = Reading(
         part.pieces,
@@ -215,15 +219,15 @@ async def _judge(
     pool = Supervisor(configuration, spare=False)
     await pool.start()
     try:
-        backtest = Backtest(pool, {name: one.plan for name, one in wanted.items()}, ids)
-        to_read = sum(one.range.offsets for one in part.pieces)
+        backtest = Backtest(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
+        to_read = sum(piece.range.offsets for piece in part.pieces)
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
         with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
             is_all = await backtest.judge(iter(reading))
-        asking = tuple(name for name, one in wanted.items() if pool.asks_for_client(one.plan))
+        asking = tuple(name for name, entry in wanted.items() if pool.asks_for_client(entry.plan))
     finally:
         await pool.close()
-    offsets = sum(one.offsets for one in ranges)
+    offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
     return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, asking)
 

@@ -96,7 +96,9 @@ def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator
     if judged.unusable:
         yield f"cannot be judged: {judged.unusable}"
         return
-    validations = {one.judging.name: one for one in policies.validations_of(judged)}
+    validations = {
+        validation.judging.name: validation for validation in policies.validations_of(judged)
+    }
     own = (judged.validation_policy,) if judged.validation_policy else ()
     for name in (*own, *judged.named):
         yield from _of_policy(plan.label(name), validations.get(name), judged)

@@ -70,7 +70,7 @@ class Job(ABC):
             What the tasks add to; for `Runner.run`.
         """
         done = self.runner.counter()
-        total = sum(one.offsets for one in ranges)
+        total = sum(offset_range.offsets for offset_range in ranges)
         with self.progress.phase(what, lambda: done.value, total):
             yield done
 
@@ -128,7 +128,9 @@ class Job(ABC):
         self.check_input()
         if not given:
             return ()
-        return self.there.sources(given, [one.name for one in written if not one.is_folder])
+        return self.there.sources(
+            given, [location.name for location in written if not location.is_folder]
+        )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
         """Return the offsets from and up to which each partition is read; none for files."""

@@ -53,7 +53,7 @@ def is_raw(
     options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[Location]
 ) -> bool:
     """Return whether raw batches are read and written: from topics to topics."""
-    to_topics = not any(one.is_folder for one in targets)
+    to_topics = not any(target.is_folder for target in targets)
     return bool(topics) and to_topics and options.reader == "raw"
 
 
@@ -119,7 +119,7 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, Location]) ->
     return WritingJob(
         options.command,
         options.topic,
-        {side: one.name for side, one in targets.items()},
+        {side: target.name for side, target in targets.items()},
         options.start,
         getattr(options, "end", "latest"),
         name=None if options.job is None else check_job(options.job, "--job"),

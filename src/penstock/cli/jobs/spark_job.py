@@ -188,7 +188,7 @@ class SparkJob(Job):
             what: What is being done, such as `judging orders`.
             ranges: What is read; empty where it is not known how many records there are.
         """
-        total = sum(one.offsets for one in ranges) if ranges else None
+        total = sum(offset_range.offsets for offset_range in ranges) if ranges else None
         if self._remote is not None:
             with self.progress.phase(what):
                 yield
@@ -306,7 +306,7 @@ def needs_connector(options: argparse.Namespace) -> bool:
     given = (
         getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
     )
-    is_topic = [not one.is_folder for one in given if one is not None]
+    is_topic = [not location.is_folder for location in given if location is not None]
     if hasattr(options, "topic"):
         is_topic.append(bool(options.topic))
     is_mixed = any(is_topic) and not all(is_topic)
@@ -430,12 +430,12 @@ def show_counts(counts: Mapping[str, Any]) -> str:
 
 def _settings(given: list[str]) -> dict[str, str]:
     settings = {}
-    for one in given:
-        key, separator, value = one.partition("=")
+    for setting in given:
+        key, separator, value = setting.partition("=")
         if not separator or not key.startswith("spark."):
-            raise ConfigurationError(f"--conf {one}: must be spark.KEY=VALUE")
+            raise ConfigurationError(f"--conf {setting}: must be spark.KEY=VALUE")
         if key == "spark.sql.execution.arrow.maxRecordsPerBatch" and not value.isdecimal():
-            raise ConfigurationError(f"--conf {one}: must be 1 or more")
+            raise ConfigurationError(f"--conf {setting}: must be 1 or more")
         settings[key] = value
     if settings.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "0":
         raise ConfigurationError(

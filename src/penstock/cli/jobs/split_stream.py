@@ -203,14 +203,15 @@ def _run(
         job,
         settings.run,
         written,
-        topic_ids={one.name: one.topic_id for one in topics},
+        topic_ids={topic.name: topic.topic_id for topic in topics},
         places=places,
     )
     stream = Stream(source, work, lines, settings, is_ended=ending.is_set, wait=ending.wait)
     starts = None
     if options.again or options.start != "earliest":
         starts = lambda: {  # noqa: E731
-            one.of: one.start for one in running.cluster.ranges(topics, options.start)
+            offset_range.of: offset_range.start
+            for offset_range in running.cluster.ranges(topics, options.start)
         }
     if options.again and options.transactions == "no":
         begin_again(connection, job, running.cluster.ranges(topics, options.start))
@@ -270,8 +271,8 @@ def _plan_of(
         kept = kept_settings(load_configuration(options.file), running.properties)
     except CompactedTopicError as error:
         raise ClusterError(str(error)) from None
-    ids = {name: one.topic_id for name, one in topics.items()}
-    found = plan.for_topics(ids, {name: kept.of(name, one) for name, one in ids.items()})
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    found = plan.for_topics(ids, {name: kept.of(name, topic_id) for name, topic_id in ids.items()})
     for name in ids.keys() - plan.topic_ids.keys():
         if not found.judges(name):
             print(f"warning: no policy of {plan.path} judges topic {name}", file=sys.stderr)
@@ -298,7 +299,7 @@ def _metrics(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Ca
 
 
 def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
-    outcomes = {one.value: figures.outcomes[one.value] for one in OF_RECORDS}
+    outcomes = {outcome.value: figures.outcomes[outcome.value] for outcome in OF_RECORDS}
     print(f"{options.topic}: {show_counts(outcomes)}")
     reasons, others = figures.reasons.most_common(_REASONS_MAX)
     for reason, count in reasons:

@@ -119,7 +119,7 @@ class StreamLines:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {one.value: self._waiting.outcomes[one.value] for one in OF_RECORDS}
+        counts = {outcome.value: self._waiting.outcomes[outcome.value] for outcome in OF_RECORDS}
         behind = sum(self._figures.behind.values())
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
@@ -139,7 +139,9 @@ class StreamLines:
 
 def one_line(text: str) -> str:
     """Return a policy's message as a part of a line."""
-    shown = "".join(one if one.isprintable() else " " for one in text[: _TEXT_MAX + 1])
+    shown = "".join(
+        character if character.isprintable() else " " for character in text[: _TEXT_MAX + 1]
+    )
     return f"{shown[:_TEXT_MAX]}..." if len(text) > _TEXT_MAX else shown
 
 

@@ -50,7 +50,8 @@ def _from_line(line: str, where: str) -> LocatedRecord:
         raise ConfigurationError(f"{where}: must be an object with some of {sorted(_FIELDS)}")
     try:
         headers = tuple(
-            Header(str(one["key"]), _content(one, "value")) for one in fields.get("headers") or ()
+            Header(str(header["key"]), _content(header, "value"))
+            for header in fields.get("headers") or ()
         )
         record = Record(
             int(fields.get("timestamp", -1)),

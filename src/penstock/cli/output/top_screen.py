@@ -81,7 +81,7 @@ def _figures(state: Mapping[str, Any]) -> Table:
     workers, held = state["workers"], state["held_bytes"]
     connections = state["connections"]
     judging = workers["states"].get("ready", 0) + workers["states"].get("blocked", 0)
-    reachable = sum(1 for one in state["brokers"] if one["reachable"])
+    reachable = sum(1 for broker in state["brokers"] if broker["reachable"])
     limit = connections["limit"]
     columns: Sequence[Sequence[tuple[str, str]]] = (
         (
