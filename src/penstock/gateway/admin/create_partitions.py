@@ -39,14 +39,14 @@ async def create_partitions(context: RequestContext) -> bytes:
     if not (judged or named):
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
-    results = {one.name: one async for one in steps.over(probe.results)}
+    results = {result.name: result async for result in steps.over(probe.results)}
     valid = [
         topic
         async for topic in steps.over(body.topics)
         if topic.name in results and results[topic.name].error_code == NONE
     ]
     names = [topic.name for topic in valid]
-    replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
+    replicas = {topic.name: topic.replication_factor for topic in await context.find_topics(names)}
     configs = await _configs(context, names) if names else {}
     checks = PolicyChecks(context)
     accepted = []
@@ -80,7 +80,7 @@ async def create_partitions(context: RequestContext) -> bytes:
             return await context.forward()
         done = await context.forward_changed(replace(body, topics=tuple(accepted)))
         throttle_time = done.throttle_time
-        results |= {one.name: one async for one in steps.over(done.results)}
+        results |= {result.name: result async for result in steps.over(done.results)}
     return await context.response(
         context.request.response_type(throttle_time=throttle_time, results=tuple(results.values()))
     )
@@ -99,12 +99,12 @@ async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, 
         DescribeConfigsRequest(resources=tuple(resources)), DescribeConfigsResponse
     )
     found = {
-        one.resource_name: {
+        result.resource_name: {
             config.name: config.value
-            async for config in steps.over(one.configs)
+            async for config in steps.over(result.configs)
             if config.config_source == definitions.SET_ON_TOPIC and config.value is not None
         }
-        for one in response.results
+        for result in response.results
     }
     settings = context.gateway.topic_configs
     if settings.are_stored:

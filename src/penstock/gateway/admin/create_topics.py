@@ -68,7 +68,7 @@ _AFTER_CONFIGS = frozenset(
 """Errors that a controller checks only after the configs."""
 _OUTCOME_UNKNOWN = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
 """Errors after which the topic may still be created. They are not the retriable errors: most of
-those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not one of them."""
+those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not among them."""
 
 
 class _RequestedTopic(NamedTuple):
@@ -96,14 +96,14 @@ async def create_topics(context: RequestContext) -> bytes:
     requested = [await _read(context, topic) async for topic in topics]
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
-    has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
+    has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)
     if not (has_policy or has_configs or any(topic.own for topic in requested)):
         return await context.forward()
     return await _CreateTopics(context, body, requested).respond()
 
 
 class _CreateTopics:
-    """The handling of one request."""
+    """The handling of a request."""
 
     def __init__(
         self, context: RequestContext, body: Any, requested: list[_RequestedTopic]
@@ -177,10 +177,10 @@ class _CreateTopics:
     async def _read_results(self, results: Results) -> list[str]:
         """Record results; return the names of their topics, in order."""
         names = []
-        for one in results:
-            name = one.entity.name
+        for result in results:
+            name = result.entity.name
             names.append(name)
-            self._results[name], self._read[name] = one.entity, one
+            self._results[name], self._read[name] = result.entity, result
             await self._steps.step()
         return names
 
@@ -229,7 +229,10 @@ class _CreateTopics:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
-            assignments = {one.partition_index: one.broker_ids for one in given.assignments}
+            assignments = {
+                assignment.partition_index: assignment.broker_ids
+                for assignment in given.assignments
+            }
             return TopicCreation(given.name, None, None, assignments, configs)
         # The response has the counts only if the client may describe the configs of the topic.
         partitions, replicas = given.num_partitions, given.replication_factor
@@ -389,9 +392,9 @@ async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
     ]
     assignments = [
         v7.CreatableReplicaAssignment(
-            partition_index=one.partition_index, broker_ids=one.broker_ids
+            partition_index=assignment.partition_index, broker_ids=assignment.broker_ids
         )
-        async for one in steps.over(topic.assignments)
+        async for assignment in steps.over(topic.assignments)
     ]
     stripped = v7.CreatableTopic(
         name=TopicName(topic.name),

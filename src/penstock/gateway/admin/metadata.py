@@ -77,7 +77,7 @@ async def _with_creations(
 async def _without_creation(context: RequestContext, body: Any) -> bytes:
     """Send the client's request without automatic creation; return the response.
 
-    Before version 4 that cannot be said: the response is one of version 12.
+    Before version 4 that cannot be said: the response has version 12.
     """
     request = context.request
     if request.version >= _CHOICE_FROM:

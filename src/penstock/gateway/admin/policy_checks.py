@@ -49,9 +49,9 @@ def _cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
 
 
 class PolicyChecks:
-    """Applies the policies for topics and configs to one request, and logs refusals.
+    """Applies the policies for topics and configs to a request, and logs refusals.
 
-    Where they only observe (`penstock.mode`), they are asked beside, and nothing is refused.
+    Where they only observe (`penstock.mode`), they judge in the background, and nothing is refused.
     """
 
     def __init__(self, context: RequestContext) -> None:
@@ -66,7 +66,7 @@ class PolicyChecks:
         return self._gateway.policies.topics
 
     def observes(self, topic: str) -> bool:
-        """Whether what is creation about a topic is only observed."""
+        """Whether the creation of a topic is only observed."""
         return self._gateway.policies.plan.observes_topic(topic)
 
     def cannot_be_judged(self, topic: str, error: MetadataUnavailableError) -> Refusal | None:
@@ -213,7 +213,7 @@ class PolicyChecks:
 
 
 def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
-    """Return why a key may not be set on topics, or what is no value of its type."""
+    """Return why a key may not be set on topics, or why a value is not of its type."""
     if not gateway.policies.plan.allows_key(key):
         return (
             f"Configuration {key} cannot be set on a topic: the gateway's configuration file does "

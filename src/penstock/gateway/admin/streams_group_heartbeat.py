@@ -92,7 +92,7 @@ def _sources(topology: Any) -> Iterator[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names in one text; a string of the protocol has 32 KiB at most, a name 249 bytes."""
+    """Return names as a text; a string of the protocol has 32 KiB at most, a name 249 bytes."""
     more = len(names) - _NAMES_MAX
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 

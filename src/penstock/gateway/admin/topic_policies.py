@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 _KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
 _OBSERVED_MAX: Final = 100
-"""The most requests that are being judged and that nobody waits for."""
+"""The most requests that are judged in the background at a time."""
 
 
 class TopicPolicies:
@@ -100,8 +100,8 @@ class TopicPolicies:
         """Judge the creation of a topic.
 
         Args:
-            asked: The topic.
-            asking: Who asks, and what topics there are.
+            asked: The topic to judge.
+            asking: The client, and the existing topics.
             is_observed: Whether the verdict changes nothing (`penstock.mode`).
         """
         if self.create_topic is None:
@@ -119,7 +119,7 @@ class TopicPolicies:
         return await self._judge(question, self.alter_config, is_observed=is_observed)
 
     def begin_observing(self, policy: str) -> bool:
-        """Return whether there is room to judge one thing more that nobody waits for."""
+        """Return whether there is room to judge another request in the background."""
         if self._observing >= _OBSERVED_MAX:
             self.not_observed(policy)
             return False
@@ -131,7 +131,7 @@ class TopicPolicies:
         self._observing -= 1
 
     def not_observed(self, policy: str) -> None:
-        """Count what was to be observed, and was not judged."""
+        """Count requests that were to be observed, and were not judged."""
         if self._counts is not None:
             self._counts.topic_not_observed(policy)
 

@@ -1,4 +1,4 @@
-"""The files that browsers get: they are part of the package, and ask no other host for anything."""
+"""The files for browsers: they are part of the package, and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    # Not `no-referrer`: with that, browsers do not tell the origin of a form.
+    # Not `no-referrer`: with that, browsers do not send the origin of a form.
     ("Referrer-Policy", "same-origin"),
 )
 """Of all that the console answers."""
@@ -41,7 +41,7 @@ PUBLIC: Final = (
     "words.js",
     "icon.svg",
 )
-"""Served to whoever asks: the page to log in needs some of it."""
+"""Served without a login: the page to log in needs some of it."""
 
 
 _LOG_OUT: Final = b'action="logout" hidden', b'action="logout"'

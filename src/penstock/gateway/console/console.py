@@ -1,4 +1,4 @@
-"""What the console's requests are answered with, and what its subscribers are told, and when."""
+"""The responses to the console's requests, and the events for its subscribers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ log = structlog.get_logger()
 
 JSON: Final = "application/json"
 EVERY_S: Final = 0.25
-"""How often subscribers are told of refusals."""
+"""How often subscribers get refusals."""
 CHANGED_MAX: Final = 100
-"""No more rows are told at a time; those that were seen last."""
+"""The most rows in an event; those that were seen last."""
 WRONG_LOGIN_S: Final = 1.0
 """So long a wrong token takes, over the few connections that there are."""
 WRONG_LOGINS_MAX: Final = 8
@@ -63,7 +63,7 @@ class Reload(NamedTuple):
 
 
 class Console:
-    """One page, the state behind it, and the events that change it."""
+    """The page, the state behind it, and the events that change it."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Console:
         self._subscribers.publish("reload", self._reload_as_json())
 
     async def run(self) -> None:
-        """Sample what is counted, and tell subscribers what is new, again and again."""
+        """Sample the counters, and send changes to subscribers, again and again."""
         for tick in count(1):
             await asyncio.sleep(EVERY_S)
             try:
@@ -135,7 +135,7 @@ class Console:
         if point is not None:
             self._subscribers.publish("point", point.as_json())
 
-    # What is answered
+    # Responses
 
     def paths(self, access: Access) -> Mapping[str, Handler]:
         """Return what makes the answers to GET, by path."""
@@ -187,7 +187,7 @@ class Console:
         is_allowed = partial(access.is_authorized, request)
         return Stream(self._subscribers.subscribe(self._state, is_allowed), CONTENT_TYPE)
 
-    # What is so
+    # The state
 
     async def _state(self) -> str:
         """Return everything but the plans of topics, as a line of JSON."""
@@ -214,7 +214,7 @@ class Console:
                 await asyncio.sleep(0)
 
     async def _figures(self) -> dict[str, Any]:
-        """Return what is told every few seconds."""
+        """Return the data of the regular events."""
         loop_time = asyncio.get_running_loop().time()
         now = await state.at_the_moment(self._gateway, self._checks.brokers, loop_time)
         return {

@@ -1,4 +1,4 @@
-"""From what is counted since the start to rates and latencies of some seconds."""
+"""Makes rates and latencies of some seconds from counts since the start."""
 
 from __future__ import annotations
 

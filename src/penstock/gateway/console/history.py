@@ -1,6 +1,6 @@
 """The figures of the last hour, in a bounded number of points, and those of the last seconds.
 
-`sample` reads what is counted once a second; nothing is kept for each request or record. A point is
+`sample` reads the counters once a second; nothing is kept for each request or record. A point is
 kept as the text of which it is a part whenever somebody begins to look.
 """
 
@@ -36,7 +36,7 @@ class History:
         """Begin.
 
         Args:
-            totals: What has been counted.
+            totals: The counts.
             clock: The monotonic time in seconds.
             at: The time in seconds since the epoch.
         """
@@ -46,7 +46,7 @@ class History:
         self._since_point = 0
 
     def sample(self, totals: Totals, clock: float, at: float) -> Figures | None:
-        """Take note of what has been counted; return a new point, if there is one."""
+        """Take the current counts; return a new point, if it is complete."""
         last = _Sample(totals, clock, at)
         self._samples.append(last)
         self._since_point += 1

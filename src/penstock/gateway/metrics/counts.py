@@ -61,7 +61,7 @@ class Answered(Protocol):
 
 
 class Totals(NamedTuple):
-    """What has been counted since the start, as far as the console shows it.
+    """The counts since the start, as far as the console shows them.
 
     Attributes:
         requests: How many were answered.
@@ -107,7 +107,7 @@ class GatewayCounts:
         broker_bytes: The bytes received from brokers.
         records_max: No more records of one batch are believed in, whatever its header says.
         lane_errors: Errors of the native threads, which closed a connection or ended a thread.
-        collect_more: Called before the counts are read: has what is counted elsewhere added.
+        collect_more: Called before the counts are read: adds the counts that were made elsewhere.
     """
 
     def __init__(self, *, records_max: int) -> None:
@@ -197,7 +197,7 @@ class GatewayCounts:
             "penstock_series_over_bound_total",
             "Events that were counted as (other), because the metric has its maximum of series.",
             ("metric",),
-            {(one.name,): one.over_bound for one in counted},
+            {(counter.name,): counter.over_bound for counter in counted},
             "counter",
         )
 
@@ -220,7 +220,7 @@ class GatewayCounts:
         client_bytes: int,
         broker_bytes: int,
     ) -> None:
-        """Count what was forwarded natively.
+        """Count requests that were forwarded natively.
 
         Args:
             whole: How long requests took.
@@ -273,11 +273,11 @@ class GatewayCounts:
             verdict: On the batch, with what interceptors dropped, and what policies object to.
         """
         count = min(record_count(data), self.records_max)
-        for one in verdict.diverted:
-            of = one.verdict
-            self._records.add((plan.topic, of.policy, of.outcome.value), one.count)
+        for part in verdict.diverted:
+            of = part.verdict
+            self._records.add((plan.topic, of.policy, of.outcome.value), part.count)
             if of.outcome is Outcome.MARKED:
-                count = max(0, count - one.count)
+                count = max(0, count - part.count)
         made = verdict.replacement
         if made is not None and made.dropped:
             dropped = len(made.dropped) - len(made.quarantined)
@@ -350,7 +350,7 @@ class GatewayCounts:
             self._judging.observe(policies, judged_s)
 
     def judged_beside(self, policies: str, cause: FailureCause | None, judged_s: float) -> None:
-        """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
+        """Count how long a batch was judged that is only observed (`penstock.mode`)."""
         if cause not in UNJUDGED:
             self._judging.observe(policies, judged_s)
 
@@ -359,7 +359,7 @@ class GatewayCounts:
         self._policy_events.add((event, result), amount)
 
     def ended(self, cause: WorkerEnd) -> None:
-        """Count a worker that ended and was not asked to."""
+        """Count a worker that ended unexpectedly."""
         self._restarts.add((cause.value,))
 
     def reloaded(self, *, worked: bool) -> None:
@@ -369,7 +369,7 @@ class GatewayCounts:
     # What the console shows
 
     def totals(self) -> Totals:
-        """Return what has been counted since the start."""
+        """Return the counts since the start."""
         self.collect_more()
         records: dict[str, int] = {}
         for (_, _, outcome), count in self._records.items():
@@ -394,7 +394,7 @@ class GatewayCounts:
         return found
 
     def restarts(self) -> dict[str, int]:
-        """Return how many workers ended that were not asked to, by cause."""
+        """Return how many workers ended unexpectedly, by cause."""
         return {cause: count for (cause,), count in self._restarts.items()}
 
 

@@ -2,7 +2,7 @@
 
 Whoever can reach the port can connect, so everything is bounded: the number of connections, the
 size of a request, the time that it takes, and the time in which an answer is read. A connection
-serves one request, so that nothing behind it can be taken for another one.
+serves one request, so that nothing behind it can be taken for another request.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECTIONS_MAX: Final = 32
-"""For one more, the oldest that has not asked for anything makes room, or it is closed itself."""
+"""At the limit, the oldest connection without a request is closed, or else the new one."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
 """The time in which a request has to be there."""
 ANSWER_S: Final = 30.0
-"""The time in which an answer, or a piece of one, has to be made and read."""
+"""The time in which a response, or a piece of it, has to be made and read."""
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of a header that is there once; None otherwise."""
-        found = [value for one, value in self.headers if one == name]
+        found = [value for header, value in self.headers if header == name]
         return found[0] if len(found) == 1 else None
 
 
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 
 def admit_all(_: Request) -> Answer | None:
-    """Serve whoever asks."""
+    """Serve a connection."""
     return None
 
 
@@ -101,13 +101,13 @@ class HttpServer:
             listening: A listening socket, which is closed with the server.
             paths: Makes the answer to GET, by path.
             posts: Makes the answer to POST, by path; other paths have none.
-            refuse: Returns what is answered instead, if a request is not to be served.
+            refuse: Returns another response, if a request is not to be served.
             request_s: The time in which a request has to be there.
-            answer_s: The time in which an answer, or a piece of one, has to be made and read.
+            answer_s: The time in which a response, or a piece of it, has to be made and read.
         """
         self._listening = listening
-        self._handlers = {("GET", path): one for path, one in paths.items()}
-        self._handlers |= {("POST", path): one for path, one in (posts or {}).items()}
+        self._handlers = {("GET", path): handler for path, handler in paths.items()}
+        self._handlers |= {("POST", path): handler for path, handler in (posts or {}).items()}
         self._paths = list(paths)
         self._refuse = refuse
         self._request_s = request_s
@@ -142,7 +142,7 @@ class HttpServer:
         task.add_done_callback(self._ended)
 
     def _make_room(self) -> bool:
-        """End the oldest that has not asked for anything: idle ones would keep out probes."""
+        """End the oldest connection without a request: idle connections would keep out probes."""
         oldest = next(iter(self._unasked), None)
         if oldest is not None:
             oldest.cancel()
@@ -211,14 +211,14 @@ class HttpServer:
 
     async def _read(self, connection: h11.Connection, reader: asyncio.StreamReader
                     ) -> Answer | Request:  # fmt: skip
-        """Return a request, or what is answered to one that is not understood."""
+        """Return a request, or the response to an unreadable request."""
         request = None
         body = b""
         try:
             while True:
                 event = connection.next_event()
                 if event is h11.NEED_DATA:
-                    # h11 limits what is not complete after a piece, so pieces are small.
+                    # h11 limits an incomplete event after a piece, so pieces are small.
                     data = await reader.read(_READ_BYTES)
                     if not data and request is None:
                         raise EOFError("it was closed before its request was there")

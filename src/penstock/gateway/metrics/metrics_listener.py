@@ -47,7 +47,7 @@ class Observed(Gateway, Protocol):
 
 
 class MetricsListener:
-    """Serves what is known of a gateway, from before it has started until it has ended.
+    """Serves the state of a gateway, from before it has started until it has ended.
 
     Attributes:
         console: The console.

@@ -23,9 +23,9 @@ def accepts(header: bytes | None, wanted: str) -> bool:
         wanted: A media type or an encoding. Wildcards do not count as naming it.
     """
     for part in (header or b"").decode("latin-1").lower().split(","):
-        name, *parameters = (one.strip() for one in part.split(";"))
+        name, *parameters = (item.strip() for item in part.split(";"))
         if name == wanted:
-            return not any(_is_zero(one) for one in parameters)
+            return not any(_is_zero(parameter) for parameter in parameters)
     return False
 
 

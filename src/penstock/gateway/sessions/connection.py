@@ -3,7 +3,7 @@
 Back-pressure: while one side cannot be written to, the other side is not read. A client is also
 not read while too many of its bytes wait for a verdict, or all clients hold too much memory. In
 that case the broker is not read either while its response is collected: a client can make it send a
-thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
+thousand times as much as it has sent itself. Nor is it read during work on its last request.
 
 While nothing on a connection needs Python, native threads have its sockets (`lane`): the transports
 are paused. Whatever else is to happen to the connection takes it back first.
@@ -53,8 +53,8 @@ HALF_CLOSED_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
 _FIRST_TRY: Final = 4
-"""A connection is given to the lane after so many reads. What is not taken, or comes back soon,
-waits longer."""
+"""A connection is given to the lane after so many reads. If it is not taken, or comes back soon,
+it waits longer."""
 _LAST_TRY: Final = 1024
 _WORTH_IT: Final = 8
 """So many requests have to be forwarded natively, so that giving a connection away pays."""
@@ -73,7 +73,7 @@ class Phase(Enum):
     ENDING = auto()
     """Requests in flight get their responses; no further requests are accepted."""
     CLOSED = auto()
-    """Both connections are closed, or closing after what was written has been flushed."""
+    """Both connections are closed, or closing after the written bytes have been flushed."""
 
 
 TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
@@ -95,7 +95,7 @@ class ConnectionState(Enum):
     ENDING = "ending"
     """Requests in flight get their responses."""
     CLOSING = "closing"
-    """What was written is being flushed."""
+    """The written bytes are being flushed."""
 
 
 class ServerContext(GatewayContext, Protocol):
@@ -164,7 +164,7 @@ class BrokerConnection(asyncio.Protocol):
 
 
 class ClientConnection(asyncio.Protocol):
-    """A client's connection, and the owner of the one to the broker.
+    """A client's connection, and the owner of the connection to the broker.
 
     Attributes:
         held_bytes: The bytes that the budget counts for the client.
@@ -185,7 +185,7 @@ class ClientConnection(asyncio.Protocol):
             node_of: Returns the node id of the broker; None for the bootstrap address.
             peer: The client's address, which is not that of a load balancer in between.
             on_closed: Called when both connections are closed. A client that has gone counts until
-                the broker has what was received of it without expecting a response (acks=0).
+                the broker has the received requests without a response (acks=0).
         """
         self._on_closed = on_closed
         self._gateway = gateway
@@ -331,7 +331,7 @@ class ClientConnection(asyncio.Protocol):
     # Native threads
 
     def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
-        """Give the connection to the lane, with what was received now; return whether it has it."""
+        """Give the connection and the received bytes to the lane; return whether it has it."""
         self._reads = 0
         session, upstream, lane = self._session, self._upstream, self._lane
         if lane is None or session is None or upstream is None:
@@ -437,11 +437,11 @@ class ClientConnection(asyncio.Protocol):
     def _progress(self) -> None:
         if "work" in self._broker_pauses and self._session and not self._session.is_answering:
             self.resume_broker("work")
-            self._gateway.loop.call_soon(self.broker_data_received, b"")  # what was put aside
+            self._gateway.loop.call_soon(self.broker_data_received, b"")  # the buffered bytes
         if "memory" in self._pauses and self._session is not None:
             self._session.forget_topics()
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
-            self._gateway.loop.call_soon(self.data_received, b"")  # process what is buffered
+            self._gateway.loop.call_soon(self.data_received, b"")  # process the buffered bytes
         if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
             self.resume("waiting")
         if self.held_bytes:
@@ -549,7 +549,7 @@ class ClientConnection(asyncio.Protocol):
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
         if self._lane is not None and self._lane_number is not None:
-            # One that stays blocked may have lost its client, which nobody reads: see below.
+            # A connection that stays blocked may have lost its client unnoticed: see below.
             is_blocked = self._lane.figures(self._lane_number).is_blocked
             if is_blocked and self._was_blocked:
                 self.take_back()
@@ -616,7 +616,7 @@ class ClientConnection(asyncio.Protocol):
             self._session.end()
 
     def close(self) -> None:
-        """Close both connections after what was written has been flushed."""
+        """Close both connections after the written bytes have been flushed."""
         self.take_back()
         if self._phase is Phase.CLOSED:
             return
@@ -667,7 +667,7 @@ def tcp_state(transport: asyncio.Transport) -> int:
         return 0
     try:
         info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-    except (OSError, ValueError):  # uvloop raises the latter for a closed one
+    except (OSError, ValueError):  # uvloop raises the latter for a closed socket
         return 0
     return int(info[0])
 

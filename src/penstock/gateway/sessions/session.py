@@ -1,14 +1,14 @@
-"""The protocol of one client's connection to one broker, without sockets: bytes in, bytes out.
+"""The protocol of a client's connection to a broker, without sockets: bytes in, bytes out.
 
 Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
-held until it is decided what is sent to the broker. Requests that follow a held one wait in
+held until it is decided what is sent to the broker. Requests that follow a held request wait in
 `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
 its next response belongs to the first exchange in `_expected`. That one is also the first in
 `_unanswered` then, unless it is a request of the gateway's own.
 
-Responses that are read or changed are collected. What is collected of them, and the work on it,
+Responses that are read or changed are collected. The collected bytes, and the work on them,
 counts in `held_bytes` as it is received (`answer_bytes`), so that the owner of the connections
 can stop reading the broker. Work on a long response is done in slices (`turns`); the responses
 behind it are put aside until then (`is_answering`).
@@ -102,7 +102,7 @@ class Between(NamedTuple):
 
     Attributes:
         request_left: The bytes of the current request that have not been received yet.
-        is_last: Whether that is the last one of `expected`.
+        is_last: Whether that is the last exchange of `expected`.
         receiving: Otherwise the request, if there is one.
         response_left: The bytes of the current response that have not been received yet.
         expected: The requests whose responses are expected, in order.
@@ -132,7 +132,7 @@ class OwnRequest:
 
 
 class Session:
-    """The state of one connection; for the requests on it, an `exchange.ConnectionContext`."""
+    """The state of a connection; for the requests on it, an `exchange.ConnectionContext`."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Session:
             client: The client's connection, for responses.
             upstream: The broker's connection, for requests.
             request_max_bytes: `socket.request.max.bytes`.
-            on_done: Called when both connections are to be closed, after what was written has
+            on_done: Called when both connections are to be closed, after the written bytes have
                 been flushed.
             on_progress: Called when requests that were waiting have been processed.
             certificate_principal: The principal of the client's TLS certificate.
@@ -226,7 +226,7 @@ class Session:
         """Give away a session of which nothing is held, changed or awaited by the gateway.
 
         Returns:
-            The state between the bytes, and what was received of the client's next request and of
+            The state between the bytes, and the received bytes of the client's next request and of
             the broker's next response; None if it cannot be given away now.
         """
         receiving = self._receiving
@@ -252,7 +252,7 @@ class Session:
             is_last,
             _transferred(receiving) if receiving is not None and not is_last else None,
             response_left,
-            [_transferred(one) for one in exchanges],
+            [_transferred(exchange) for exchange in exchanges],
             self._unconfirmed,
         )
         self._expected.clear()
@@ -265,8 +265,8 @@ class Session:
         return between, client_head, broker_head
 
     def enter(self, between: Between) -> None:
-        """Go on from a state between the bytes. What was received after it is to be fed next."""
-        exchanges = [self._exchange(one) for one in between.expected]
+        """Go on from a state between the bytes. The bytes received after it are to be fed next."""
+        exchanges = [self._exchange(exchange) for exchange in between.expected]
         self._expected.extend(exchanges)
         self._unanswered.extend(exchanges)
         self._unanswered_size += UNANSWERED_BYTES * len(exchanges)
@@ -330,7 +330,7 @@ class Session:
     def client_disconnected(self) -> None:
         """End the session, since the client sends nothing more. Complete requests are still sent.
 
-        Of those that expect a response only the ones that workers have begun to judge are sent.
+        Of those that expect a response only those are sent that workers have begun to judge.
         """
         self.cancel_waiting()
         self._requests.stop()
@@ -352,7 +352,7 @@ class Session:
         for policies in self._policies_of_pending():
             policies.cancel(self.number)
             policies.leave(without_response(self.number))
-            if not any(one is policies for one in self._left):
+            if not any(left is policies for left in self._left):
                 self._left.append(policies)
 
     def end(self) -> None:
@@ -397,7 +397,7 @@ class Session:
 
     @property
     def is_answering(self) -> bool:
-        """Whether work on a response goes on; no further ones are processed until then."""
+        """Whether work on a response goes on; no further responses are processed until then."""
         return self._work is not None
 
     @property
@@ -407,7 +407,7 @@ class Session:
             not self._pending
             and not self._opening
             and not self._unconfirmed
-            and not any(one.is_needed_after_disconnect for one in self._expected)
+            and not any(exchange.is_needed_after_disconnect for exchange in self._expected)
         )
 
     @property
@@ -447,7 +447,7 @@ class Session:
         It has to be sent again, to be judged.
         """
         exchanges = (self._receiving, *self._pending)
-        return any(_is_streamed(one) and self._is_held(one) for one in exchanges)
+        return any(_is_streamed(exchange) and self._is_held(exchange) for exchange in exchanges)
 
     def _is_held(self, exchange: Exchange) -> bool:
         try:
@@ -505,7 +505,7 @@ class Session:
             self._opened(exchange)
 
     def _open_in_slices(self, slices: Slices[Exchange], size: int) -> None:
-        """Read a long request in slices; the next one waits until then."""
+        """Read a long request in slices; the next request waits until then."""
         begun = self.gateway.turns.begin(slices, self._opened, self._opening_failed)
         if begun is not None:
             self._opening, self._opening_bytes = begun, size
@@ -709,8 +709,8 @@ class Session:
 
     def _policies_of_pending(self) -> Sequence[PolicySet]:
         """Return the policies of the pending requests; after a reload there may be two sets."""
-        used = (one.policies for one in self._pending)
-        return list({id(one): one for one in used if one is not None}.values())
+        used = (exchange.policies for exchange in self._pending)
+        return list({id(policies): policies for policies in used if policies is not None}.values())
 
     # Responses
 
@@ -817,7 +817,7 @@ class Session:
     def _flush(self) -> None:
         """Send the responses that are next in order.
 
-        Local responses are made only now: clients take a success as one for all batches before.
+        Local responses are made only now: clients take a success as that of all batches before.
         """
         while self._unanswered and self._work is None:
             first = self._unanswered[0]
