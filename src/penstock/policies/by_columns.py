@@ -1,4 +1,4 @@
-"""The ready-made policies over records (KIP-940): each judges columns, or one record as columns.
+"""The built-in policies over records (KIP-940): each judges columns, or one record as columns.
 
 A policy that takes no more than a few milliseconds for a small batch may be judged where batches
 are received (`penstock.engine.inline`): it says so by `is_bounded`, and `all_fit` decides.

@@ -1,4 +1,4 @@
-"""The keys that a ready-made policy gets in `configure()`: read, and refused where they are wrong.
+"""The keys that a built-in policy gets in `configure()`: read, and refused where they are wrong.
 
 A policy with a name gets them without their prefix: `policies.sizes.value.max.bytes` is
 `value.max.bytes`.

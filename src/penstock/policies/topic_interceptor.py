@@ -1,4 +1,4 @@
-"""What all ready-made interceptors have: the topics, and settings by class or by name."""
+"""What all built-in interceptors have: the topics, and settings by class or by name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
 
 def items(text: str) -> tuple[str, ...]:
     """Read what is separated by commas."""
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(glob.strip() for glob in text.split(",") if glob.strip())
 
 
 def boolean(text: str) -> bool:

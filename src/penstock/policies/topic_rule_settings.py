@@ -157,7 +157,7 @@ class TopicRuleSettings:
 def _value(key: str, text: str) -> Any:
     if key not in _READERS:
         near = difflib.get_close_matches(
-            key.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in _READERS], n=1
+            key.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in _READERS], n=1
         )
         hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(_READERS)}"
         raise ValueError(f"{key} is unknown; {hint}")

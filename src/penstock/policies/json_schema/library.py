@@ -149,12 +149,14 @@ def levels_of(text: bytes, document: Any) -> int:
         return isinstance(document, list | dict)
     levels, inside = 0, [document]
     while True:
-        inside = [one for one in inside if isinstance(one, dict | list)]
+        inside = [node for node in inside if isinstance(node, dict | list)]
         if not inside:
             return levels
         levels += 1
         inside = [
-            value for one in inside for value in (one.values() if isinstance(one, dict) else one)
+            value
+            for node in inside
+            for value in (node.values() if isinstance(node, dict) else node)
         ]
 
 

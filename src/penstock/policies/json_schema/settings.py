@@ -110,7 +110,7 @@ def schema_names(text: str) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for part in text.split(","):
-        field, equals, name = (one.strip() for one in part.partition("="))
+        field, equals, name = (text.strip() for text in part.partition("="))
         if not equals:
             field, name = "value", field
         if field not in {"key", "value"} or not name or field in names:

@@ -82,7 +82,7 @@ class SchemaTexts(SchemaDocuments):
 
     @cached_property
     def _folders(self) -> set[str]:
-        return {urljoin(one, ".") for one in self._by_id}
+        return {urljoin(uri, ".") for uri in self._by_id}
 
     def _read(self, name: str) -> Any:
         """Return a reference without its own `$id`: it is known by the URI that leads to it."""

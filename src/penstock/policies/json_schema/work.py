@@ -160,9 +160,9 @@ class _Walk:
         known: dict[str, int] = {}
 
         def total(place: _Place) -> int:
-            return min(own(place) + sum(known[one] for one in place.references), most + 1)
+            return min(own(place) + sum(known[name] for name in place.references), most + 1)
 
-        for name in _inner_first({name: one.references for name, one in self.places.items()}):
+        for name in _inner_first({name: place.references for name, place in self.places.items()}):
             known[name] = total(self.places[name])
         return max(*known.values(), *map(total, self._places_inside), 0)
 
@@ -252,7 +252,7 @@ def _inner_first(edges: dict[str, list[str]]) -> Iterator[str]:
     for start in edges:
         waiting = [start]
         while waiting:
-            missing = [one for one in edges[waiting[-1]] if one not in done]
+            missing = [name for name in edges[waiting[-1]] if name not in done]
             if missing:
                 waiting += missing
                 continue
@@ -311,13 +311,13 @@ def _subschemas(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]
             continue
         value = schema.get(keyword)
         if isinstance(value, dict) and keyword in _MAPS:
-            inner = [one for one in value.values() if not isinstance(one, list)]
+            inner = [subschema for subschema in value.values() if not isinstance(subschema, list)]
         elif isinstance(value, list):
             inner = value
         else:
             inner = [] if value is None else [value]
-        for one in inner:
-            yield keyword, one
+        for subschema in inner:
+            yield keyword, subschema
 
 
 def _names(schema: dict[str, Any]) -> Iterator[str]:
@@ -326,9 +326,9 @@ def _names(schema: dict[str, Any]) -> Iterator[str]:
         value = schema.get(keyword)
         if isinstance(value, dict):
             yield from value
-            for one in value.values():
-                if isinstance(one, list):
-                    yield from (name for name in one if isinstance(name, str))
+            for names in value.values():
+                if isinstance(names, list):
+                    yield from (name for name in names if isinstance(name, str))
     required = schema.get("required")
     if isinstance(required, list):
         yield from (name for name in required if isinstance(name, str))

@@ -67,7 +67,7 @@ class OneRecord:
 
     def _objection(self, conditions: Sequence[Condition]) -> str | None:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
-            conditions = [one for one in conditions if "value" not in one.reads]
+            conditions = [condition for condition in conditions if "value" not in condition.reads]
         given, flaws = self._given(self._read_by(conditions))
         variables = Variables(given, is_shared=len(conditions) > 1)
         for condition in conditions:

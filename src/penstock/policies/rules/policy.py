@@ -175,7 +175,9 @@ class Rules(Policy):
         pools = [reader.pool for reader in readers.values() if reader.pool is not None]
         if len(pools) > 1:
             raise ValueError("format and key.format: one of both may be protobuf")
-        scopes = {scope: [one for one in settings.rules if one.scope is scope] for scope in Scope}
+        scopes = {
+            scope: [rule for rule in settings.rules if rule.scope is scope] for scope in Scope
+        }
         self._of_batches = compile_conditions(scopes[Scope.BATCH], OF_BATCHES)
         self._of_records = compile_conditions(
             scopes[Scope.RECORD], OF_RECORDS, pools[0] if pools else None
@@ -191,7 +193,7 @@ class Rules(Policy):
         if self._by_registry:  # any other policy has nothing to prepare
             self.prepare_batch = self._prepare_batch  # type: ignore[method-assign]
         self._reads = frozenset(
-            name for one in (*self._of_batches, *self._of_records) for name in one.reads
+            name for condition in (*self._of_batches, *self._of_records) for name in condition.reads
         )
         is_json = settings.value_format is Format.JSON
         self._by_schema = by_schema(self._of_records) if is_json else None

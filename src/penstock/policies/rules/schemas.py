@@ -53,10 +53,14 @@ def all_of(schemas: Sequence[Schema]) -> Schema:
     Args:
         schemas: What has to fit, each as `schema_of` returns it.
     """
-    objects = [one for one in schemas if one.keys() == _OBJECT and one["type"] == "object"]
-    rest = [one for one in schemas if one not in objects]
-    numbers = [one for one in rest if one.get("type") == "number" and one.keys() <= _LIMITS]
-    rest = [one for one in rest if one and one not in numbers]
+    objects = [
+        schema for schema in schemas if schema.keys() == _OBJECT and schema["type"] == "object"
+    ]
+    rest = [schema for schema in schemas if schema not in objects]
+    numbers = [
+        schema for schema in rest if schema.get("type") == "number" and schema.keys() <= _LIMITS
+    ]
+    rest = [schema for schema in rest if schema and schema not in numbers]
     if objects:
         rest.insert(0, _one_object(objects))
     if numbers:
@@ -225,7 +229,7 @@ def _size(function: str, value: object) -> Schema | None:
 
 
 def _among(call: Call, holds: bool) -> Schema | None:
-    one, all_of = call.arguments
+    operand, all_of = call.arguments
     if not isinstance(all_of, Collection) or not all_of.parts:
         return None
     constants = [_constant(part) for part in all_of.parts]
@@ -240,7 +244,7 @@ def _among(call: Call, holds: bool) -> Schema | None:
     else:
         return None
     same = {"enum": list({repr(value): value for value in values}.values())}
-    return _at(one, {**kind, **(same if holds else {"not": same})})
+    return _at(operand, {**kind, **(same if holds else {"not": same})})
 
 
 def _found(call: Call, holds: bool) -> Schema | None:

@@ -39,7 +39,7 @@ class Format(Enum):
     BYTES = "bytes"
 
 
-_FORMATS: Final = tuple(one.value for one in Format)
+_FORMATS: Final = tuple(choice.value for choice in Format)
 CONFIG_KEYS: Final = (
     ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that must be true."),
     ConfigKey(
@@ -50,7 +50,7 @@ CONFIG_KEYS: Final = (
         f"{PREFIX}<name>.scope",
         default="record",
         documentation="Whether the condition is about a record or about the batch.",
-        valid_values=tuple(one.value for one in Scope),
+        valid_values=tuple(scope.value for scope in Scope),
     ),
     ConfigKey(FORMAT, default="json", documentation="The format of values.", valid_values=_FORMATS),
     ConfigKey(
@@ -145,7 +145,7 @@ def _rule(key: str, configs: Mapping[str, str]) -> RuleText:
     message = configs.get(f"{key}.message", "").strip()
     if len(message) > _LONGEST_MESSAGE:
         raise ValueError(f"{key}.message has more than {_LONGEST_MESSAGE} characters")
-    scope = one_of(configs, f"{key}.scope", "record", tuple(one.value for one in Scope))
+    scope = one_of(configs, f"{key}.scope", "record", tuple(choice.value for choice in Scope))
     shown = message or " ".join(expression.split())[:_LONGEST_SHOWN]
     return RuleText(name, expression, shown, Scope(scope))
 

@@ -60,7 +60,7 @@ def encrypts(rule_set: Mapping[str, Any]) -> frozenset[str] | None:
         given = rule.get("tags") or []
         if not given:
             return frozenset()
-        tags = (tags or frozenset()) | {one for one in given if isinstance(one, str)}
+        tags = (tags or frozenset()) | {tag for tag in given if isinstance(tag, str)}
     return tags
 
 
@@ -193,7 +193,7 @@ class _Encrypted:
             return True
         inline = schema.get("confluent:tags") if isinstance(schema, dict) else None
         given = (
-            {one for one in inline if isinstance(one, str)} if isinstance(inline, list) else set()
+            {tag for tag in inline if isinstance(tag, str)} if isinstance(inline, list) else set()
         )
         return not self._tags.isdisjoint(given | self._patterns.of(path))
 

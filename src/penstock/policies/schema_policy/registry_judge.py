@@ -253,7 +253,7 @@ class RegistryJudge:
         elif self._level is Level.RULES and compiled.problem_of_rules:
             yield f"  its rules cannot be judged by: {compiled.problem_of_rules}{passes}"
         if compiled.rules is not None:
-            yield from (f"  not run: {one}" for one in compiled.rules.not_run)
+            yield from (f"  not run: {rule}" for rule in compiled.rules.not_run)
 
     def _usable_last(self) -> tuple[_Last, Compiled] | None:
         """Return what the last records had, where it may still be used without asking again."""
@@ -349,8 +349,8 @@ class RegistryJudge:
             return f"{has}, which has no id, and so no subject", None
         versions = [
             version
-            for one, version in self._registry.subject_versions(registered.schema_id, subject)
-            if one == subject
+            for name, version in self._registry.subject_versions(registered.schema_id, subject)
+            if name == subject
         ]
         if not versions:
             return f"{has}, which is not under subject {subject}", None
@@ -387,10 +387,10 @@ class _ColumnOfRegistry(NamedTuple):
 
 def _payloads(column: Column, group: Group) -> Sequence[bytes]:
     framed, positions = group
-    some = column if len(positions) == len(column) else [column[one] for one in positions]
+    some = column if len(positions) == len(column) else [column[position] for position in positions]
     payloads = cast("Sequence[bytes]", some)  # null is in no group
     if framed.message_indexes:
-        payloads = [framed.message_indexes + one for one in payloads]
+        payloads = [framed.message_indexes + payload for payload in payloads]
     return payloads
 
 

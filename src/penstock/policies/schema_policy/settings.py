@@ -83,7 +83,7 @@ TOPIC_CONFIGS: Final = (
         "payload",
         "SchemaPolicy: validate the schema's id, also the payload, or also the rules of its data "
         "contract and within the schema.",
-        tuple(one.value for one in Level),
+        tuple(level.value for level in Level),
     ),
     TopicConfig(
         LOCATION,
@@ -91,7 +91,7 @@ TOPIC_CONFIGS: Final = (
         "any",
         "SchemaPolicy: where the schema's id must be: before the payload, in a header, or in "
         "either.",
-        tuple(one.value for one in Location),
+        tuple(location.value for location in Location),
     ),
     TopicConfig(
         VERSIONS,
@@ -227,12 +227,12 @@ class TopicSettings:
         Raises:
             ValueError: A key has a value that it cannot have; the text names it.
         """
-        given = {one.name: configs.get(one.name, one.default) for one in TOPIC_CONFIGS}
-        for one in TOPIC_CONFIGS:
-            if one.valid_values and given[one.name] not in one.valid_values:
+        given = {config.name: configs.get(config.name, config.default) for config in TOPIC_CONFIGS}
+        for config in TOPIC_CONFIGS:
+            if config.valid_values and given[config.name] not in config.valid_values:
                 raise ValueError(
-                    f"{one.name} must be one of {', '.join(one.valid_values)}, "
-                    f"not {given[one.name]}"
+                    f"{config.name} must be one of {', '.join(config.valid_values)}, "
+                    f"not {given[config.name]}"
                 )
         files = file_names(given[FILE])
         keys, values = given[KEY_VALIDATION] == "true", given[VALUE_VALIDATION] == "true"
@@ -264,10 +264,10 @@ def file_names(text: str | None) -> dict[bool, SchemaFileName]:
     if text is None or not text.strip():
         return files
     for part in text.split(","):
-        side, equals, rest = (one.strip() for one in part.partition("="))
+        side, equals, rest = (text.strip() for text in part.partition("="))
         if not equals:
             side, rest = "value", side
-        name, hash_sign, message = (one.strip() for one in rest.partition("#"))
+        name, hash_sign, message = (text.strip() for text in rest.partition("#"))
         is_key = side == "key"
         if (
             side not in {"key", "value"}

@@ -212,7 +212,7 @@ def check_header(framed: Framed, schema_type: str) -> None:
 
 def _have_id(headers: Sequence[Sequence[Header]], *, is_key: bool) -> bool:
     name = header_name(is_key=is_key)
-    return any(one.key == name for some in headers for one in some)
+    return any(header.key == name for some in headers for header in some)
 
 
 def _in_header(value: bytes, name: str) -> Framed:

@@ -151,16 +151,16 @@ class _Reader:
         seen: set[int] = set()
         waiting = [(schema, document)]
         while waiting:
-            one, home = waiting.pop()
-            if not isinstance(one, dict) or id(one) in seen:
+            node, home = waiting.pop()
+            if not isinstance(node, dict) or id(node) in seen:
                 continue
-            seen.add(id(one))
-            tags |= read_inline_tags(one.get("confluent:tags"))
+            seen.add(id(node))
+            tags |= read_inline_tags(node.get("confluent:tags"))
             if self._widely:  # those of all that is said about the same value count, too
-                if isinstance(one.get("$ref"), str):
-                    waiting.append(self._references.target(one["$ref"], home))
-                waiting.extend(self._dynamic_targets(one, home))
-                waiting.extend((inner, home) for inner in _of_the_same_value(one))
+                if isinstance(node.get("$ref"), str):
+                    waiting.append(self._references.target(node["$ref"], home))
+                waiting.extend(self._dynamic_targets(node, home))
+                waiting.extend((inner, home) for inner in _of_the_same_value(node))
         return tags
 
     def _dynamic_targets(self, schema: Any, document: Any) -> Iterator[tuple[Any, Any]]:

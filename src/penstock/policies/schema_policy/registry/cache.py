@@ -475,8 +475,8 @@ def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
     if not schema.context:
         return schema.references
     return [
-        one._replace(subject=str(QualifiedSubject.read(one.subject, schema.context)))
-        for one in schema.references
+        reference._replace(subject=str(QualifiedSubject.read(reference.subject, schema.context)))
+        for reference in schema.references
     ]
 
 

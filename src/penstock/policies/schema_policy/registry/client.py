@@ -197,8 +197,8 @@ class RegistryClient:
 
     def close(self) -> None:
         """Close the connections."""
-        for one in self._endpoints:
-            one.close()
+        for endpoint in self._endpoints:
+            endpoint.close()
         if self._tokens is not None:
             self._tokens.close()
 
@@ -230,7 +230,7 @@ class RegistryClient:
         # Where others have had most of the time, the little that is left says nothing about a URL.
         is_short = deadline - now < min(self._timeout, self._allowed) / 2
         is_cut = False
-        willing = [one for one in self._endpoints if one.not_before <= now]
+        willing = [endpoint for endpoint in self._endpoints if endpoint.not_before <= now]
         unknown: UnknownSchemaError | None = None
         for number, endpoint in enumerate(willing):
             # One that hangs leaves the others their share of the time.
@@ -254,7 +254,7 @@ class RegistryClient:
         if unknown is not None:
             raise unknown
         text = f"{what} cannot be looked up: {self._problem}"
-        if is_cut or all(one.not_before > now for one in self._endpoints):
+        if is_cut or all(endpoint.not_before > now for endpoint in self._endpoints):
             raise RegistryAwayException(text)
         raise RetriableException(text)
 

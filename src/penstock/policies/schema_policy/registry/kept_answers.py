@@ -94,7 +94,7 @@ class KeptAnswers:
         self, question: str, pairs: Sequence[tuple[str, int]], at: float | None = None
     ) -> None:
         """Keep an answer: of a time, as `Said.at`, or of now."""
-        pairs_as_json = [{"subject": one, "version": version} for one, version in pairs]
+        pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
         self._keep(question, pairs_as_json, at)
 
     def keep_latest(
@@ -178,7 +178,7 @@ def _as_json(schema: RegisteredSchema) -> dict[str, Any]:
     return {
         "schemaType": schema.schema_type,
         "schema": schema.text,
-        "references": [one._asdict() for one in schema.references],
+        "references": [reference._asdict() for reference in schema.references],
         "id": schema.schema_id,
         "guid": schema.guid,
         "metadata": schema.metadata or None,

@@ -119,7 +119,7 @@ class Refresher(Generic[_Client]):
         self._pending.pop(key, None)
         if len(self._pending) >= MOST_WAITING:
             self._pending = {
-                one: asked for one, asked in self._pending.items() if not asked.answer.done()
+                other: asked for other, asked in self._pending.items() if not asked.answer.done()
             }
         if len(self._pending) >= MOST_WAITING:
             raise RegistryAwayException(_LATE)

@@ -57,9 +57,9 @@ def client_context(configs: Mapping[str, str], folder: Path) -> ssl.SSLContext:
             names the key.
     """
     given = {key: configs[key].strip() for key in TLS_KEYS if configs.get(key, "").strip()}
-    for one, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
-        if one in given and another in given:
-            raise ValueError(f"{one} and {another} cannot both be given")
+    for key, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
+        if key in given and another in given:
+            raise ValueError(f"{key} and {another} cannot both be given")
     if (KEY in given) != (CHAIN in given):
         raise ValueError(f"{KEY} and {CHAIN} need each other")
     trusts = TRUST in given or TRUSTED in given

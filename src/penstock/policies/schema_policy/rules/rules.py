@@ -283,7 +283,7 @@ class _Maker:
         if language is None:
             pool = None
             if self._schema_type == "PROTOBUF":
-                pool = next((one.file.pool for one in _messages_of(self._compiled)), None)
+                pool = next((message.file.pool for message in _messages_of(self._compiled)), None)
             language = self._languages[variables] = Language(variables, pool)
         return language
 

@@ -237,7 +237,7 @@ def _found(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
 def _chosen(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     del call
     size = _together(sizes)
-    return 0, Size(max(one.weight for one in sizes), size.longest, size.steps)
+    return 0, Size(max(size.weight for size in sizes), size.longest, size.steps)
 
 
 def _indexed(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
@@ -325,7 +325,7 @@ def _calculated(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     """One of the functions about decimals and instants, which Python evaluates."""
     del call
     size = _together(sizes)
-    digits = sum(min(one.weight, _DIGITS_OF_DECIMAL) for one in sizes)
+    digits = sum(min(size.weight, _DIGITS_OF_DECIMAL) for size in sizes)
     return _PYTHON + digits * _DIGIT, size
 
 

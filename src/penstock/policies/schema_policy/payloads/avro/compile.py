@@ -100,7 +100,9 @@ class AvroSchema:
             name, schema = waiting.popitem()
             found: dict[str, AvroType] = {}
             named[name] = _definition(schema, found)
-            waiting |= {other: one for other, one in found.items() if other not in named}
+            waiting |= {
+                other: definition for other, definition in found.items() if other not in named
+            }
         return fastavro.parse_schema({"type": "record", "name": _RECORD, "fields": [field]}, named)
 
 
@@ -126,7 +128,7 @@ def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
     if schema.name:
         named[schema.name] = schema
         return schema.name
-    inner = [_described(one, named) for one in schema.inner]
+    inner = [_described(inner_schema, named) for inner_schema in schema.inner]
     if schema.kind == "union":
         return inner
     if schema.kind == "array":

@@ -71,11 +71,11 @@ def flatten(root: AvroType) -> list[Node]:
     for schema in types:  # grows meanwhile
         chain = chains.of(schema)
         names, inner = _below(schema, chain)
-        for one in inner:
-            if id(one) not in numbers:
-                numbers[id(one)] = len(types)
-                types.append(one)
-        below = tuple(numbers[id(one)] for one in inner)
+        for inner_schema in inner:
+            if id(inner_schema) not in numbers:
+                numbers[id(inner_schema)] = len(types)
+                types.append(inner_schema)
+        below = tuple(numbers[id(inner_schema)] for inner_schema in inner)
         nodes.append(Node(*_described(schema, chain), below, tuple(map(_shown, names))))
     return nodes
 
@@ -123,15 +123,15 @@ class _Chains:
             way.append((schema, field))
             schema = field[1]
         after = self._known[id(schema)]
-        endless = any(one is schema for one, _ in way)
-        for one, field in reversed(way):
+        endless = any(passed is schema for passed, _ in way)
+        for passed, field in reversed(way):
             if endless:
-                after = _Chain(MAX_LEVELS + 1, one, field)
+                after = _Chain(MAX_LEVELS + 1, passed, field)
             elif after is None:
                 after = _Chain(1, field[1], field)
             else:
                 after = _Chain(min(after.records, MAX_LEVELS) + 1, after.end, field)
-            self._known[id(one)] = after
+            self._known[id(passed)] = after
         return after
 
 
@@ -149,4 +149,6 @@ def _fields(schema: AvroType) -> list[tuple[str, AvroType]]:
 
 def _shown(name: str) -> str:
     """Return as much of a name as a place may show."""
-    return "".join(one if one.isprintable() else "?" for one in name[-MAX_PATH - 1 :])
+    return "".join(
+        character if character.isprintable() else "?" for character in name[-MAX_PATH - 1 :]
+    )

@@ -132,8 +132,8 @@ class MessageCheck:
         parts = self._parts(message)
         if parts is None:
             return _DEEP
-        for one in parts:
-            one.DiscardUnknownFields()
+        for part in parts:
+            part.DiscardUnknownFields()
         return None if size == message.ByteSize() else _UNKNOWN
 
     def explanation(self, data: bytes) -> str | None:
@@ -159,8 +159,8 @@ class MessageCheck:
         level, left = [message], MAX_FIELDS
         for _ in range(_REACH if self._levels else 0):
             inner: list[Any] = []
-            for one in level:
-                fields = one.ListFields()
+            for part in level:
+                fields = part.ListFields()
                 left -= 1 + len(fields)
                 if left < 0:
                     return None

@@ -36,7 +36,7 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
     for field in copy.extension:
         _one(field)
     scope = f".{copy.package}" if copy.package else ""
-    messages = [(f"{scope}.{one.name}", one) for one in copy.message_type]
+    messages = [(f"{scope}.{message.name}", message) for message in copy.message_type]
     while messages:
         name, message = messages.pop()
         message.ClearField("oneof_decl")
@@ -46,7 +46,7 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
             message.options.ClearField("map_entry")
         for field in (*message.field, *message.extension):
             _one(field)
-        messages.extend((f"{name}.{one.name}", one) for one in message.nested_type)
+        messages.extend((f"{name}.{nested.name}", nested) for nested in message.nested_type)
     return copy
 
 
@@ -56,7 +56,9 @@ def _put_lengths(message: DescriptorProto, name: str) -> None:
     They do as long as the type is one of a map, also where `features.message_encoding` is
     `DELIMITED`; as types like others they would inherit that.
     """
-    entries = {f"{name}.{one.name}" for one in message.nested_type if one.options.map_entry}
+    entries = {
+        f"{name}.{nested.name}" for nested in message.nested_type if nested.options.map_entry
+    }
     for field in message.field:
         if field.type == FieldDescriptorProto.TYPE_MESSAGE and (
             message.options.map_entry or field.type_name in entries

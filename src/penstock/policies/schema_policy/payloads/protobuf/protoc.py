@@ -75,14 +75,14 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
         )
         texts.mkdir()
         described = b""
-        for one, text in (*source.references.items(), (name, source.text)):
-            if one.startswith(_OURS):
+        for file_name, text in (*source.references.items(), (name, source.text)):
+            if file_name.startswith(_OURS):
                 continue
             descriptor = descriptor_in(text)
             if descriptor is None:
-                _write(texts, one, text)
+                _write(texts, file_name, text)
             else:
-                described += named_in_set(descriptor, one)
+                described += named_in_set(descriptor, file_name)
         options = buf_validate.serialized() if buf_validate.is_missing(source) else None
         if options is not None:
             described += named_in_set(options, buf_validate.NAME)

@@ -84,7 +84,7 @@ class ProtobufSchema:
         if alike is not None:
             return _judged(*alike, payloads)
         if start:
-            payloads = [one[start:] for one in payloads]
+            payloads = [payload[start:] for payload in payloads]
         return self._each(payloads)
 
     def _alike(
@@ -148,7 +148,7 @@ class ProtobufSchema:
         checks, message = self._split(payload) if self._only is None else (self._only, payload)
         check = checks[0]
         if len(checks) > 1:
-            check = next((one for one in checks if one.refusal(message) is None), check)
+            check = next((choice for choice in checks if choice.refusal(message) is None), check)
         try:
             decoded: Message = check.new.FromString(message)
         except DecodeError:
@@ -194,7 +194,7 @@ class ProtobufSchema:
         prefix = payload[:start]
         checks = self._by_prefix.get(prefix)
         if checks is None:
-            checks = tuple(self._check(one) for one in self._types(indexes))
+            checks = tuple(self._check(descriptor) for descriptor in self._types(indexes))
             if len(self._by_prefix) >= _MAX_CHECKS:  # a number can be written in several ways
                 self._by_prefix.clear()
             self._by_prefix[prefix] = checks
@@ -221,7 +221,7 @@ class ProtobufSchema:
         name = self._file.package
         for index in indexes:
             if not maps:
-                messages = [one for one in messages if not one.options.map_entry]
+                messages = [message for message in messages if not message.options.map_entry]
             if index >= len(messages):
                 return None
             message = messages[index]
