@@ -210,7 +210,7 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
 
     Args:
         options: Of the command.
-        report: What was found.
+        report: The report.
         before: The report that `--baseline` names, or None.
 
     Raises:
@@ -267,7 +267,7 @@ def _other_topics(options: argparse.Namespace) -> str:
 
 
 def _check_folders(options: argparse.Namespace) -> None:
-    """Create what is written to, and try whether it can be, before hours of work."""
+    """Create the report folder, and check that it can be written, before hours of work."""
     if options.report and importlib.util.find_spec("jinja2") is None:
         raise ConfigurationError("--report needs Jinja2: pip install 'penstock[report]'")
     for key, folder, purpose in (

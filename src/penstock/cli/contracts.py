@@ -36,11 +36,11 @@ def measure_contracts(
         options: Of the command.
         running: The job.
         plan: The plan, whose policies have the rules.
-        topics: What is read; none for files.
+        topics: The topics that are read; none for files.
         ranges: The offsets.
 
     Returns:
-        What was measured, by contract; nothing is read where there is none.
+        The measurements, by contract; without a contract nothing is read.
     """
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:

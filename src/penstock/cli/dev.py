@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9191
 _PORTS_NEEDED: Final = 3
-"""The console's, the one for clients, and the only broker's."""
+"""The ports of the console, of clients, and of the only broker."""
 _CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
 _SAMPLE_ORDERS: Final = ('{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}')
@@ -179,7 +179,7 @@ def _show(refused: Refused) -> None:
 
 
 class _Terminal:
-    """Renders the log for a person: what policies print, and what goes wrong."""
+    """Renders the log for a person: the output of policies, and errors."""
 
     def __init__(self) -> None:
         self._render = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())

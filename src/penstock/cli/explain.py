@@ -1,7 +1,7 @@
 """Judge single records, and show what each policy received and decided.
 
 Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
-any other JSON value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of
+any other JSON value means its own text), `key_base64`, `value_base64`, `headers` (a list of
 objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
 """
 

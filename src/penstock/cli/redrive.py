@@ -148,7 +148,7 @@ def _between_topics(options: argparse.Namespace, running: Job, plan: RecordPlan)
 
 
 class _Work:
-    """What has not been worked through of a dead letter topic."""
+    """The unfinished offset ranges of a dead letter topic."""
 
     def __init__(self, running: SparkJob, dead_letters: Location, target: Location) -> None:
         from penstock.stored.redrive import FORMER_GROUP  # noqa: PLC0415

@@ -160,7 +160,7 @@ def _fill(found: list[Record], batches: Iterable[Iterable[Record]], limit: int) 
 
 
 def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
-    """Yield the records of a batch with some offsets; none of one that cannot be read."""
+    """Yield the records of a batch with some offsets; none of an unreadable batch."""
     if batch.data is None:
         return
     try:
@@ -176,10 +176,10 @@ def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
 
 
 def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
-    """Write what is proposed.
+    """Write the proposals.
 
     Raises:
-        ConfigurationError: It cannot be written, or one of the files is there.
+        ConfigurationError: It cannot be written, or a file exists already.
     """
     from penstock.suggestions.writing import schema_file  # noqa: PLC0415 - extras
 

@@ -47,7 +47,7 @@ _IN_WORDS: Final = {
     Outcome.FAILED.value: "would be refused, because a policy fails",
     Outcome.POSTPONED.value: "could not be judged now, and would have to be sent again",
     Outcome.DROPPED.value: "would be dropped by interceptors",
-    CHANGED: "would be written anew by interceptors",
+    CHANGED: "would be rewritten by interceptors",
     NOT_JUDGED: "were not judged: they cannot be read, or no policy is to blame",
 }
 
@@ -76,7 +76,7 @@ class _Found(NamedTuple):
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
-        asking: The topics of which a policy asks who sent the records.
+        asking: The topics of which a policy reads the client.
     """
 
     backtest: Backtest
@@ -102,7 +102,7 @@ def judge_since(
         since: From when on.
 
     Raises:
-        ConfigurationError: No topic is observed, or one that is named does not exist.
+        ConfigurationError: No topic is observed, or a named topic does not exist.
         CommandError: The cluster does not answer, or nothing could be judged.
     """
     properties = configuration.upstream_properties
@@ -151,7 +151,7 @@ def _topics(
 ) -> dict[str, _Wanted]:
     """Return the topics that are judged: those that are named, or all that are observed.
 
-    The mode of a topic is that of the gateway: what is set on it wins over the file.
+    The mode of a topic is that of the gateway: the topic's own key wins over the file.
     """
     kept = kept_settings(configuration, properties)
     own = {*INTERNAL_TOPICS, configuration.topic_settings_topic, configuration.audit_topic,
@@ -279,7 +279,7 @@ def _notes(found: _Found) -> Iterator[str]:
         yield "there are no records since then"
     if found.asking:
         yield (
-            f"a policy of {_some(found.asking)} asks who sent the records, and is told None: "
+            f"a policy of {_some(found.asking)} reads the client, which is None here: "
             "brokers do not store it"
         )
     if found.is_excerpt:

@@ -40,7 +40,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
 
     Raises:
         ConfigurationError: It names no validation policy, or a topic's settings are invalid.
-        CommandError: The cluster does not answer, or what the policy asks does not.
+        CommandError: The cluster, or a system that the policy uses, does not answer.
     """
     plan = Plan(configuration.policies)
     if not (configuration.record_validation_policy_class_name or configuration.named_policies):

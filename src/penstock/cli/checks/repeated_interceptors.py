@@ -93,7 +93,7 @@ async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> Verdict:
 
 
 def _result(verdict: Verdict) -> tuple[bytes, tuple[int, ...]] | None:
-    """Return what is stored and what is dropped; None where the interceptors failed."""
+    """Return the stored and the dropped records; None if the interceptors failed."""
     if verdict.outcome is not Outcome.ACCEPTED:
         return None
     replacement = verdict.replacement

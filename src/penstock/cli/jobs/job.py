@@ -48,7 +48,7 @@ class Job(ABC):
 
     @abstractmethod
     def check_input(self) -> None:
-        """Check the options that say what is read in place of topics.
+        """Check the options that name sources in place of topics.
 
         Raises:
             ConfigurationError: They cannot be.
@@ -63,8 +63,8 @@ class Job(ABC):
         """Show how many records are read by tasks over raw batches inside a `with` block.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            ranges: What is read.
+            what: The work, such as `judging orders`.
+            ranges: The offset ranges to read.
 
         Returns:
             What the tasks add to; for `Runner.run`.
@@ -116,7 +116,7 @@ class Job(ABC):
 
         Args:
             written: What the command writes to: none of it may be read. Globs leave it out, and
-                what is parked of it.
+                the parked part of it.
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is

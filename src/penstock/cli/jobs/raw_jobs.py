@@ -71,11 +71,11 @@ def write_topics(
     Args:
         options: Of the command.
         running: Its session.
-        topics: What is read.
+        topics: The topics to read.
         ranges: What of it.
         plan: The policies.
         targets: By the names of `penstock.stored.tasks.writing_task`.
-        what: What is being done, such as `splitting orders`.
+        what: The work, such as `splitting orders`.
 
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.

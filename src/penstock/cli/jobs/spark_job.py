@@ -185,8 +185,8 @@ class SparkJob(Job):
         """Show how many records are read inside a `with` block.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            ranges: What is read; empty where it is not known how many records there are.
+            what: The work, such as `judging orders`.
+            ranges: The offset ranges to read; empty if the number of records is unknown.
         """
         total = sum(offset_range.offsets for offset_range in ranges) if ranges else None
         if self._remote is not None:
@@ -239,7 +239,7 @@ class SparkJob(Job):
         return read_range(self.spark, self.kafka_options, ranges, records_per_task=records_per_task)
 
     def _table(self) -> tuple[str | None, Mapping[str, str]]:
-        """Return the table that is read, or None, and what its columns stand for."""
+        """Return the table that is read, or None, and the meaning of its columns."""
         from penstock.spark.frames.tables import PREFIX, parse_columns  # noqa: PLC0415
 
         columns = parse_columns(self._options.column)
@@ -300,8 +300,8 @@ class SparkJob(Job):
 def needs_connector(options: argparse.Namespace) -> bool:
     """Return whether a command reads or writes topics by Spark's Kafka connector.
 
-    It does for topics on one side and folders, files or tables on the other, and where it was told
-    to. Topics alone are read and written as stored batches.
+    It does for topics on one side and folders, files or tables on the other, and where an option
+    says so. Topics alone are read and written as stored batches.
     """
     given = (
         getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
@@ -403,7 +403,7 @@ def location(text: str) -> Location:
 
 
 def only(topics: Sequence[Topic]) -> str | None:
-    """Return the name of the one topic; None where there are several, or none."""
+    """Return the name of the only topic; None if there are several, or none."""
     return topics[0].name if len(topics) == 1 else None
 
 

@@ -40,7 +40,7 @@ _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _EVERY_MIN_S: Final = 0.1
 _EVERY_MAX_S: Final = 86_400.0
 _SPARKS_OWN: Final = ("metadata", "offsets", "commits")
-"""What is in a checkpoint of Spark."""
+"""The entries of a Spark checkpoint."""
 _REASONS_MAX: Final = 20
 
 
@@ -144,7 +144,7 @@ def _only_topics(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _check_checkpoint(folder: str | None) -> None:
-    """Refuse to begin anew where a stream of Spark's connector has come further."""
+    """Refuse to begin again if a stream of Spark's connector has progressed."""
     if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
         raise ConfigurationError(
             f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
@@ -263,7 +263,7 @@ def _work(
 def _plan_of(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
 ) -> RecordPlan:
-    """Return the plan with topics that have come, and what was set on them."""
+    """Return the plan with new topics, and their topic level keys."""
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
 

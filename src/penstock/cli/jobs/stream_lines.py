@@ -30,10 +30,10 @@ _TEXT_MAX: Final = 200
 
 
 class StreamLines:
-    """Adds up figures, and tells of them; an observer of a stream.
+    """Adds up figures, and prints them; an observer of a stream.
 
-    A line tells of all micro-batches since the one before, so that nothing is left out. As a
-    context it tells at its end what it has not told yet.
+    A line covers all micro-batches since the line before, so that nothing is left out. As a
+    context it prints the rest at its end.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StreamLines:
         """Start.
 
         Args:
-            figures: What is added to.
+            figures: The total.
             publish: Publishes the figures.
             is_terminal: Whether a bar is drawn in place of lines of counts.
             clock: Returns seconds that never go back.
@@ -76,7 +76,7 @@ class StreamLines:
 
         Args:
             progress: Of the command.
-            what: What is being done.
+            what: The work.
         """
         if not self._is_terminal:
             yield

@@ -14,7 +14,7 @@ RECORDS_SHOWN: Final = 5
 
 
 def refusal_lines(refused: Refused) -> list[str]:
-    """Return what was refused, whose it was, and why, with nothing that a terminal obeys."""
+    """Return the refused topic, its client and the reason, without control characters."""
     verdict = refused.verdict
     what = "FAILED " if verdict.outcome is Outcome.FAILED else verdict.outcome.value
     place = refused.topic
