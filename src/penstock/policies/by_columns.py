@@ -53,7 +53,7 @@ class ByColumns(Policy):
     """Judges columns: a policy derives from it and says what it refuses of them."""
 
     def refused(self, batch: RecordColumns) -> Iterable[tuple[int, str]]:
-        """Give the positions of what is refused, ascending, each with its message."""
+        """Return the positions of refused records, ascending, each with its message."""
         raise NotImplementedError
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
@@ -83,7 +83,7 @@ class ByColumns(Policy):
 
 
 class _OneRecord:
-    """One record as columns."""
+    """A record as columns."""
 
     __slots__ = ("headers", "keys", "values")
 

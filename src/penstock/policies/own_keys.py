@@ -21,7 +21,7 @@ def names(configs: Mapping[str, str], key: str, example: str) -> tuple[str, ...]
         example: A value that it can have, for the message.
 
     Raises:
-        ValueError: There is none, or an empty one.
+        ValueError: It is missing or empty.
     """
     given = [name.strip() for name in configs.get(key, "").split(",")]
     if not all(given):

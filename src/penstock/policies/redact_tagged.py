@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from penstock.policy import BatchProxy, Header
 
     Redact = Callable[[bytes], bytes]
-    """Takes a payload and returns it, or another one."""
+    """Takes a payload and returns it, or another payload."""
     Change = Callable[[Any], tuple[Any, bool | None]] | None
-    """Takes a value and returns it, or another one, and whether it did; None changes none. None for
+    """Takes a value and returns it, or another, and whether it did; None changes none. None for
     whether it did: it never does for values of this type."""
 
 _SCHEMAS_KEPT: Final = 1000
@@ -87,7 +87,7 @@ class RedactTagged(TopicInterceptor):
         """Read settings from keys; those of the registry only if the class has none.
 
         Raises:
-            ValueError: One is invalid.
+            ValueError: A setting is invalid.
         """
         super().take(configs)
         given = {key: value for key, value in configs.items() if key.startswith(REGISTRY_PREFIX)}
@@ -158,7 +158,7 @@ class RedactTagged(TopicInterceptor):
                 try:
                     self._redaction(schema)
                 except (LookupError, ValueError) as error:
-                    # Only its own records fail, when they are processed, and nothing is asked then.
+                    # Only its own records fail, when they are processed, without a request.
                     self._unusable[schema] = error
 
     def process_record(
@@ -201,7 +201,7 @@ class RedactTagged(TopicInterceptor):
             raise ValueError(f"the {side} {error}") from None
         if redacted == payload:
             return data
-        # Message indexes of Protobuf that stand in a header stay there.
+        # Message indexes of Protobuf in a header stay there.
         return data[: framed.start] + redacted[len(framed.message_indexes) :]
 
     def _redaction(self, schema: int | str) -> tuple[str, Redact]:

@@ -49,7 +49,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
         """Take settings from keys.
 
         Raises:
-            ValueError: One is invalid.
+            ValueError: A setting is invalid.
         """
         for key, read in self.readers.items():
             if key in configs:
@@ -66,7 +66,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Read what is separated by commas."""
+    """Read a comma-separated list."""
     return tuple(glob.strip() for glob in text.split(",") if glob.strip())
 
 
@@ -79,7 +79,7 @@ def boolean(text: str) -> bool:
 
 
 def json_or_text(text: str) -> Any:
-    """Read a JSON value; what is none is a text."""
+    """Read a JSON value; any other text stays a text."""
     try:
         return json.loads(text)
     except ValueError:

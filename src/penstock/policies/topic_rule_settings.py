@@ -139,7 +139,7 @@ class TopicRuleSettings:
         return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
 
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
-        """Return which bound the `retention.ms` among the configs breaks, if it breaks one.
+        """Return which bound the `retention.ms` among the configs breaks, if it breaks any.
 
         A value that is not a number breaks none: the broker refuses it.
         """

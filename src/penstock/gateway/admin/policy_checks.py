@@ -45,7 +45,7 @@ class Refusal(NamedTuple):
 
 def _cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
     """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
-    return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+    return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be called: {error}")
 
 
 class PolicyChecks:

@@ -55,7 +55,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             context,
             Refusal(
                 POLICY_VIOLATION,
-                f"Source topics {_listed(absent)} are missing: the policy cannot be asked about "
+                f"Source topics {_listed(absent)} are missing: the policy cannot be called about "
                 f"{_listed(sorted(undecided))}, which get as many partitions",
             ),
         )

@@ -100,13 +100,13 @@ class DataSetRule:
     Attributes:
         place: The object, or the property, that it is about.
         name: Its name.
-        metric: What is measured.
+        metric: The metric.
         limits: Operators of ODCS, with their numbers.
         unit: What the number counts; empty for values.
         paths: The properties.
         severity: As it is written; empty for none.
         schema: What values have to be, for `invalidValues` and `missingValues`.
-        seconds: Of one unit, for `freshness`.
+        seconds: Of the unit, for `freshness`.
     """
 
     place: str
@@ -200,7 +200,7 @@ class DataSetRule:
 
 
 class DataSetRules(NamedTuple):
-    """What a contract says of a topic that its records are not judged by one by one.
+    """The rules of a contract about all records of a topic together.
 
     Attributes:
         title: The contract and the object.
@@ -258,7 +258,7 @@ class _Maker:
         self._properties(written, name, ())
 
     def promise(self, promise: Mapping[str, Any], name: str) -> None:
-        """Read one of `slaProperties`."""
+        """Read an entry of `slaProperties`."""
         title = str(promise.get("property"))[:100]
         element = str(promise.get("element") or name).strip()
         place = element[:100]

@@ -38,8 +38,8 @@ class Contract(NamedTuple):
     def object_of(self, topic: str) -> str | None:
         """Return the name of a topic's object, if one is known for it.
 
-        It is the one whose `physicalName` is the topic, or else whose name is, or else the only
-        one.
+        It is the object whose `physicalName` is the topic, or else whose name is, or else the only
+        object.
         """
         physical = (
             name for name, entry in self.objects.items() if entry.get("physicalName") == topic
@@ -57,7 +57,7 @@ def read_contract(folder: Path, name: str) -> Contract:
 
     Args:
         folder: The folder of the configuration file.
-        name: A path below it, or an absolute one.
+        name: A path below it, or an absolute path.
 
     Raises:
         ContractError: It is missing, or is no contract.
@@ -86,7 +86,7 @@ def _parsed(name: str, data: bytes) -> Any:
         raise ContractError(f"{name} is not YAML{where}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError):  # a tag of another value
         raise ContractError(f"{name} is not YAML, or is nested too deeply") from None
-    if _is_too_large(document):  # an alias stands for all that it names, each time
+    if _is_too_large(document):  # an alias repeats all that it names, each time
         raise ContractError(f"{name} has more than {_NODES_MOST} values, its aliases replaced")
     return document
 

@@ -51,7 +51,7 @@ _SPECIAL: Final = re.compile(r"[.+*?|(){}^$\[\]\\/-]")
 
 
 def pattern_of(kind: str, written: str | None, *, has_zone: bool = True) -> tuple[str, str] | None:
-    """Return a regular expression for a logical type, and what is said of a text that it is not.
+    """Return a regular expression for a logical type, and the message about other texts.
 
     Args:
         kind: `date`, `time` or `timestamp`.

@@ -57,9 +57,9 @@ class _Object(NamedTuple):
     Attributes:
         check: Its schema.
         not_judged: What the contract says beside that.
-        words: What is said where a pattern of ours does not match.
+        words: The messages where a pattern of ours does not match.
         title: The object and the contract, for messages.
-        of_data_set: What is measured of all records together.
+        of_data_set: The rules about all records together.
     """
 
     check: Check

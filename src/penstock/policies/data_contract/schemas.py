@@ -1,4 +1,4 @@
-"""The JSON Schema that stands for an object of a contract, and what it leaves out."""
+"""The JSON Schema for an object of a contract, and the rules that it leaves out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ObjectSchema:
     Attributes:
         schema: The JSON Schema.
         not_judged: What the contract says of it beside that.
-        words: What is said where a pattern of ours does not match, by the pattern as it is shown.
+        words: The messages where a pattern of ours does not match, by the pattern as it is shown.
         formats: Whether the schema has a `format`.
     """
 
@@ -77,7 +77,7 @@ def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
         written: As it is written.
 
     Raises:
-        ContractError: A part of it is wrong; the text says which one.
+        ContractError: A part of it is wrong; the text names it.
     """
     made = _Maker()
     made.found.schema = made.of_properties(written, name, 0)
@@ -173,7 +173,7 @@ class _Maker:
         place: str,
         level: int,
     ) -> Schema:
-        """Return what is said of what is inside an object, an array or a map."""
+        """Return the schema keywords about the contents of an object, an array or a map."""
         schema: Schema = {}
         if kind == "object":
             schema = self.of_properties(entry, place, level + 1)

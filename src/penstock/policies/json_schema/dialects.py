@@ -1,4 +1,4 @@
-"""Which draft a schema is of: by its `$schema`, and by a metaschema of one's own."""
+"""Which draft a schema is of: by its `$schema`, and by a metaschema of the schema's own."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def uri_of(draft: int) -> str:
 
 
 def dialect_of(metaschema: Any) -> Dialect | None:
-    """Return the dialect that a metaschema of one's own describes; None where that is not known."""
+    """Return the dialect that a metaschema of the schema's own describes; None if unknown."""
     if not isinstance(metaschema, dict):
         return None
     draft = draft_of_uri(metaschema.get("$schema"))

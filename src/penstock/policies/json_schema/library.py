@@ -35,7 +35,7 @@ _TOO_LARGE: Final = "infinity when parsed as double"
 
 
 class LibraryCheck:
-    """Judges texts by one schema; implements `check.Check`."""
+    """Judges texts by a schema; implements `check.Check`."""
 
     is_bounded = False
 
@@ -47,7 +47,7 @@ class LibraryCheck:
             formats: Whether `format` is judged.
 
         Raises:
-            SchemaError: It is not a valid schema, refers to what is not there, or is too large.
+            SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
         """
         files.problem = ""
         check_schema(files, files.schema)
@@ -105,7 +105,7 @@ class LibraryCheck:
 
 
 def _check_patterns(files: SchemaDocuments) -> None:
-    """Look whether a pattern that is given up refuses a text, wherever it stands."""
+    """Look whether a pattern that is given up refuses a text, wherever it is."""
     pattern = inverted_pattern(files.documents)
     if pattern is not None:
         raise SchemaError(
@@ -119,7 +119,7 @@ def bounded_validator(make: Callable[..., Any]) -> Any:
     """Return a validator whose patterns are linear; the other kind where there is look-around.
 
     Args:
-        make: Makes one of `jsonschema-rs`, with the options of patterns that it is given.
+        make: Makes a validator of `jsonschema-rs`, with the options of patterns that it is given.
 
     Raises:
         ValueError: The schema is none, or has a pattern that is none.

@@ -57,7 +57,7 @@ class Columns(Protocol):
 
 
 class _TopicChecks(NamedTuple):
-    """The checks of one text: how keys and how values are judged, or None."""
+    """The checks of a text: how keys and how values are judged, or None."""
 
     key: Check | None
     value: Check | None
@@ -168,7 +168,7 @@ class JsonSchema(Policy):
         return sorted(refused.items()) if refused else ()
 
     def _columns(self, text: str, batch: Columns) -> Iterator[_Column]:
-        """Yield what is judged: the key first, whose objection counts."""
+        """Yield the judged columns: the key first, whose objection counts."""
         key, value = self._of(text)
         if key is not None:
             yield _Column(key, batch.keys, "key", self._settings.null_keys)
@@ -198,7 +198,7 @@ class _Column(NamedTuple):
         check: The schema.
         column: The keys or values.
         field: Which of both, as messages call it.
-        null: Whether one may be missing.
+        null: Whether it may be missing.
     """
 
     check: Check
@@ -208,7 +208,7 @@ class _Column(NamedTuple):
 
 
 class _Single:
-    """One record as a batch."""
+    """A record as a batch."""
 
     __slots__ = ("keys", "values")
 

@@ -51,7 +51,7 @@ class JsonSchemaSettings:
         formats: Whether `format` is judged.
         null_values: Whether a record may have no value, where values are judged.
         null_keys: Whether a record may have no key, where keys are judged.
-        schema: What is judged by, in place of a topic's text; empty where that says it.
+        schema: The schema, in place of a topic's text; empty where that says it.
     """
 
     folder: str

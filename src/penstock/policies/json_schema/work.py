@@ -63,7 +63,7 @@ _MS_PER_SCHEMA: Final = 0.001
 
 @dataclass(slots=True)
 class Work:
-    """What is known of a schema.
+    """The facts about a schema.
 
     Attributes:
         names: The property names that it mentions; they may be shown.
@@ -95,7 +95,7 @@ class Work:
             return _MS_PER_BYTE * size
         if self.in_place > MAX_EXPLAINED or self.repeats**levels > MAX_REPEATS:
             return inf
-        # What is inside is copied into the reasons of each level around it.
+        # The contents are copied into the reasons of each level around it.
         copied = _MS_PER_COPY * size * max(levels, 1)
         ways: int = self.repeats**levels
         return (copied + _MS_PER_SCHEMA * self.in_place) * ways
@@ -120,7 +120,7 @@ class _Target:
 
 
 class _Walk:
-    """One walk over a schema."""
+    """A walk over a schema."""
 
     def __init__(self, files: SchemaDocuments, lookup: Lookup) -> None:
         self.work = Work()
@@ -188,7 +188,7 @@ class _Walk:
             if isinstance(schema.get(keyword), str):
                 self._reference(schema[keyword], base, target, place, in_place=in_place)
                 if self._draft <= 7:
-                    return  # what stands beside a reference does not count
+                    return  # keywords beside a reference do not count
         place.ways += _ways_inside(schema)
         for keyword, inner in _subschemas(schema, self._draft):
             stays = keyword in _IN_PLACE or keyword == "dependencies"

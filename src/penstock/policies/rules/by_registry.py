@@ -1,4 +1,4 @@
-"""Avro whose schema is the one of a registry that each key or value names by its id.
+"""Avro whose schema is in a registry: each key or value names it by its id.
 
 Which subject the schema is under is for `SchemaPolicy` to judge.
 """
@@ -47,7 +47,7 @@ class _Schema(NamedTuple):
 
 
 class ByRegistry:
-    """Implements `Reader`; the registry is asked in `prepare`."""
+    """Implements `Reader`; the registry is queried in `prepare`."""
 
     pool = None
 
@@ -70,7 +70,7 @@ class ByRegistry:
 
     @classmethod
     def opened(cls, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> ByRegistry:
-        """Return a reader for the registry of a configuration; nobody is asked yet.
+        """Return a reader for the registry of a configuration; no request is sent yet.
 
         Raises:
             ValueError: A key is wrong, or a package is missing.

@@ -1,4 +1,4 @@
-"""One record, as conditions are asked about it: each part is read when it is wanted, and once."""
+"""A record as conditions see it: each part is read when it is needed, and once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OneRecord:
     def objection(self, conditions: Sequence[Condition]) -> str | None:
         """Return the first objection of a condition; None where all of them are true.
 
-        A condition that reads the value is not asked where there is none.
+        A condition that reads the value is not evaluated without a value.
         """
         try:
             return self._objection(conditions)

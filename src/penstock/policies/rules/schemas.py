@@ -51,7 +51,7 @@ def all_of(schemas: Sequence[Schema]) -> Schema:
     """Return one schema for several, such that each value is looked at once where that can be.
 
     Args:
-        schemas: What has to fit, each as `schema_of` returns it.
+        schemas: The schemas that have to fit, each as `schema_of` returns it.
     """
     objects = [
         schema for schema in schemas if schema.keys() == _OBJECT and schema["type"] == "object"

@@ -1,4 +1,4 @@
-"""The keys of `Rules`: what is judged, and how keys and values are read."""
+"""The keys of `Rules`: the rules, and how keys and values are read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RuleText(NamedTuple):
     Attributes:
         name: Its name.
         expression: The condition.
-        shown: What is said where it does not hold: its message, or the condition.
+        shown: The text where it does not hold: its message, or the condition.
         scope: What it is about.
     """
 
@@ -86,7 +86,7 @@ class RuleText(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key that it stands behind."""
+        """The key that declares it."""
         return PREFIX + self.name
 
 
@@ -110,7 +110,7 @@ class RulesSettings(NamedTuple):
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One is wrong, or there is no rule.
+            ValueError: A key is wrong, or there is no rule.
         """
         rules = tuple(
             _rule(key, configs) for key in configs if key.startswith(PREFIX) and _is_rule(key)

@@ -23,7 +23,7 @@ _LATEST: Final = -1
 
 
 class UnreadableAnswerError(ValueError):
-    """An answer that is not what a registry answers. The text says what is wrong."""
+    """An answer that no registry gives. The text names the fault."""
 
 
 def read(body: bytes) -> Any:
@@ -39,7 +39,7 @@ def read(body: bytes) -> Any:
 
 
 def means_unknown(body: bytes) -> bool:
-    """Return whether the body of a 404 is a registry's word that there is no such thing.
+    """Return whether the body of a 404 is a registry's answer that the object does not exist.
 
     Anything else with that status comes from something that is not the registry's API.
     """

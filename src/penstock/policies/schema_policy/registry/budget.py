@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHARES_KEPT: Final = 10_000
-"""How many topics' shares are remembered; one that is not is whole."""
+"""How many topics' shares are remembered; the others are whole."""
 
 
 class Budget:
@@ -46,7 +46,7 @@ class Budget:
 class Shares:
     """Tokens of several topics: some that each has for itself, then those that all have together.
 
-    So one that takes as many as it can get leaves the others what is theirs.
+    So a topic that takes as many as it can get leaves the others their shares.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Shares:
         """Begin with all tokens.
 
         Args:
-            tokens: The most that one topic can have at once.
+            tokens: The most that a topic can have at once.
             per_second: How many come back to it at most.
             own_tokens: How many of these no other topic can take.
             own_per_second: How many of those that come back.

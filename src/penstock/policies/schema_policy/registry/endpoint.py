@@ -1,4 +1,4 @@
-"""Requests to one URL, each bounded in time and size."""
+"""Requests to a URL, each bounded in time and size."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ class Endpoint:
     """One URL of a registry. It is used by one thread, and keeps one connection.
 
     A request runs in a thread of its own, because a limit on its whole time has to hold whatever
-    it waits for: names that do not resolve, and answers that come a byte at a time, too. One that
-    is over its limit is given up, and ends by itself; until then there is no other.
+    it waits for: names that do not resolve, and answers that come a byte at a time, too. A
+    request that exceeds its limit is given up, and ends by itself; until then there is no other.
 
     Attributes:
         url: As the settings have it.
-        not_before: When it is asked again after a failure; for the owner's use.
+        not_before: When it is queried again after a failure; for the owner's use.
     """
 
     def __init__(self, url: str, settings: RegistrySettings, tokens: Tokens | None = None) -> None:
-        """Contact nobody yet.
+        """Send no request yet.
 
         Args:
             url: Where requests go.
-            settings: What is sent with each, and how HTTPS is spoken.
-            tokens: Where the token comes from that is sent with each, if one is.
+            settings: The headers of each request, and the settings of TLS.
+            tokens: The source of the token that is sent with each request, if there is a token.
         """
         self.url = url
         self._tokens = tokens
@@ -179,7 +179,7 @@ class Endpoint:
 
 
 class _Request:
-    """One request on its way, in a thread of its own.
+    """A request on its way, in a thread of its own.
 
     Attributes:
         answer: The answer, or None.

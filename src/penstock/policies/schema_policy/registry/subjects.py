@@ -28,7 +28,7 @@ class SubjectNameStrategy(Enum):
 STRATEGY_NAMES: Final = tuple(
     prefix + strategy.value for strategy in SubjectNameStrategy for prefix in ("", _PACKAGE)
 )
-"""What may stand in a configuration: short names, and those of the Java classes."""
+"""The allowed values in a configuration: short names, and those of the Java classes."""
 
 
 def strategy(name: str) -> SubjectNameStrategy:
