@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _read_raw(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plans: _Plans,
@@ -171,7 +171,7 @@ def _read_raw(
     return result
 
 
-def _read_files(options: argparse.Namespace, running: Job, plans: _Plans) -> AuditCounts:
+def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans) -> AuditCounts:
     from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
     from penstock.stored.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
     from penstock.stored.files import read_files  # noqa: PLC0415
@@ -300,7 +300,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
 
 def _about(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     plans: _Plans,
     ranges: Sequence[OffsetRange],

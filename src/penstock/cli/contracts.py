@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Mapping, Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.policies.data_contract.data_set import Totals
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def measure_contracts(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
@@ -54,7 +54,7 @@ def measure_contracts(
 
 def _totals(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],

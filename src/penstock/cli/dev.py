@@ -24,7 +24,7 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.output.printable import printable
 from penstock.cli.output.refusal_lines import refusal_lines
-from penstock.cli.output.steps import Steps
+from penstock.cli.output.steps import StepLines
 from penstock.cli.process.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY
 from penstock.cluster.brokers import UnreachableError
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     set_up_logs(options.log_level, renderer=_Terminal())
     file = Path(options.file) if options.file else None
     scratch = None
-    steps, topics = Steps(), [_SAMPLE_TOPIC]
+    steps, topics = StepLines(), [_SAMPLE_TOPIC]
     try:
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(
-    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: Steps
+    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: StepLines
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
@@ -80,7 +80,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigurationError("--accepted and --rejected must differ")
 
 
-def _batch(options: argparse.Namespace, running: Job) -> int:
+def _batch(options: argparse.Namespace, running: CommandJob) -> int:
     from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))

@@ -40,7 +40,7 @@ _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
 
 
-class Keys(NamedTuple):
+class PolicyKeys(NamedTuple):
     """The keys `policies.*` of a file.
 
     Attributes:
@@ -101,7 +101,7 @@ def read_named_policies(
     Raises:
         ConfigurationError: A key or a class is not usable.
     """
-    keys = Keys(file, properties, shown)
+    keys = PolicyKeys(file, properties, shown)
     names = keys.names
     classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
     found = _look_at(keys, classes, ask)
@@ -114,7 +114,7 @@ def read_named_policies(
     return tuple(policies), warnings
 
 
-def _class_name(keys: Keys, name: str) -> str:
+def _class_name(keys: PolicyKeys, name: str) -> str:
     """Return the class of `policies.<name>.type`."""
     key = f"{PREFIX}{name}.{TYPE}"
     given = keys.properties.get(key, "").strip()
@@ -128,7 +128,9 @@ def _class_name(keys: Keys, name: str) -> str:
         raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
 
 
-def _look_at(keys: Keys, classes: Mapping[str, str], ask: AskClasses) -> dict[str, PolicyClass]:
+def _look_at(
+    keys: PolicyKeys, classes: Mapping[str, str], ask: AskClasses
+) -> dict[str, PolicyClass]:
     """Return what the classes say of themselves, by key."""
     found: dict[str, PolicyClass] = {}
     for key, class_name in classes.items():
@@ -144,7 +146,7 @@ def _look_at(keys: Keys, classes: Mapping[str, str], ask: AskClasses) -> dict[st
     return found
 
 
-def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
+def _not_named(keys: PolicyKeys, names: Sequence[str]) -> list[str]:
     """Warn of keys for policies that `policies` does not name; refuse names that look misspelt."""
     warnings: dict[str, str] = {}
     for key in keys.properties:
@@ -171,7 +173,7 @@ def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
 
 
 def _policy(
-    keys: Keys, name: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, name: str, class_name: str, found: PolicyClass
 ) -> tuple[NamedPolicy, list[str]]:
     given = keys.of(name)
     own = {key: value for key, value in given.items() if key not in {TYPE, MODE}}
@@ -202,7 +204,7 @@ def _policy(
 
 
 def _undeclared(
-    keys: Keys, prefix: str, key: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, prefix: str, key: str, class_name: str, found: PolicyClass
 ) -> list[str]:
     """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
     close = found.close_to(key)
@@ -218,7 +220,7 @@ def _undeclared(
 
 
 def _topic_configs(
-    keys: Keys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
+    keys: PolicyKeys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
 ) -> dict[str, str]:
     """Return the topic level keys that a class declares: of a named policy, they are its own."""
     try:
@@ -245,7 +247,7 @@ def _topic_configs(
     return configs
 
 
-def _mode(keys: Keys, key: str, interface: str) -> str | None:
+def _mode(keys: PolicyKeys, key: str, interface: str) -> str | None:
     value = keys.properties.get(key)
     if value is None:
         return None

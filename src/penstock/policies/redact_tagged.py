@@ -10,7 +10,7 @@ from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REG
 from penstock.policies.schema_policy.registry.settings import PREFIX as REGISTRY_PREFIX
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
-    Location,
+    SchemaIdLocation,
     check_header,
     find_id,
     groups_of,
@@ -153,7 +153,9 @@ class RedactTagged(TopicInterceptor):
         for is_key, column in ((True, batch.keys), (False, batch.values)):
             if not (self.keys if is_key else self.values):
                 continue
-            groups, _ = groups_of(column, batch.headers, is_key=is_key, location=Location.ANY)
+            groups, _ = groups_of(
+                column, batch.headers, is_key=is_key, location=SchemaIdLocation.ANY
+            )
             for schema in {group.framed.schema for group in groups}:
                 try:
                     self._redaction(schema)
@@ -185,7 +187,7 @@ class RedactTagged(TopicInterceptor):
     def _redact(self, data: bytes, headers: Sequence[Header], *, is_key: bool) -> bytes:
         side = "key" if is_key else "value"
         try:
-            framed = find_id(data, headers, is_key=is_key, location=Location.ANY)
+            framed = find_id(data, headers, is_key=is_key, location=SchemaIdLocation.ANY)
         except FramingError as error:
             raise ValueError(f"the {side} {error}") from None
         if framed.schema in self._unusable:

@@ -32,7 +32,7 @@ from penstock.records.header import (
     PREFIX_BYTES,
 )
 from penstock.records.implementation import choose
-from penstock.records.uncompressed import Limits, check_size, uncompressed
+from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
@@ -133,7 +133,7 @@ def read_batch(
             codec, base_offset, last_delta, count, attributes, producer_id, base_sequence
         )
     if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
-        check_size(view, codec, count, Limits(max_decompressed_bytes, max_records))
+        check_size(view, codec, count, BatchLimits(max_decompressed_bytes, max_records))
     reading = _reading()
     if codec or readable_behind < reading.slack:
         view = uncompressed(view, codec, max_decompressed_bytes)

@@ -31,7 +31,7 @@ from penstock.records.decoded_records import DecodedRecords, OddRecord
 from penstock.records.errors import UnreadableRecords
 from penstock.records.faults import find_fault, find_overlong
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER, wrapped
-from penstock.records.single_record import PRODUCER, Origin, read_record
+from penstock.records.single_record import PRODUCER, RecordOrigin, read_record
 
 _INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)
 _UNREADABLE: Final = (*_INVALID, MemoryError)
@@ -74,13 +74,13 @@ def read_stored(
     """
     if not count:
         return DecodedRecords([], 0, log_append_time)
-    return _Section(view, count, Origin(last_offset_delta)).read(log_append_time)
+    return _Section(view, count, RecordOrigin(last_offset_delta)).read(log_append_time)
 
 
 class _Section:
     """The records of a batch that are to be read."""
 
-    def __init__(self, view: memoryview, count: int, origin: Origin) -> None:
+    def __init__(self, view: memoryview, count: int, origin: RecordOrigin) -> None:
         self._view = view
         self._count = count
         self._origin = origin

@@ -23,7 +23,7 @@ _VARLONG_MAX_BYTES: Final = 10
 _VARLONG_LAST_BYTE_MAX: Final = 0x7F
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """Where records come from, which decides what they may be like.
 
     Attributes:
@@ -46,7 +46,7 @@ class Origin(NamedTuple):
         return before < delta <= self.last_offset_delta
 
 
-PRODUCER: Final = Origin()
+PRODUCER: Final = RecordOrigin()
 
 
 class SingleRecord(NamedTuple):
@@ -73,7 +73,7 @@ def read_record(
     section: bytes | memoryview,
     start: int,
     before: int = -1,
-    origin: Origin = PRODUCER,
+    origin: RecordOrigin = PRODUCER,
     *,
     thorough: bool = False,
 ) -> SingleRecord:
@@ -179,7 +179,9 @@ class _Cursor:
         return value | last << (7 * (most - 1))
 
 
-def _headers(cursor: _Cursor, origin: Origin, *, thorough: bool) -> list[tuple[str, bytes | None]]:
+def _headers(
+    cursor: _Cursor, origin: RecordOrigin, *, thorough: bool
+) -> list[tuple[str, bytes | None]]:
     count = _part(cursor.varint, "number of headers")
     if count < 0:
         raise ValueError(f"Found invalid number of record headers {count}")
@@ -199,7 +201,7 @@ def _headers(cursor: _Cursor, origin: Origin, *, thorough: bool) -> list[tuple[s
     return headers
 
 
-def _header(cursor: _Cursor, origin: Origin) -> tuple[str, bytes | None]:
+def _header(cursor: _Cursor, origin: RecordOrigin) -> tuple[str, bytes | None]:
     size = _part(cursor.varint, "header key")
     if size < 0:
         raise ValueError(f"Invalid negative header key size {size}")

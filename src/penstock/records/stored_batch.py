@@ -45,7 +45,7 @@ from penstock.records.header import (
     wrapped,
 )
 from penstock.records.implementation import choose
-from penstock.records.uncompressed import Limits, check_size, uncompressed
+from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -259,7 +259,7 @@ def read_stored_batch(
         raise _corrupt(f"Batch has an invalid offset range: [{base_offset}, {last_offset}]")
     if count < 0:
         raise _corrupt(f"Found invalid record count {count} in magic v2 batch")
-    limits = Limits(max_decompressed_bytes, max_records)
+    limits = BatchLimits(max_decompressed_bytes, max_records)
     log_append_time = max_timestamp if attributes & LOG_APPEND_TIME else None
     return StoredBatch(
         view,
@@ -295,7 +295,7 @@ def _records(
     count: int,
     last_delta: int,
     log_append_time: int | None,
-    limits: Limits,
+    limits: BatchLimits,
 ) -> StoredRecords:
     if not count:
         # Compaction removed all of them. Consumers do not look at what else there is.

@@ -15,7 +15,7 @@ _NO_OFFSET: Final = bytes(8)
 _NO_ATTRIBUTES: Final = bytes(2)
 
 
-class Limits(NamedTuple):
+class BatchLimits(NamedTuple):
     """What a batch may grow to.
 
     Attributes:
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     records: int
 
 
-def check_size(view: memoryview, codec: int, count: int, limits: Limits) -> None:
+def check_size(view: memoryview, codec: int, count: int, limits: BatchLimits) -> None:
     """Check the limits that can be checked before a batch is decompressed.
 
     Args:

@@ -32,8 +32,8 @@ from penstock.wire.slices import finish
 from penstock.wire.spliced import Spliced, framed
 from penstock.wire.structures import (
     FIXED_SIZES,
-    Field,
     Structure,
+    WireField,
     holds_address,
     skip_field,
     structure_of,
@@ -164,7 +164,7 @@ class _Walk:
             return position
         return (yield from self._tagged(structure, position, node))
 
-    def _field(self, field: Field, position: int, node: int, *, flexible: bool) -> Walked:
+    def _field(self, field: WireField, position: int, node: int, *, flexible: bool) -> Walked:
         structure = field.structure
         assert structure is not None
         count = 1
@@ -236,7 +236,7 @@ class _Walk:
             raise IndexError
         return position
 
-    def _tag(self, field: Field, size_start: int, start: int, end: int, node: int) -> Walked:
+    def _tag(self, field: WireField, size_start: int, start: int, end: int, node: int) -> Walked:
         """Walk a tagged field with addresses: its size changes with them."""
         around, self.spliced = self.spliced, Spliced(self._frame, start)
         position = yield from self._field(field, start, node, flexible=True)
@@ -275,7 +275,7 @@ class _Walk:
         return skip_tags(frame, position)
 
     def _address(
-        self, field: Field, host: tuple[int, int], port_at: int, node: int, *, flexible: bool
+        self, field: WireField, host: tuple[int, int], port_at: int, node: int, *, flexible: bool
     ) -> None:
         """Replace an address whose host and port have been found."""
         start, end = host
@@ -298,10 +298,10 @@ class _Walk:
 
 _FIXED, _STRING, _NODE, _PORT, _HOST, _OTHER = range(6)
 """How a field of a flat structure is passed; a `_STRING` is one in the compact form."""
-_plans: dict[int, tuple[tuple[int, int, Field], ...]] = {}
+_plans: dict[int, tuple[tuple[int, int, WireField], ...]] = {}
 
 
-def _plan(structure: Structure) -> tuple[tuple[int, int, Field], ...]:
+def _plan(structure: Structure) -> tuple[tuple[int, int, WireField], ...]:
     """Return how the fields of a flat structure are passed."""
     plan = _plans.get(id(structure))  # structures are made once for each schema, and kept
     if plan is None:
@@ -309,7 +309,7 @@ def _plan(structure: Structure) -> tuple[tuple[int, int, Field], ...]:
     return plan
 
 
-def _step(structure: Structure, field: Field) -> tuple[int, int, Field]:
+def _step(structure: Structure, field: WireField) -> tuple[int, int, WireField]:
     size = 0 if field.array else FIXED_SIZES.get(field.kafka_type or "", 0)
     if size and field.name in _NODE_NAMES:
         return _NODE, size, field

@@ -32,7 +32,7 @@ FIXED_SIZES: Final = {
 }
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """A field of a structure."""
 
     name: str
@@ -54,11 +54,11 @@ class Field(NamedTuple):
         return read(frame, position, flexible=flexible)[0] < 0
 
 
-class Run(NamedTuple):
+class FieldRun(NamedTuple):
     """Some fields of a structure: so many bytes, then perhaps a field of another size."""
 
     size: int
-    field: Field | None
+    field: WireField | None
     is_string: bool
 
 
@@ -69,12 +69,12 @@ class Structure:
     kind: type[Entity]
     """The library's type."""
     flexible: bool
-    fields: tuple[Field, ...]
-    tagged: dict[int, Field]
+    fields: tuple[WireField, ...]
+    tagged: dict[int, WireField]
     is_address: bool
     addresses_within: bool
     """Whether it is an address or contains an address, at any depth."""
-    runs: tuple[Run, ...]
+    runs: tuple[FieldRun, ...]
     """The same fields; adjacent fields of a fixed size are one step."""
     last: int
     """How many of its fields to walk until no address can follow; all if a tag has an address."""
@@ -87,8 +87,8 @@ class Structure:
 @cache
 def structure_of(entity: type[Entity]) -> Structure:
     """Read a structure out of a `kio` schema."""
-    plain: list[Field] = []
-    tagged: dict[int, Field] = {}
+    plain: list[WireField] = []
+    tagged: dict[int, WireField] = {}
     for field in dataclasses.fields(entity):
         described = _field(field)
         if described.tag is None:
@@ -113,25 +113,25 @@ def structure_of(entity: type[Entity]) -> Structure:
     )
 
 
-def _runs(fields: Iterable[Field]) -> Iterator[Run]:
+def _runs(fields: Iterable[WireField]) -> Iterator[FieldRun]:
     size = 0
     for field in fields:
         fixed = None if field.array else FIXED_SIZES.get(field.kafka_type or "")
         if fixed is None:
-            yield Run(size, field, not field.array and field.kafka_type == "string")
+            yield FieldRun(size, field, not field.array and field.kafka_type == "string")
             size = 0
         else:
             size += fixed
     if size:
-        yield Run(size, None, False)
+        yield FieldRun(size, None, False)
 
 
-def holds_address(field: Field) -> bool:
+def holds_address(field: WireField) -> bool:
     """Whether a field is a structure with a broker's address in it."""
     return field.structure is not None and field.structure.addresses_within
 
 
-def _field(field: dataclasses.Field[Any]) -> Field:
+def _field(field: dataclasses.Field[Any]) -> WireField:
     kind = field.type
     array = typing.get_origin(kind) is tuple
     nullable = isinstance(kind, types.UnionType)
@@ -143,10 +143,10 @@ def _field(field: dataclasses.Field[Any]) -> Field:
         kind = typing.get_args(inner[0])[0] if array else inner[0]
     kafka_type = field.metadata.get("kafka_type")
     structure = None if kafka_type else structure_of(cast("type[Entity]", kind))
-    return Field(field.name, kafka_type, structure, array, nullable, field.metadata.get("tag"))
+    return WireField(field.name, kafka_type, structure, array, nullable, field.metadata.get("tag"))
 
 
-def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int:
+def skip_field(field: WireField, frame: bytes, position: int, flexible: bool) -> int:
     """Return the position after a field that is no structure.
 
     Raises:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.stored.topics import StoredTopics
 
 
-class Job(ABC):
+class CommandJob(ABC):
     """A command's plan and its cluster, and what runs its tasks."""
 
     def __init__(self, options: argparse.Namespace) -> None:

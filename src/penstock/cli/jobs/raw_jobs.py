@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.jobs import WritingJob
@@ -59,7 +59,7 @@ def is_raw(
 
 def write_topics(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,

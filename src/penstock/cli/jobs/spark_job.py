@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import Job
+from penstock.cli.jobs.job import CommandJob
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 
@@ -124,7 +124,7 @@ def positive_number(text: str) -> int:
     return number
 
 
-class SparkJob(Job):
+class SparkJob(CommandJob):
     """A command's job with its Spark session, which starts when it is needed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -313,7 +313,7 @@ def needs_connector(options: argparse.Namespace) -> bool:
     return is_mixed or getattr(options, "reader", "raw") != "raw"
 
 
-def on_spark(running: Job, what: str) -> SparkJob:
+def on_spark(running: CommandJob, what: str) -> SparkJob:
     """Return a command's job as one on Spark.
 
     Args:
@@ -329,7 +329,7 @@ def on_spark(running: Job, what: str) -> SparkJob:
 
 
 @contextlib.contextmanager
-def job(options: argparse.Namespace) -> Iterator[Job]:
+def job(options: argparse.Namespace) -> Iterator[CommandJob]:
     """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
     if options.local:
         from penstock.cli.jobs.local_job import local_job  # noqa: PLC0415

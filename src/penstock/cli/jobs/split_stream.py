@@ -13,7 +13,7 @@ from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
-from penstock.cli.process.ending import Ending
+from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
@@ -167,7 +167,7 @@ def run_stream(
 
     figures = StreamFigures()
     with contextlib.ExitStack() as stack:
-        ending = stack.enter_context(Ending())
+        ending = stack.enter_context(EndRequest())
         publish = stack.enter_context(_metrics(options, figures))
         lines = StreamLines(figures, publish, is_terminal=sys.stderr.isatty())
         _run(options, running, targets, ending, lines)
@@ -179,7 +179,7 @@ def _run(
     options: argparse.Namespace,
     running: SparkJob,
     targets: Mapping[str, Location],
-    ending: Ending,
+    ending: EndRequest,
     lines: StreamLines,
 ) -> None:
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415

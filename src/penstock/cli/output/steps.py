@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Steps:
+class StepLines:
     """Prints a line when a step begins and another line when it has ended.
 
     A step that takes long shows its seconds on standard error; see `Progress`.

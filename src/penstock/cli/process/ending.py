@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Ending:
+class EndRequest:
     """Whether the process was requested to end, by SIGTERM or SIGINT, inside a `with` block."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
     STORES_TOPIC_CONFIGS,
     PolicyChecks,
-    Refusal,
+    PolicyRefusal,
     config_error,
     syntax_error,
 )
@@ -100,7 +100,7 @@ class _AlterConfigs:
         self._own_keys = definitions.config_keys()
         self._resources: list[_Resource] = []
         self._results: dict[tuple[int, str], Any] = {}
-        self._refusals: dict[tuple[int, str], Refusal] = {}
+        self._refusals: dict[tuple[int, str], PolicyRefusal] = {}
         self._over: dict[str, list[UUID]] = {}
 
     async def _read(self, given: Any) -> _Resource:
@@ -232,19 +232,19 @@ class _AlterConfigs:
 
     # Policies
 
-    async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
+    async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> PolicyRefusal | None:
         if self._is_settings_topic(resource):
-            return Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
+            return PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         if resource.own and resource.given.resource_name not in ids:
-            return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
+            return PolicyRefusal(UNKNOWN_TOPIC_OR_PARTITION, None)
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
-            return Refusal(UNKNOWN_SERVER_ERROR, None)
+            return PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
         topic = resource.given.resource_name
         current = self._effective(topic, ids[topic]) if resource.own else {}
         for change in resource.own:
             reason = await self._invalid_reason(change, current.get(change.name))
             if reason:
-                return Refusal(INVALID_CONFIG, reason)
+                return PolicyRefusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
@@ -315,7 +315,7 @@ class _AlterConfigs:
             try:
                 await self._change(topic, ids[topic], resource)
             except CompactedTopicError as error:
-                self._refusals[resource.key] = Refusal(
+                self._refusals[resource.key] = PolicyRefusal(
                     UNKNOWN_SERVER_ERROR, f"Penstock's settings could not be kept: {error}"
                 )
 
@@ -358,8 +358,8 @@ class _AlterConfigs:
             result = self._refusals.get(resource.key)
             if result is None and resource.key in self._results:
                 altered = self._results[resource.key]
-                result = Refusal(int(altered.error_code), altered.error_message)
-            code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
+                result = PolicyRefusal(int(altered.error_code), altered.error_message)
+            code, message = result or PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
             responses.append(
                 kind.AlterConfigsResourceResponse(
                     error_code=ErrorCode(code),

@@ -19,7 +19,7 @@ from kio.static.primitive import i8
 
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, Refusal
+from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, PolicyRefusal
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import NONE, POLICY_VIOLATION
@@ -51,9 +51,9 @@ async def create_partitions(context: RequestContext) -> bytes:
     checks = PolicyChecks(context)
     accepted = []
     async for topic in steps.over(valid):
-        refusal: Refusal | None = None
+        refusal: PolicyRefusal | None = None
         if topic.name == settings.topic:
-            refusal = Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
+            refusal = PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         elif judged:
             asked = TopicCreation(
                 topic.name,

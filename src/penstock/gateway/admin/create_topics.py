@@ -31,7 +31,7 @@ from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
-    Refusal,
+    PolicyRefusal,
     config_error,
 )
 from penstock.topic_configs import definitions
@@ -194,7 +194,7 @@ class _CreateTopics:
             result = self._results.get(name)
             if result is None:
                 self._names.append(name)
-                self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+                self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
                 continue
             code = int(result.error_code)
             if code and (
@@ -207,11 +207,11 @@ class _CreateTopics:
 
     async def _refusal(
         self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
-    ) -> Refusal | None:
+    ) -> PolicyRefusal | None:
         for key, value in topic.own.items():
             reason = await config_error(self._context.gateway, key, value or "")
             if reason:
-                return Refusal(INVALID_CONFIG, reason)
+                return PolicyRefusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await checks.alteration(altered)
@@ -261,7 +261,7 @@ class _CreateTopics:
         missing = {topic.given.name for topic in ready}
         missing.difference_update(await self._read_results(created))
         for name in missing:
-            self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+            self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
         # This is completed even if the connection is lost in the meantime.
         await self._context.finish(self._settle(ready))
         return created
@@ -298,7 +298,7 @@ class _CreateTopics:
 
     def _fail(self, name: str, why: str) -> None:
         self._context.gateway.cluster.disallow(name)
-        refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
+        refusal = PolicyRefusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 
     # The response
@@ -406,7 +406,7 @@ async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
     return _RequestedTopic(topic, stripped, own)
 
 
-def _result(name: str, refusal: Refusal) -> Any:
+def _result(name: str, refusal: PolicyRefusal) -> Any:
     return CreatableTopicResult(
         name=TopicName(name),
         topic_id=None,

@@ -16,7 +16,7 @@ from kio.static.primitive import i32
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
+from penstock.gateway.admin.policy_checks import PolicyChecks, PolicyRefusal
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
@@ -53,7 +53,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
         # The broker would store the topology, and create them later without another request.
         return await _refused(
             context,
-            Refusal(
+            PolicyRefusal(
                 POLICY_VIOLATION,
                 f"Source topics {_listed(absent)} are missing: the policy cannot be called about "
                 f"{_listed(sorted(undecided))}, which get as many partitions",
@@ -97,7 +97,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _refused(context: RequestContext, refusal: Refusal) -> bytes:
+async def _refused(context: RequestContext, refusal: PolicyRefusal) -> bytes:
     body = await context.body()
     return await context.response(
         context.request.response_type(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-from penstock.gateway.metrics.http_server import Answer
+from penstock.gateway.metrics.http_server import HttpResponse
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -49,19 +49,19 @@ _WRONG: Final = b"<!-- wrong -->"
 _SAID_OF_IT: Final = b'<p class="bad" role="alert">This is not the token.</p>'
 
 
-def asset(name: str, status: int = 200) -> Answer:
+def asset(name: str, status: int = 200) -> HttpResponse:
     """Return a file of the folder `page`."""
     body = files("penstock.gateway.console").joinpath("page", name).read_bytes()
-    return Answer(status, body, _TYPES[name.rpartition(".")[2]], HEADERS)
+    return HttpResponse(status, body, _TYPES[name.rpartition(".")[2]], HEADERS)
 
 
-def page(*, can_log_out: bool) -> Answer:
+def page(*, can_log_out: bool) -> HttpResponse:
     """Return the console's page."""
     found = asset(PAGE)
     return found._replace(body=found.body.replace(*_LOG_OUT)) if can_log_out else found
 
 
-def login(*, was_wrong: bool = False) -> Answer:
+def login(*, was_wrong: bool = False) -> HttpResponse:
     """Return the page to log in."""
     found = asset(LOGIN, 401)
     return found._replace(body=found.body.replace(_WRONG, _SAID_OF_IT)) if was_wrong else found

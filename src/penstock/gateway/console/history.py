@@ -13,8 +13,8 @@ from penstock.gateway.console.figures import figures_between
 from penstock.gateway.console.subscribers import as_text
 
 if TYPE_CHECKING:
-    from penstock.gateway.console.figures import Figures
-    from penstock.gateway.metrics.counts import Totals
+    from penstock.gateway.console.figures import ConsoleFigures
+    from penstock.gateway.metrics.counts import CountedTotals
 
 SAMPLE_S: Final = 1.0
 POINT_S: Final = 10
@@ -24,15 +24,15 @@ POINTS_MAX: Final = 360
 
 
 class _Sample(NamedTuple):
-    totals: Totals
+    totals: CountedTotals
     clock: float
     at: float
 
 
-class History:
+class FigureHistory:
     """What `totals` were, and the figures made of them."""
 
-    def __init__(self, totals: Totals, clock: float, at: float) -> None:
+    def __init__(self, totals: CountedTotals, clock: float, at: float) -> None:
         """Begin.
 
         Args:
@@ -45,7 +45,7 @@ class History:
         self._of_point = self._samples[0]
         self._since_point = 0
 
-    def sample(self, totals: Totals, clock: float, at: float) -> Figures | None:
+    def sample(self, totals: CountedTotals, clock: float, at: float) -> ConsoleFigures | None:
         """Take the current counts; return a new point, if it is complete."""
         last = _Sample(totals, clock, at)
         self._samples.append(last)
@@ -59,7 +59,7 @@ class History:
         return point
 
     @property
-    def now(self) -> Figures:
+    def now(self) -> ConsoleFigures:
         """The figures of the last seconds."""
         return _between(self._samples[0], self._samples[-1])
 
@@ -69,7 +69,7 @@ class History:
         return f'{{"seconds":{POINT_S * SAMPLE_S},"points_max":{POINTS_MAX},"points":[{points}]}}'
 
 
-def _between(before: _Sample, after: _Sample) -> Figures:
+def _between(before: _Sample, after: _Sample) -> ConsoleFigures:
     return figures_between(
         before.totals, after.totals, seconds=after.clock - before.clock, at=after.at
     )

@@ -32,7 +32,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(slots=True)
-class Row:
+class RefusalRow:
     """A reason, with texts that can be shown.
 
     Attributes:
@@ -111,8 +111,8 @@ class RecentRefusals:
             now: Returns the time in seconds since the epoch.
         """
         self._now = now
-        self._rows: dict[Reason, Row] = {}
-        self._changed: list[tuple[Reason, Row]] = []
+        self._rows: dict[Reason, RefusalRow] = {}
+        self._changed: list[tuple[Reason, RefusalRow]] = []
         self._numbers = 0
         self._new = 0
         self.others = 0
@@ -144,7 +144,7 @@ class RecentRefusals:
             row.dead_letter_topic = refused.dead_letter_topic
             self._changed.append((reason, row))
 
-    def _add(self, reason: Reason) -> Row | None:
+    def _add(self, reason: Reason) -> RefusalRow | None:
         if self._new >= NEW_MAX or not self._has_room():
             self.others += 1
             return None
@@ -152,7 +152,7 @@ class RecentRefusals:
         self._numbers += 1
         now = self._now()
         topic, policy, code, message, client_id, is_observed, outcome = reason
-        row = self._rows[reason] = Row(
+        row = self._rows[reason] = RefusalRow(
             self._numbers,
             is_observed,
             outcome,
@@ -175,7 +175,7 @@ class RecentRefusals:
             del self._rows[oldest]
         return oldest is not None
 
-    def look(self) -> list[Row]:
+    def look(self) -> list[RefusalRow]:
         """Return the rows that were seen since the last look; others may be new from now on."""
         now = self._now()
         self._new = 0
@@ -189,7 +189,7 @@ class RecentRefusals:
         self._changed.clear()
         return changed
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RefusalRow]:
         """Return all rows, those that were seen last first."""
         return list(reversed(self._rows.values()))
 

@@ -31,7 +31,7 @@ _STARTED: Final = time.time()
 _OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
 
 
-class Shown(gauges.Measured, Inspected, Protocol):
+class ShownGateway(gauges.Measured, Inspected, Protocol):
     """A gateway, as far as it is shown."""
 
     @property
@@ -39,7 +39,7 @@ class Shown(gauges.Measured, Inspected, Protocol):
         """The configuration with which it was started."""
 
 
-def about(gateway: Shown) -> dict[str, Any]:
+def about(gateway: ShownGateway) -> dict[str, Any]:
     """Return what does not change while a gateway runs."""
     of = gateway.configuration
     return {
@@ -55,7 +55,7 @@ def about(gateway: Shown) -> dict[str, Any]:
     }
 
 
-async def at_the_moment(gateway: Shown, brokers: Mapping[int, Reached], now: float
+async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], now: float
                         ) -> dict[str, Any]:  # fmt: skip
     """Return the current state.
 

@@ -17,7 +17,7 @@ _CLOSED_PORT: Final = 1
 """For a node that cannot be reached here: a port that refuses connections, not the broker's."""
 
 
-class Places(Protocol):
+class BrokerPlaces(Protocol):
     """How clients reach brokers."""
 
     def place(self, node: int) -> Address | None:
@@ -87,7 +87,7 @@ class Addresses:
     """The brokers known so far, by node id."""
 
     def __init__(
-        self, *, bootstrap: Iterable[Address], advertised_host: str, places: Places
+        self, *, bootstrap: Iterable[Address], advertised_host: str, places: BrokerPlaces
     ) -> None:
         """Make a table without brokers.
 

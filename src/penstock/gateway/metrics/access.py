@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
-from penstock.gateway.metrics.http_server import Answer
+from penstock.gateway.metrics.http_server import HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -72,14 +72,16 @@ class Access:
         """Whether there is a token, so that one can log in and out."""
         return self._token is not None
 
-    def refuse(self, request: Request) -> Answer | None:
+    def refuse(self, request: Request) -> HttpResponse | None:
         """Return the response to a request that is not served; None if it is served."""
         if self._token is None and not self._is_local(request.header(b"host")):
-            return Answer(421, _WRONG_NAME)
+            return HttpResponse(421, _WRONG_NAME)
         if not _is_of_this_page(request):
-            return Answer(403, b"not for pages of another origin\n")
+            return HttpResponse(403, b"not for pages of another origin\n")
         if request.path not in self._without_token and not self.is_authorized(request):
-            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+            return HttpResponse(
+                401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
+            )
         return None
 
     def is_authorized(self, request: Request) -> bool:

@@ -34,7 +34,7 @@ BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 """The upper bounds of buckets, in seconds: from a check of a few records to a client's timeout."""
 
 
-class Counter:
+class MetricCounter:
     """A metric that only grows, by labels.
 
     Attributes:

@@ -10,7 +10,7 @@ from kio.schema.index import api_key_map
 
 from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.metrics.cells import BOUNDS, Cell, Counter, Histogram
+from penstock.gateway.metrics.cells import BOUNDS, Cell, Histogram, MetricCounter
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
@@ -60,7 +60,7 @@ class Answered(Protocol):
         """The first error that the gateway itself answers with; 0 without one."""
 
 
-class Totals(NamedTuple):
+class CountedTotals(NamedTuple):
     """The counts since the start, as far as the console shows them.
 
     Attributes:
@@ -140,30 +140,30 @@ class GatewayCounts:
             "Time to judge a batch, or a request about a topic, by the classes that judge it.",
             "policy",
         )
-        self._records = Counter(
+        self._records = MetricCounter(
             "penstock_records_total",
             "Records of judged batches, by outcome; all records of a refused batch count.",
             ("topic", "policy", "outcome"),
             kept=("outcome",),
         )
-        self._topic_verdicts = Counter(
+        self._topic_verdicts = MetricCounter(
             "penstock_topic_verdicts_total",
             "Verdicts about topics and configs (KIP-108, KIP-133).",
             ("policy", "outcome"),
             kept=("outcome",),
         )
-        self._restarts = Counter(
+        self._restarts = MetricCounter(
             "penstock_worker_restarts_total",
             "Policy workers that ended unexpectedly, by cause.",
             ("cause",),
         )
-        self._policy_events = Counter(
+        self._policy_events = MetricCounter(
             "penstock_policy_events_total",
             "Events that policies count, such as look-ups in a schema registry.",
             ("event", "result"),
             kept=(),
         )
-        self._reloads = Counter(
+        self._reloads = MetricCounter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by result.", ("result",)
         )
         for cause in WorkerEnd:
@@ -368,13 +368,13 @@ class GatewayCounts:
 
     # What the console shows
 
-    def totals(self) -> Totals:
+    def totals(self) -> CountedTotals:
         """Return the counts since the start."""
         self.collect_more()
         records: dict[str, int] = {}
         for (_, _, outcome), count in self._records.items():
             records[outcome] = records.get(outcome, 0) + count
-        return Totals(
+        return CountedTotals(
             sum(sum(cell.counts) for cell in self._whole.cells.values()),
             records,
             self.client_bytes,

@@ -52,7 +52,7 @@ class Request(NamedTuple):
         return found[0] if len(found) == 1 else None
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """An answer."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Stream(NamedTuple):
+class EventStream(NamedTuple):
     """An answer that goes on until its client goes, or the parts end.
 
     Attributes:
@@ -74,10 +74,10 @@ class Stream(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Handler = Callable[[Request], Coroutine[object, object, Answer | Stream]]
+    Handler = Callable[[Request], Coroutine[object, object, HttpResponse | EventStream]]
 
 
-def admit_all(_: Request) -> Answer | None:
+def admit_all(_: Request) -> HttpResponse | None:
     """Serve a connection."""
     return None
 
@@ -91,7 +91,7 @@ class HttpServer:
         paths: Mapping[str, Handler],
         *,
         posts: Mapping[str, Handler] | None = None,
-        refuse: Callable[[Request], Answer | None] = admit_all,
+        refuse: Callable[[Request], HttpResponse | None] = admit_all,
         request_s: float = REQUEST_S,
         answer_s: float = ANSWER_S,
     ) -> None:
@@ -163,12 +163,14 @@ class HttpServer:
                 request = await self._read(connection, reader)
             self._unasked.pop(task, None)
             async with asyncio.timeout(self._answer_s):
-                answer: Answer | Stream
-                answer = request if isinstance(request, Answer) else await self._answer(request)
-                if isinstance(answer, Answer):
+                answer: HttpResponse | EventStream
+                answer = (
+                    request if isinstance(request, HttpResponse) else await self._answer(request)
+                )
+                if isinstance(answer, HttpResponse):
                     writer.write(_encode(connection, answer))
                     await self._end(writer)
-            if isinstance(answer, Stream):
+            if isinstance(answer, EventStream):
                 await self._stream(connection, reader, writer, answer)
         except (OSError, EOFError, TimeoutError, h11.LocalProtocolError) as error:
             log.debug("closing a connection", side="metrics", reason=str(error))
@@ -188,7 +190,7 @@ class HttpServer:
         connection: h11.Connection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answer: Stream,
+        answer: EventStream,
     ) -> None:
         """Send the parts of an answer until they end, or the client closes or says more."""
         task = asyncio.current_task()
@@ -210,7 +212,7 @@ class HttpServer:
             gone.cancel()
 
     async def _read(self, connection: h11.Connection, reader: asyncio.StreamReader
-                    ) -> Answer | Request:  # fmt: skip
+                    ) -> HttpResponse | Request:  # fmt: skip
         """Return a request, or the response to an unreadable request."""
         request = None
         body = b""
@@ -231,14 +233,14 @@ class HttpServer:
                 elif isinstance(event, h11.Data) and request and request.method == "POST":
                     body += event.data
                     if len(body) > REQUEST_MAX_BYTES:
-                        return Answer(413, b"the body is too large\n")
+                        return HttpResponse(413, b"the body is too large\n")
                 else:  # a piece of a body, or the end of the connection
-                    return Answer(400, b"no body is expected\n")
+                    return HttpResponse(400, b"no body is expected\n")
         except h11.RemoteProtocolError as error:
             # Not the error's text, which may hold parts of the request.
-            return Answer(error.error_status_hint, b"not a request that is understood\n")
+            return HttpResponse(error.error_status_hint, b"not a request that is understood\n")
 
-    async def _answer(self, request: Request) -> Answer | Stream:
+    async def _answer(self, request: Request) -> HttpResponse | EventStream:
         refusal = self._refuse(request)
         if refusal is not None:
             return refusal
@@ -247,9 +249,9 @@ class HttpServer:
             return await handler(request)
         allowed = [method for method, path in self._handlers if path == request.path]
         if not allowed:
-            return Answer(404, f"there are {' '.join(self._paths)}\n".encode())
+            return HttpResponse(404, f"there are {' '.join(self._paths)}\n".encode())
         # HEAD, too: its answer would have no body.
-        return Answer(405, b"", headers=(("Allow", ", ".join(allowed)),))
+        return HttpResponse(405, b"", headers=(("Allow", ", ".join(allowed)),))
 
 
 def _request(read: h11.Request) -> Request:
@@ -267,7 +269,7 @@ _ALWAYS: Final = (
 )
 
 
-def _encode(connection: h11.Connection, answer: Answer) -> bytes:
+def _encode(connection: h11.Connection, answer: HttpResponse) -> bytes:
     head = h11.Response(
         status_code=answer.status,
         headers=[

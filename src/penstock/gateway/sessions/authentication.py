@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Authentication:
+class ConnectionAuthentication:
     """The SASL state of a connection (KIP-43, KIP-152, KIP-368)."""
 
     def __init__(

@@ -64,7 +64,7 @@ _TLS_BYTES: Final = 2**20
 """The most bytes that may be buffered between the kernel and the session."""
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """The phase of a client's connection."""
 
     CONNECTING = auto()
@@ -76,11 +76,13 @@ class Phase(Enum):
     """Both connections are closed, or closing after the written bytes have been flushed."""
 
 
-TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
-    Phase.CONNECTING: frozenset({Phase.OPEN, Phase.ENDING, Phase.CLOSED}),
-    Phase.OPEN: frozenset({Phase.ENDING, Phase.CLOSED}),
-    Phase.ENDING: frozenset({Phase.ENDING, Phase.CLOSED}),
-    Phase.CLOSED: frozenset({Phase.CLOSED}),
+TRANSITIONS: Final[dict[ConnectionPhase, frozenset[ConnectionPhase]]] = {
+    ConnectionPhase.CONNECTING: frozenset(
+        {ConnectionPhase.OPEN, ConnectionPhase.ENDING, ConnectionPhase.CLOSED}
+    ),
+    ConnectionPhase.OPEN: frozenset({ConnectionPhase.ENDING, ConnectionPhase.CLOSED}),
+    ConnectionPhase.ENDING: frozenset({ConnectionPhase.ENDING, ConnectionPhase.CLOSED}),
+    ConnectionPhase.CLOSED: frozenset({ConnectionPhase.CLOSED}),
 }
 
 
@@ -128,14 +130,14 @@ class ServerContext(GatewayContext, Protocol):
 
 
 _STATES: Final = {
-    Phase.CONNECTING: ConnectionState.CONNECTING,
-    Phase.OPEN: ConnectionState.OPEN,
-    Phase.ENDING: ConnectionState.ENDING,
-    Phase.CLOSED: ConnectionState.CLOSING,
+    ConnectionPhase.CONNECTING: ConnectionState.CONNECTING,
+    ConnectionPhase.OPEN: ConnectionState.OPEN,
+    ConnectionPhase.ENDING: ConnectionState.ENDING,
+    ConnectionPhase.CLOSED: ConnectionState.CLOSING,
 }
 
 
-class BrokerConnection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """The gateway's connection to a broker."""
 
     def __init__(self, client: ClientConnection) -> None:
@@ -198,7 +200,7 @@ class ClientConnection(asyncio.Protocol):
         self.held_bytes = 0
         self._pauses: set[str] = set()
         self._broker_pauses: set[str] = set()
-        self._phase = Phase.CONNECTING
+        self._phase = ConnectionPhase.CONNECTING
         self._open_connections = 0
         self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
@@ -227,7 +229,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def state(self) -> ConnectionState:
         """The state, in the words of metrics."""
-        if self._phase is Phase.OPEN and self._pauses:
+        if self._phase is ConnectionPhase.OPEN and self._pauses:
             return ConnectionState.PAUSED
         return _STATES[self._phase]
 
@@ -247,19 +249,19 @@ class ClientConnection(asyncio.Protocol):
             return max(self._last_active, self._lane.figures(self._lane_number).last_active)
         return self._last_active
 
-    def _become(self, phase: Phase) -> None:
+    def _become(self, phase: ConnectionPhase) -> None:
         assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
         self._phase = phase
 
     async def _connect(self) -> None:
         node = self._node_of(self._transport)
-        transport = await self._gateway.connect_upstream(node, BrokerConnection(self))
+        transport = await self._gateway.connect_upstream(node, UpstreamConnection(self))
         if transport is None:
             await self._wait_for_request()
             self._is_lost = True
             self.close()
             return
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             transport.close()
             return
         self._session = Session(
@@ -278,10 +280,10 @@ class ClientConnection(asyncio.Protocol):
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
-        if self._phase is Phase.ENDING:
+        if self._phase is ConnectionPhase.ENDING:
             self._session.end()
-        elif self._phase is Phase.CONNECTING:
-            self._become(Phase.OPEN)
+        elif self._phase is ConnectionPhase.CONNECTING:
+            self._become(ConnectionPhase.OPEN)
         self.resume("connecting")
 
     async def _wait_for_request(self) -> None:
@@ -338,7 +340,7 @@ class ClientConnection(asyncio.Protocol):
             self._reads_until_try = sys.maxsize
             return False
         if (
-            self._phase is not Phase.OPEN
+            self._phase is not ConnectionPhase.OPEN
             or self._pauses
             or self._broker_pauses
             or self._half_closed is not None
@@ -402,7 +404,7 @@ class ClientConnection(asyncio.Protocol):
 
     def account(self) -> None:
         """Report to the budget how many bytes are held for this client."""
-        if self._session is None or self._phase is Phase.CLOSED:
+        if self._session is None or self._phase is ConnectionPhase.CLOSED:
             return
         if self._lane is not None and self._lane_number is not None:
             self._account_lane(self._lane, self._lane_number, self._session)
@@ -418,7 +420,7 @@ class ClientConnection(asyncio.Protocol):
         """Handle bytes from the broker."""
         self._last_active = self._gateway.loop.time()
         session = self._session
-        if session is None or self._phase is Phase.CLOSED:
+        if session is None or self._phase is ConnectionPhase.CLOSED:
             return
         if self._reads >= self._reads_until_try and self._give_away(b"", data):
             return
@@ -521,7 +523,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _close_half_closed(self) -> None:
         """Close, unless the expected responses are needed even if the client is gone."""
-        if self._phase is Phase.CLOSED or self._session is None:
+        if self._phase is ConnectionPhase.CLOSED or self._session is None:
             return
         if self._session.serves_client_only:
             self.close()
@@ -531,7 +533,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Handle the end of the client's connection."""
         self.take_back()
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             self._gateway.budget.remove(self)
         self.resume_writing()
         self._client_disconnected()
@@ -555,7 +557,7 @@ class ClientConnection(asyncio.Protocol):
                 self.take_back()
             self._was_blocked = is_blocked
         self.account()
-        if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
+        if not self._pauses or self._session is None or self._phase is ConnectionPhase.CLOSED:
             return
         state = tcp_state(self._transport)
         if state == _TCP_CLOSE:
@@ -569,7 +571,7 @@ class ClientConnection(asyncio.Protocol):
             self.account()
 
     def _client_disconnected(self) -> None:
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             return
         if self._session is None:
             self.close()
@@ -609,8 +611,8 @@ class ClientConnection(asyncio.Protocol):
     def end(self) -> None:
         """Close both connections after the responses to the requests in flight."""
         self.take_back()
-        if self._phase is not Phase.CLOSED:
-            self._become(Phase.ENDING)
+        if self._phase is not ConnectionPhase.CLOSED:
+            self._become(ConnectionPhase.ENDING)
             self._is_lost = True
         if self._session is not None:
             self._session.end()
@@ -618,9 +620,9 @@ class ClientConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close both connections after the written bytes have been flushed."""
         self.take_back()
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             return
-        self._become(Phase.CLOSED)
+        self._become(ConnectionPhase.CLOSED)
         self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
@@ -647,7 +649,7 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close both connections at once."""
         self.take_back()
-        self._become(Phase.CLOSED)
+        self._become(ConnectionPhase.CLOSED)
         self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()

@@ -31,7 +31,7 @@ import structlog
 from penstock.gateway.context.exchange import Exchange, Held, State, Streamed
 from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.context.topic_names import TopicNames
-from penstock.gateway.sessions.authentication import Authentication
+from penstock.gateway.sessions.authentication import ConnectionAuthentication
 from penstock.wire import api_versions
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
@@ -73,7 +73,7 @@ _SIZE_OF_WORK: Final = 2
 _BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     """The phase of a connection."""
 
     OPEN = auto()
@@ -175,7 +175,7 @@ class Session:
         self.produce_requests = RequestReader()
         self.submitting: asyncio.Future[None] | None = None
         self.number = next(_numbers)
-        self.authentication = Authentication(
+        self.authentication = ConnectionAuthentication(
             is_required=gateway.requires_sasl,
             certificate_principal=certificate_principal,
             clock=gateway.clock,
@@ -195,7 +195,7 @@ class Session:
             on_frame=self._response_frame,
             on_piece=self._response_piece,
         )
-        self._phase = Phase.OPEN
+        self._phase = SessionPhase.OPEN
         self._work: Work | None = None
         self._work_bytes = 0
         self._rewriter: Rewriter | None = None
@@ -232,7 +232,7 @@ class Session:
         receiving = self._receiving
         if (
             self._pending
-            or self._phase is not Phase.OPEN
+            or self._phase is not SessionPhase.OPEN
             or self._opening is not None
             or self._work is not None
             or not self.is_established
@@ -314,7 +314,7 @@ class Session:
         if self._counts is not None:
             self._counts.client_bytes += len(data)
         self._requests.feed(data)
-        if self._phase is Phase.ENDING and self._requests.between_frames:
+        if self._phase is SessionPhase.ENDING and self._requests.between_frames:
             self._requests.stop()
 
     def upstream_data(self, data: bytes) -> None:
@@ -357,15 +357,15 @@ class Session:
 
     def end(self) -> None:
         """End the session after the responses to the requests in flight."""
-        if self._phase is Phase.OPEN:
-            self._phase = Phase.ENDING
+        if self._phase is SessionPhase.OPEN:
+            self._phase = SessionPhase.ENDING
         if self._requests.between_frames:
             self._requests.stop()
         self._end_when_idle()
 
     def closed(self) -> None:
         """Cancel everything: both connections are closed."""
-        self._phase = Phase.CLOSED
+        self._phase = SessionPhase.CLOSED
         self._stop_work()
         self._cancel_pending()
         for policies in self._left:
@@ -533,7 +533,7 @@ class Session:
         if was_suspended:
             self._resume_if_possible()
             self._on_progress()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
@@ -549,7 +549,7 @@ class Session:
             self._waiting_bytes += len(piece)
             if exchange.state is State.RECEIVING:
                 self._find_acks(exchange, is_whole=last)
-        if last and self._phase is Phase.ENDING:
+        if last and self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _find_acks(self, exchange: Streamed, *, is_whole: bool) -> None:
@@ -606,7 +606,7 @@ class Session:
 
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
-        while self._phase is not Phase.CLOSED:
+        while self._phase is not SessionPhase.CLOSED:
             if self._pending and self._pending[0].state is State.READY:
                 self._exclusive_count -= self._pending[0].is_exclusive
                 self._release(self._pending.popleft())
@@ -615,11 +615,11 @@ class Session:
         first = self._pending[0] if self._pending else None
         if isinstance(first, Held) and first.is_exclusive:
             first.run_handler()
-        elif self._not_started and self._phase is not Phase.CLOSED:
+        elif self._not_started and self._phase is not SessionPhase.CLOSED:
             self._start_next()
         self._resume_if_possible()
         self._on_progress()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
@@ -732,7 +732,7 @@ class Session:
         expected = self._expected.popleft()
         if isinstance(expected, OwnRequest):
             expected.on_response(frame)
-            if self._phase is Phase.ENDING:
+            if self._phase is SessionPhase.ENDING:
                 self._end_when_idle()
             return
         transform, expected.transform = expected.transform, None
@@ -750,7 +750,7 @@ class Session:
             self._requests.max_bytes = self._request_max_bytes
         self._flush()
         self._resume_if_possible()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _response_piece(self, piece: bytes | memoryview, last: bool) -> None:
@@ -766,7 +766,7 @@ class Session:
         self._complete(self._unanswered.popleft())
         self._flush()
         self._resume_if_possible()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _rewrite(self, rewriter: Rewriter, piece: bytes, last: bool) -> None:
@@ -888,7 +888,7 @@ class Session:
         self._finish()
 
     def _end_when_idle(self) -> None:
-        if self._phase is Phase.CLOSED or self._receiving is not None:
+        if self._phase is SessionPhase.CLOSED or self._receiving is not None:
             return
         if self._opening or self._pending or self._expected or self._unanswered:
             return
@@ -902,7 +902,7 @@ class Session:
         self._finish()
 
     def _finish(self) -> None:
-        if self._phase is not Phase.CLOSED:
+        if self._phase is not SessionPhase.CLOSED:
             self.closed()
             self._on_done()
 

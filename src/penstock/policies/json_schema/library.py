@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.native import Texts
-    from penstock.policies.json_schema.work import Work
+    from penstock.policies.json_schema.work import SchemaWork
 
 MAX_LEVELS: Final = 127
 MAX_STEPS_BACK: Final = 100_000
@@ -167,7 +167,7 @@ def _retrieved(files: SchemaDocuments, uri: str) -> Any:
     return schema
 
 
-def _work(files: SchemaDocuments) -> Work:
+def _work(files: SchemaDocuments) -> SchemaWork:
     registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
 
     def lookup(base: str, reference: str) -> tuple[Any, str]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _TEXTS_KEPT: Final = 1000
 
 
-class Columns(Protocol):
+class ValidatedColumns(Protocol):
     """The columns of a batch that are validated."""
 
     @property
@@ -130,7 +130,7 @@ class JsonSchema(Policy):
             return False
         return all(check is None or check.is_bounded for check in checks)
 
-    def all_fit(self, text: str, batch: Columns) -> bool:
+    def all_fit(self, text: str, batch: ValidatedColumns) -> bool:
         """Return whether every record is accepted; also False if the check would take long.
 
         Args:
@@ -155,7 +155,9 @@ class JsonSchema(Policy):
         for _, text in self.validate_batch(topic, _Single(record)):
             raise InvalidRecordException(text)
 
-    def validate_batch(self, topic: TopicMetadata, batch: Columns) -> Iterable[tuple[int, str]]:
+    def validate_batch(
+        self, topic: TopicMetadata, batch: ValidatedColumns
+    ) -> Iterable[tuple[int, str]]:
         """Return the position and the text of each record that `validate` would refuse."""
         refused: dict[int, str] = {}
         for check, column, field, null in self._columns(topic.validation_policy, batch):
@@ -167,7 +169,7 @@ class JsonSchema(Policy):
                         refused.setdefault(position, f"the {field} is null")
         return sorted(refused.items()) if refused else ()
 
-    def _columns(self, text: str, batch: Columns) -> Iterator[_Column]:
+    def _columns(self, text: str, batch: ValidatedColumns) -> Iterator[_Column]:
         """Yield the judged columns: the key first, whose objection counts."""
         key, value = self._of(text)
         if key is not None:

@@ -62,7 +62,7 @@ _MS_PER_SCHEMA: Final = 0.001
 
 
 @dataclass(slots=True)
-class Work:
+class SchemaWork:
     """The facts about a schema.
 
     Attributes:
@@ -123,7 +123,7 @@ class _Walk:
     """A walk over a schema."""
 
     def __init__(self, files: SchemaDocuments, lookup: Lookup) -> None:
-        self.work = Work()
+        self.work = SchemaWork()
         self.targets: dict[str, _Target] = {}
         self.places: dict[str, _Place] = {}
         self._places_inside: list[_Place] = []
@@ -212,7 +212,7 @@ class _Walk:
             self._waiting.append((name, *self._lookup(base, reference)))
 
 
-def work_of(files: SchemaDocuments, lookup: Lookup) -> Work:
+def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
     """Walk a schema.
 
     Args:

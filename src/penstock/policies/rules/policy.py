@@ -29,7 +29,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.rules.settings import CONFIG_KEYS, Format, RulesSettings, Scope
+from penstock.policies.rules.settings import CONFIG_KEYS, Format, RuleScope, RulesSettings
 from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
@@ -96,9 +96,9 @@ class Rules(Policy):
         del topic, configs
         native = self._by_schema.conditions if self._by_schema is not None else ()
         for rule in self._settings.rules:
-            if rule.scope is Scope.BATCH:
+            if rule.scope is RuleScope.BATCH:
                 yield f"rule {rule.name}, of the batch: {rule.expression}"
-        of_records = (rule for rule in self._settings.rules if rule.scope is Scope.RECORD)
+        of_records = (rule for rule in self._settings.rules if rule.scope is RuleScope.RECORD)
         for position, rule in enumerate(of_records):
             how = "natively" if position in native else "by CEL"
             yield f"rule {rule.name}, {how}: {rule.expression}"
@@ -176,11 +176,11 @@ class Rules(Policy):
         if len(pools) > 1:
             raise ValueError("format and key.format: one of both may be protobuf")
         scopes = {
-            scope: [rule for rule in settings.rules if rule.scope is scope] for scope in Scope
+            scope: [rule for rule in settings.rules if rule.scope is scope] for scope in RuleScope
         }
-        self._of_batches = compile_conditions(scopes[Scope.BATCH], OF_BATCHES)
+        self._of_batches = compile_conditions(scopes[RuleScope.BATCH], OF_BATCHES)
         self._of_records = compile_conditions(
-            scopes[Scope.RECORD], OF_RECORDS, pools[0] if pools else None
+            scopes[RuleScope.RECORD], OF_RECORDS, pools[0] if pools else None
         )
         trees = [condition.tree for condition in self._of_records]
         self._sides = {

@@ -22,7 +22,7 @@ _LONGEST_MESSAGE: Final = 500
 _LONGEST_SHOWN: Final = 200
 
 
-class Scope(Enum):
+class RuleScope(Enum):
     """What a rule is about."""
 
     RECORD = "record"
@@ -50,7 +50,7 @@ CONFIG_KEYS: Final = (
         f"{PREFIX}<name>.scope",
         default="record",
         documentation="Whether the condition is about a record or about the batch.",
-        valid_values=tuple(scope.value for scope in Scope),
+        valid_values=tuple(scope.value for scope in RuleScope),
     ),
     ConfigKey(FORMAT, default="json", documentation="The format of values.", valid_values=_FORMATS),
     ConfigKey(
@@ -82,7 +82,7 @@ class RuleText(NamedTuple):
     name: str
     expression: str
     shown: str
-    scope: Scope
+    scope: RuleScope
 
     @property
     def key(self) -> str:
@@ -145,9 +145,9 @@ def _rule(key: str, configs: Mapping[str, str]) -> RuleText:
     message = configs.get(f"{key}.message", "").strip()
     if len(message) > _LONGEST_MESSAGE:
         raise ValueError(f"{key}.message has more than {_LONGEST_MESSAGE} characters")
-    scope = one_of(configs, f"{key}.scope", "record", tuple(choice.value for choice in Scope))
+    scope = one_of(configs, f"{key}.scope", "record", tuple(choice.value for choice in RuleScope))
     shown = message or " ".join(expression.split())[:_LONGEST_SHOWN]
-    return RuleText(name, expression, shown, Scope(scope))
+    return RuleText(name, expression, shown, RuleScope(scope))
 
 
 def _check_parts(configs: Mapping[str, str], names: set[str]) -> None:

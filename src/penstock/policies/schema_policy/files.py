@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policies.schema_policy.rules import Rules
+    from penstock.policies.schema_policy.rules import SchemaRules
     from penstock.policies.schema_policy.rules.options import RuleOptions
     from penstock.policies.schema_policy.settings import SchemaFileName
 
@@ -62,7 +62,7 @@ def compile_file(
 
 def compile_file_rules(
     folder: Path, file: SchemaFileName, compiled: CompiledSchema, options: RuleOptions
-) -> Rules:
+) -> SchemaRules:
     """Compile the rules within the schema of a file.
 
     Args:

@@ -21,7 +21,7 @@ from penstock.policies.schema_policy.registry.subjects import subject_of
 from penstock.policies.schema_policy.settings import Level
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
-    Location,
+    SchemaIdLocation,
     check_header,
     groups_of,
     header_name,
@@ -135,7 +135,7 @@ class RegistryJudge:
         self._strategy = settings.strategies[is_key]
         self._level, self._latest = settings.level, settings.latest
         self._location = settings.location
-        self.reads_headers = self._location is not Location.PREFIX
+        self.reads_headers = self._location is not SchemaIdLocation.PREFIX
         self._registry = registry
         self._schemas = schemas
         self._unusable = unusable

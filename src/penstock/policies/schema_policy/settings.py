@@ -16,7 +16,7 @@ from penstock.policies.schema_policy.registry.subjects import (
     SubjectNameStrategy,
     strategy,
 )
-from penstock.policies.schema_policy.wire_format import Location
+from penstock.policies.schema_policy.wire_format import SchemaIdLocation
 from penstock.policy import TopicConfig
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ TOPIC_CONFIGS: Final = (
         "any",
         "SchemaPolicy: where the schema's id must be: before the payload, in a header, or in "
         "either.",
-        tuple(location.value for location in Location),
+        tuple(location.value for location in SchemaIdLocation),
     ),
     TopicConfig(
         VERSIONS,
@@ -212,7 +212,7 @@ class TopicSettings:
     sides: tuple[bool, ...]
     strategies: Mapping[bool, SubjectNameStrategy]
     level: Level
-    location: Location
+    location: SchemaIdLocation
     latest: bool
     files: Mapping[bool, SchemaFileName]
     accepts_unusable: bool = False
@@ -251,7 +251,7 @@ class TopicSettings:
                 False: strategy(given[VALUE_STRATEGY] or ""),
             },
             level=Level(given[LEVEL]),
-            location=Location(given[LOCATION]),
+            location=SchemaIdLocation(given[LOCATION]),
             latest=given[VERSIONS] == "latest",
             files=files,
             accepts_unusable=given[UNUSABLE] == "accept",

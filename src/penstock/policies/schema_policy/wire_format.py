@@ -40,7 +40,7 @@ class FramingError(ValueError):
     """There is no id where one has to be. The text completes "the value ..." or "the key ..."."""
 
 
-class Location(Enum):
+class SchemaIdLocation(Enum):
     """Where an id has to be: the values of `schema.id.location`."""
 
     ANY = "any"
@@ -79,10 +79,12 @@ class Group(NamedTuple):
     positions: Sequence[int]
 
 
-def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: Location) -> Framed:
+def find_id(
+    data: bytes, headers: Sequence[Header], *, is_key: bool, location: SchemaIdLocation
+) -> Framed:
     """Find the schema of one key or value.
 
-    With `Location.ANY` a header counts before a prefix. A header without a value is none.
+    With `SchemaIdLocation.ANY` a header counts before a prefix. A header without a value is none.
 
     Args:
         data: The key or value.
@@ -94,14 +96,14 @@ def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: L
         FramingError: It is not there, is none that a registry gives, or stands in several headers
             that differ: clients disagree which of those counts.
     """
-    if location is not Location.PREFIX:
+    if location is not SchemaIdLocation.PREFIX:
         name = header_name(is_key=is_key)
         found = {header.value for header in headers if header.key == name} - {None}
         if len(found) > 1:
             raise FramingError(f"has {len(found)} different schema ids in its headers {name}")
         for value in found:
             return _in_header(value or b"", name)
-        if location is Location.HEADER:
+        if location is SchemaIdLocation.HEADER:
             raise FramingError(f"has no schema id: there is no header {name}")
     return _read(data)
 
@@ -111,7 +113,7 @@ def groups_of(
     headers: Sequence[Sequence[Header]],
     *,
     is_key: bool,
-    location: Location,
+    location: SchemaIdLocation,
 ) -> tuple[list[Group], list[tuple[int, str]]]:
     """Find the schemas of all keys or values of a batch.
 
@@ -127,9 +129,9 @@ def groups_of(
         The groups in the order of their first records; and the positions that are in none, with
         the text of the `FramingError` for each.
     """
-    if location is Location.ANY and not (any(headers) and _have_id(headers, is_key=is_key)):
-        location = Location.PREFIX
-    in_prefixes = location is Location.PREFIX
+    if location is SchemaIdLocation.ANY and not (any(headers) and _have_id(headers, is_key=is_key)):
+        location = SchemaIdLocation.PREFIX
+    in_prefixes = location is SchemaIdLocation.PREFIX
     if in_prefixes:
         shared = _shared_id(column)
         if shared is not None:

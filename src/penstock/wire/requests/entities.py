@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
     from penstock.wire.slices import Slices
-    from penstock.wire.structures import Field, Structure
+    from penstock.wire.structures import Structure, WireField
 
     Read = tuple[Any, int]
     """An entity, and the position after it."""
@@ -158,7 +158,9 @@ class _Reader:
         self._taken = 1
         return replace(rest, **apart), position
 
-    def _array(self, field: Field, position: int, flexible: bool) -> Slices[tuple[list[Any], int]]:
+    def _array(
+        self, field: WireField, position: int, flexible: bool
+    ) -> Slices[tuple[list[Any], int]]:
         structure = field.structure
         assert structure is not None
         count, position = read_long_length(self._data, position, flexible=flexible)
@@ -176,13 +178,13 @@ class _Reader:
                 yield
         return entries, position
 
-    def _walk(self, field: Field, position: int, flexible: bool, edits: Edits) -> int:
+    def _walk(self, field: WireField, position: int, flexible: bool, edits: Edits) -> int:
         edits.left = self._left
         position = walk_field(field, self._data, position, flexible, edits)
         self._left = edits.left
         return position
 
-    def _skip(self, field: Field, position: int, flexible: bool) -> Slices[int]:
+    def _skip(self, field: WireField, position: int, flexible: bool) -> Slices[int]:
         """Return the position after a field that is no structure; texts of a long array count."""
         if not field.array or field.kafka_type in FIXED_SIZES:
             return self._walk(field, position, flexible, Edits())
@@ -250,7 +252,7 @@ class _Writer:
         self.parts.append(data[written:])
 
     def _plain(
-        self, rest: Any, field: Field, entries: Any, around: tuple[int, int], flexible: bool
+        self, rest: Any, field: WireField, entries: Any, around: tuple[int, int], flexible: bool
     ) -> Slices[None]:
         """Write entries that are no structures: those of a part of the array at a time."""
         for first in range(0, len(entries), SLICE_ENTRIES):

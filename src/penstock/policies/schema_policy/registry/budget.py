@@ -13,7 +13,7 @@ SHARES_KEPT: Final = 10_000
 """How many topics' shares are remembered; the others are whole."""
 
 
-class Budget:
+class TokenBucket:
     """A token bucket: a number of tokens that grows again, slowly."""
 
     def __init__(self, tokens: int, per_second: float, clock: Callable[[], float]) -> None:
@@ -69,8 +69,8 @@ class Shares:
         """
         self._own_tokens, self._own_per_second = own_tokens, own_per_second
         self._clock = clock
-        self._of_all = Budget(tokens - own_tokens, per_second - own_per_second, clock)
-        self._own: LRUCache[str, Budget] = LRUCache(SHARES_KEPT)
+        self._of_all = TokenBucket(tokens - own_tokens, per_second - own_per_second, clock)
+        self._own: LRUCache[str, TokenBucket] = LRUCache(SHARES_KEPT)
 
     def __len__(self) -> int:
         return len(self._own)
@@ -84,5 +84,7 @@ class Shares:
         """Take a token for a topic; only where it is not spent."""
         own = self._own.get(topic)
         if own is None:
-            own = self._own[topic] = Budget(self._own_tokens, self._own_per_second, self._clock)
+            own = self._own[topic] = TokenBucket(
+                self._own_tokens, self._own_per_second, self._clock
+            )
         (self._of_all if own.is_spent else own).spend()

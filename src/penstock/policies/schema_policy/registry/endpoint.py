@@ -33,7 +33,7 @@ _ACCEPTED: Final = (
 )
 
 
-class Tokens(Protocol):
+class BearerTokens(Protocol):
     """Has the token that is sent with each request; see `oauth.TokenSource`."""
 
     def token(self, limit: float) -> str:
@@ -43,7 +43,7 @@ class Tokens(Protocol):
         """Record that the registry refused a token."""
 
 
-class Answer(NamedTuple):
+class RegistryResponse(NamedTuple):
     """What a registry answers.
 
     Attributes:
@@ -67,7 +67,9 @@ class Endpoint:
         not_before: When it is queried again after a failure; for the owner's use.
     """
 
-    def __init__(self, url: str, settings: RegistrySettings, tokens: Tokens | None = None) -> None:
+    def __init__(
+        self, url: str, settings: RegistrySettings, tokens: BearerTokens | None = None
+    ) -> None:
         """Send no request yet.
 
         Args:
@@ -87,7 +89,7 @@ class Endpoint:
         self._connection: HTTPConnection | None = None
         self._given_up: Thread | None = None
 
-    def get(self, path: str, limit: float) -> Answer:
+    def get(self, path: str, limit: float) -> RegistryResponse:
         """Send a GET request.
 
         Redirects are not followed: an answer of another host would be believed, and would see
@@ -111,7 +113,7 @@ class Endpoint:
             self._tokens.is_refused(token)
         return answer
 
-    def post(self, body: bytes, headers: Mapping[str, str], limit: float) -> Answer:
+    def post(self, body: bytes, headers: Mapping[str, str], limit: float) -> RegistryResponse:
         """Send a POST request to the URL itself, with these headers alone.
 
         Raises:
@@ -126,7 +128,7 @@ class Endpoint:
         headers: Mapping[str, str],
         body: bytes | None,
         limit: float,
-    ) -> Answer:
+    ) -> RegistryResponse:
         if self._given_up is not None and self._given_up.is_alive():
             raise NoAnswerError("still does not answer an earlier request", away=True)
         self._given_up = None
@@ -188,7 +190,7 @@ class _Request:
     """
 
     def __init__(self, connection: HTTPConnection, reused: bool, limit: float) -> None:
-        self.answer: Answer | None = None
+        self.answer: RegistryResponse | None = None
         self.failure: NoAnswerError | None = None
         self.kept: HTTPConnection | None = None
         self._connection = connection
@@ -202,7 +204,7 @@ class _Request:
         """Send it and read the answer. Whatever happens, nothing is raised."""
         try:
             response = self._response(partial(self._send, method, path, headers, body))
-            self.answer = Answer(response.status, self._body(response))
+            self.answer = RegistryResponse(response.status, self._body(response))
             self.kept = self._connection
         except NoAnswerError as error:
             self.failure = error

@@ -21,7 +21,7 @@ from penstock.policies.schema_policy.registry.errors import NoAnswerError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.policies.schema_policy.registry.endpoint import Answer, Endpoint
+    from penstock.policies.schema_policy.registry.endpoint import Endpoint, RegistryResponse
     from penstock.policies.schema_policy.registry.settings import OAuthSettings
 
 SHARE_OF_LIFETIME: Final = 0.8
@@ -122,7 +122,7 @@ class TokenSource:
         self._refreshed_at, self._expires_at = now + used, now + lifetime
 
 
-def _read(answer: Answer, now: float) -> tuple[str, float]:
+def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:
     """Return the token in an answer, and for how many seconds it is good.
 
     Raises:

@@ -4,6 +4,6 @@ They are Confluent's: `ruleSet.domainRules` of kind CONDITION, mode WRITE or WRI
 CEL or CEL_FIELD, and `confluent:rules`.
 """
 
-from penstock.policies.schema_policy.rules.rules import Rules, compile_rules
+from penstock.policies.schema_policy.rules.rules import SchemaRules, compile_rules
 
-__all__ = ["Rules", "compile_rules"]
+__all__ = ["SchemaRules", "compile_rules"]

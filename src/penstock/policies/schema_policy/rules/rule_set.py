@@ -22,7 +22,7 @@ _LONGEST_SHOWN: Final = 200
 _NO_GUARD: Final = "cel.ignore.guard.separator"
 
 
-class Condition(NamedTuple):
+class RuleCondition(NamedTuple):
     """A condition that records are judged by.
 
     Attributes:
@@ -53,7 +53,7 @@ class RuleSet(NamedTuple):
         transformed_by: The name of a rule that changes values before they are sent, if any.
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RuleCondition, ...]
     not_run: tuple[str, ...]
     transformed_by: str | None
 
@@ -153,7 +153,7 @@ def _action(rule: Mapping[str, Any], mode: str) -> str | None:
     return action.partition(",")[0] if mode == "WRITEREAD" else action
 
 
-def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condition:
+def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> RuleCondition:
     expression = rule.get("expr")
     if not isinstance(expression, str) or not expression.strip():
         raise InvalidSchemaError(f"rule {_quoted(rule)} has no expression")
@@ -171,7 +171,7 @@ def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condit
     tags = rule.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidSchemaError(f"rule {_quoted(rule)} has no list of tags")
-    return Condition(
+    return RuleCondition(
         rule["name"],
         shorten(shown),
         guard.strip(),

@@ -12,7 +12,7 @@ from penstock.policies.schema_policy.payloads.protobuf.serialized import is_desc
 from penstock.policies.schema_policy.rules.avro_values import as_it_is, conversion
 from penstock.policies.schema_policy.rules.options import RegexEngine, RuleOptions
 from penstock.policies.schema_policy.rules.program import Language, Program
-from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
+from penstock.policies.schema_policy.rules.rule_set import RuleCondition, read_rule_set, shorten
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
@@ -34,7 +34,7 @@ _INLINE_MOST: Final = 1_000
 _FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "message")
 
 
-class Rules:
+class SchemaRules:
     """The conditions of one schema that values are judged by.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Walks:
 
     def __init__(
         self,
-        conditions: Sequence[tuple[Condition, Question]],
+        conditions: Sequence[tuple[RuleCondition, Question]],
         inline: Callable[[InlineRule], Question] | None,
         root: Node | None,
         patterns: TagPatterns,
@@ -168,7 +168,7 @@ def compile_rules(
     compiled: CompiledSchema,
     source: SchemaSource | None = None,
     options: RuleOptions = _DEFAULTS,
-) -> Rules:
+) -> SchemaRules:
     """Compile the rules of a registered schema: of its rule set, and those within its text.
 
     Args:
@@ -222,7 +222,7 @@ def compile_rules(
             )
 
             of_messages = compile_message_rules(messages)
-    return Rules(wholes, walks, not_run, partial(convert, root), of_messages)
+    return SchemaRules(wholes, walks, not_run, partial(convert, root), of_messages)
 
 
 class _Maker:
@@ -235,7 +235,7 @@ class _Maker:
         self._languages: dict[tuple[str, ...], Language] = {}
         self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
-    def condition(self, rule: Condition) -> Question:
+    def condition(self, rule: RuleCondition) -> Question:
         """Return what a rule of the rule set asks."""
         variables = _FIELD_VARIABLES if rule.by_field else ("message",)
         title = f'rule "{shorten(rule.name)}"'
@@ -317,7 +317,7 @@ def _messages_of(compiled: CompiledSchema) -> Sequence[Descriptor]:
     return cast("NamesMessages", compiled).messages
 
 
-def _is_for(rule: Condition, field: Field) -> bool:
+def _is_for(rule: RuleCondition, field: Field) -> bool:
     return not rule.tags or not rule.tags.isdisjoint(field.tags)
 
 

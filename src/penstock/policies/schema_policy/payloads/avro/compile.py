@@ -17,7 +17,7 @@ from penstock.policies.schema_policy.payloads.avro.walk import Walker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.policies.schema_policy.payloads.avro.table import Node
+    from penstock.policies.schema_policy.payloads.avro.table import TypeNode
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -115,7 +115,7 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
     return AvroSchema(parse(source.text, dict(source.references)))
 
 
-def _judge(nodes: list[Node]) -> Any:
+def _judge(nodes: list[TypeNode]) -> Any:
     """Return what judges payloads by nodes: the native implementation, or Python's."""
     native, _ = find_native()
     if native is None:

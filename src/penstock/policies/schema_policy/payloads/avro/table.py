@@ -35,7 +35,7 @@ _KINDS: Final = {
 }
 
 
-class Node(NamedTuple):
+class TypeNode(NamedTuple):
     """A type, or several records that are in each other.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Chain(NamedTuple):
     field: tuple[str, AvroType]
 
 
-def flatten(root: AvroType) -> list[Node]:
+def flatten(root: AvroType) -> list[TypeNode]:
     """Return the nodes of a schema, its own type's first."""
     chains = _Chains()
     numbers = {id(root): 0}
@@ -76,7 +76,7 @@ def flatten(root: AvroType) -> list[Node]:
                 numbers[id(inner_schema)] = len(types)
                 types.append(inner_schema)
         below = tuple(numbers[id(inner_schema)] for inner_schema in inner)
-        nodes.append(Node(*_described(schema, chain), below, tuple(map(_shown, names))))
+        nodes.append(TypeNode(*_described(schema, chain), below, tuple(map(_shown, names))))
     return nodes
 
 
