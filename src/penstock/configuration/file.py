@@ -120,7 +120,7 @@ def read_configuration(
     named: Sequence[NamedPolicy] | None = None,
     ask_classes: AskClasses = classes_of_user,
 ) -> Configuration:
-    """Check properties as if they stood in `file`; see `load_configuration`.
+    """Check properties as if they were in `file`; see `load_configuration`.
 
     Args:
         file: The file that errors name.

@@ -36,7 +36,7 @@ class Contract(NamedTuple):
     agreed: Sequence[Mapping[str, Any]]
 
     def object_of(self, topic: str) -> str | None:
-        """Return the name of a topic's object, if one is known for it.
+        """Return the name of a topic's object, if an object is known for it.
 
         It is the object whose `physicalName` is the topic, or else whose name is, or else the only
         object.

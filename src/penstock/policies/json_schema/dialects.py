@@ -14,7 +14,7 @@ DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
-"""The drafts by their `$schema`; draft 4 to 7 by number, the later ones by year."""
+"""The drafts by their `$schema`; draft 4 to 7 by number, later drafts by year."""
 LATEST: Final = 2020
 METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 

@@ -55,7 +55,7 @@ MAX_SCHEMAS: Final = 100_000
 MAX_REPEATS: Final = 1000
 MAX_EXPLAINED: Final = 3000
 """Of up to how many schemas for one value the reasons are gathered. Each anyOf or oneOf copies
-those of the ones inside it: with 15 behind each other, of two branches each, it is gigabytes."""
+those of the schemas inside it: with 15 behind each other, of two branches each, it is gigabytes."""
 _MS_PER_BYTE: Final = 0.000_01
 _MS_PER_COPY: Final = 0.000_1
 _MS_PER_SCHEMA: Final = 0.001

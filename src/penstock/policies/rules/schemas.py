@@ -4,8 +4,8 @@ A schema takes a tenth of the time that CEL takes, since it judges bytes. It is 
 of CEL that it can say exactly; a condition with any other part has none. What does not fit is for
 CEL to decide, so a schema may be narrower than its condition, and never wider.
 
-Numbers are compared up to 2^53 only: beyond, CEL rounds where it compares a whole number with one
-that is not.
+Numbers are compared up to 2^53 only: beyond, CEL rounds where it compares a whole number with
+a fraction.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class _Part(NamedTuple):
         return id(self.schema), self.path, self.is_encrypted, decided_by
 
     def inner(self, schema: Any) -> _Part:
-        """Return a part that is one further."""
+        """Return the next part."""
         own = schema.get("$id") if isinstance(schema, dict) else None
         is_document = isinstance(own, str) and not own.startswith("#")
         document = schema if is_document else self.document
@@ -244,4 +244,4 @@ def _loosen(schema: dict[str, Any], keyword: str) -> None:
 def _strip(schema: dict[str, Any]) -> None:
     for keyword in _ABOUT_TEXTS:
         schema.pop(keyword, None)
-    _loosen(schema, "oneOf")  # what told its branches apart may be gone
+    _loosen(schema, "oneOf")  # what distinguished its branches may be gone

@@ -173,7 +173,7 @@ def _refs(text: str, name: str) -> Iterable[str]:
 
 
 def _ref_values(schema: Any) -> Iterable[str]:
-    """Yield the file of each `$ref`; empty for one within the same file."""
+    """Yield the file of each `$ref`; empty for a reference within the same file."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()

@@ -126,7 +126,7 @@ class RegistryJudge:
             topic: The topic's name.
             settings: Its topic level keys.
             registry: What the registry says, kept for all topics.
-            schemas: Compiled ones, kept for all topics.
+            schemas: Compiled schemas, kept for all topics.
             unusable: Decides about records whose schema or rules cannot be used.
             is_key: Whether keys are judged, or values.
             clock: Seconds.

@@ -161,7 +161,7 @@ class FileSettings:
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One has a value that it cannot have, or is unknown.
+            ValueError: A key has an invalid value, or is unknown.
         """
         for key in configs:
             if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:

@@ -1,13 +1,13 @@
 """Where a record says which schema it was written with, and where its payload starts.
 
-An id stands before the payload, or in a header of the record; a GUID, too:
+An id is before the payload, or in a header of the record; a GUID, too:
 
 | bytes                          | what they are                                            |
 |--------------------------------|----------------------------------------------------------|
 | `00`, 4 bytes big endian       | the id of a schema, a positive number                    |
 | `01`, 16 bytes                 | the GUID of a schema                                     |
 
-In a header (`__value_schema_id`, `__key_schema_id`) the same bytes stand alone, except for
+In a header (`__value_schema_id`, `__key_schema_id`) the same bytes are alone, except for
 Protobuf: its message indexes follow the id wherever that is, and then the payload is the message
 alone.
 
@@ -37,7 +37,7 @@ _PREFIXES_KEPT: Final = 1000
 
 
 class FramingError(ValueError):
-    """There is no id where one has to be. The text completes "the value ..." or "the key ..."."""
+    """A required id is missing. The text completes "the value ..." or "the key ..."."""
 
 
 class SchemaIdLocation(Enum):
@@ -49,7 +49,7 @@ class SchemaIdLocation(Enum):
 
 
 class Framed(NamedTuple):
-    """What one record says about its schema.
+    """The id of a record's schema, and its position.
 
     Attributes:
         schema: The schema's id, or its GUID in lower case with hyphens.
@@ -93,7 +93,7 @@ def find_id(
         location: Where the id has to be.
 
     Raises:
-        FramingError: It is not there, is none that a registry gives, or stands in several headers
+        FramingError: It is missing, is none that a registry gives, or is in several headers
             that differ: clients disagree which of those counts.
     """
     if location is not SchemaIdLocation.PREFIX:
@@ -169,7 +169,7 @@ def header_name(*, is_key: bool) -> str:
 
 
 def start_of(schema: int) -> bytes:
-    """Return what a key or value begins with where an id stands before the payload."""
+    """Return the first bytes of a key or value with an id before the payload."""
     return b"\0" + schema.to_bytes(4)
 
 
@@ -177,7 +177,7 @@ def shared_start(column: Sequence[bytes | None]) -> bytes | None:
     """Return what all keys or values of a batch begin with, as many bytes as an id has.
 
     Returns:
-        None where they differ, one is null, or there are none. Fewer bytes where one has no more.
+        None where they differ, any is null, or there are none. Fewer bytes if the data has no more.
     """
     values = cast("Sequence[bytes]", column)
     try:

@@ -22,7 +22,7 @@ class Explanations:
         self._left = MAX_SECONDS
 
     def ask(self, explain: Callable[[], str | None]) -> str | None:
-        """Return what a function says; None where it says nothing, or is not asked any more."""
+        """Return what a function says; None where it says nothing, or is not called any more."""
         if not self._records or self._left <= 0:
             return None
         self._records -= 1

@@ -142,7 +142,7 @@ class Registry:
         self._kept = kept or NothingKept()
         self._refresher = refresher
         self._patience = PATIENCE_S
-        self._age = 0.0  # of the last answer: seconds since it was asked for
+        self._age = 0.0  # of the last response: seconds since its request
         self._until = inf
         self._topic = ""
         self._budget, self._rereads = (
@@ -211,8 +211,8 @@ class Registry:
         """Return whether these methods answer without asking the registry.
 
         Args:
-            schema: What `schema` is asked for.
-            subject: If it is one: the subject that `subject_versions` is asked for as well.
+            schema: The argument of `schema`.
+            subject: The subject, if any, that `subject_versions` is called with as well.
         """
         found = self._schemas.get(schema)
         if found is None or subject is None:
@@ -232,7 +232,7 @@ class Registry:
 
         Args:
             schema_id: The schema's id.
-            subject: The subject that is wanted, if it is one.
+            subject: The subject that is wanted, if any.
 
         Returns:
             The pairs; none where the registry does not know the schema. Versions that were
@@ -413,7 +413,7 @@ class Registry:
         return _Kept(said.value, self._clock() + seconds - age, said.at)
 
     def _just_said(self, value: _Found, seconds: float) -> _Kept[_Found]:
-        """Return the last answer, which counts for so many seconds since it was asked for."""
+        """Return the last response, which counts for so many seconds since its request."""
         return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
 
     def _is_too_old(self, kept: _Kept[_Found]) -> bool:
@@ -472,7 +472,7 @@ class Registry:
 
 
 def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
-    """Return what a schema refers to, with subjects as they are asked for."""
+    """Return the references of a schema, with subjects as in requests."""
     if not schema.context:
         return schema.references
     return [

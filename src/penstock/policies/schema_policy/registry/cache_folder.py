@@ -94,7 +94,7 @@ class CacheFolder:
             )
 
     def delete(self, name: str) -> None:
-        """Delete an answer, if there is one."""
+        """Delete an answer, if it is there."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 

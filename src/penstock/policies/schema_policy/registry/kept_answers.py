@@ -1,7 +1,7 @@
 """A registry's answers beyond a process: for other workers, and for after a restart.
 
 Answers are shared with the other workers of the gateway (`penstock.policy.share_value`), which has
-them for as long as it runs, and written to a folder where one is named. They are kept as the
+them for as long as it runs, and written to a folder if a folder is named. They are kept as the
 registry gives them, and read by the same readers, which take nothing on trust.
 """
 

@@ -91,7 +91,7 @@ class TokenSource:
             self._lock.release()
 
     def is_refused(self, token: str) -> None:
-        """Have another token fetched: the registry does not take this one."""
+        """Have another token fetched: the registry does not accept the current token."""
         with self._lock:
             if token == self._token:
                 self._refreshed_at = self._expires_at = float("-inf")

@@ -79,11 +79,11 @@ class Refresher(Generic[_Client]):
     def ask(self, key: object, question: Callable[[_Client], _Found], wait: float) -> _Found:
         """Return the answer to a question, if it comes soon.
 
-        One that comes late is what the next call for the same key returns, if it was asked
+        A late answer is returned by the next call for the same key, if it was requested
         `LATE_AT_MOST_S` ago at most.
 
         Args:
-            key: What is asked: a question that is on its way is not asked twice.
+            key: Identifies the request: a request that is on its way is not sent twice.
             question: Asks it.
             wait: Seconds to wait at most; no time where the registry is away.
 
@@ -112,7 +112,7 @@ class Refresher(Generic[_Client]):
             self._changed.notify()
 
     def _asked(self, key: object, question: Callable[[_Client], Any]) -> _Question[_Client]:
-        """Return the question that is on its way, or has an answer that counts; or start one."""
+        """Return the request that is on its way, or has an answer that counts; or start one."""
         pending = self._pending.get(key)
         if pending is not None and not self._is_too_old(pending):
             return pending

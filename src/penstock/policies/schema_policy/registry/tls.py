@@ -90,14 +90,14 @@ def _load_trusted(context: ssl.SSLContext, given: Mapping[str, str], folder: Pat
 
 
 def _load_own(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
-    # An empty password is never right; without one, OpenSSL would ask on the terminal.
+    # An empty password is never right; without a password, OpenSSL would prompt for it.
     password = given.get(KEY_PASSWORD, "")
     try:
         if OWN in given:
             file = _file(given, OWN, OWN_TYPE, folder)
             context.load_cert_chain(file, password=password)
         else:
-            # OpenSSL reads keys from files only; this one only its owner may read, and briefly.
+            # OpenSSL reads keys from files only; only its owner may read this file, and briefly.
             with NamedTemporaryFile("w", encoding="utf-8") as store:
                 store.write(f"{given[KEY]}\n{given[CHAIN]}\n")
                 store.flush()

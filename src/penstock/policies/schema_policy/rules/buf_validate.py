@@ -39,7 +39,7 @@ _RULES: Final = 1159
 _PREDEFINED: Final = 1160
 """The number of `(buf.validate.predefined)`, of extensions that are rules themselves."""
 _EXTENSIONS: Final = 1000
-"""The first number of such an extension. protovalidate itself objects to one it does not know."""
+"""The first number of such an extension. protovalidate itself objects to unknown extensions."""
 _BY_EXPRESSION: Final = frozenset({"cel", "cel_expression"})
 _LITERAL: Final = re.compile(r'"([^"\\]*)"|\'([^\'\\]*)\'')
 _INSTALL: Final = "rules of buf.validate need: pip install 'penstock[rules]'"
@@ -60,7 +60,7 @@ class _Declared(NamedTuple):
 
 
 class MessageRules:
-    """The rules of one schema that messages are judged by."""
+    """The rules of a schema that messages are judged by."""
 
     def __init__(self, declared: _Declared) -> None:
         from protovalidate import (  # noqa: PLC0415 - an extra
@@ -92,7 +92,7 @@ class MessageRules:
         return self._said(found[0].proto) if found else None
 
     def _try(self, message: Descriptor) -> None:
-        """Compile the rules of a type, so a wrong one is found before a record comes.
+        """Compile the rules of a type, so a wrong rule is found before the first record.
 
         Raises:
             InvalidSchemaError: A rule cannot be used.
@@ -135,7 +135,7 @@ def compile_message_rules(messages: Iterable[Descriptor]) -> MessageRules | None
         None where there are none.
 
     Raises:
-        InvalidSchemaError: A rule cannot be used; the text says which one, and why.
+        InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
         ValueError: protovalidate is not installed.
     """
     types = _reachable(messages)

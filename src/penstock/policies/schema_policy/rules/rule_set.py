@@ -28,7 +28,7 @@ class RuleCondition(NamedTuple):
     Attributes:
         name: Its name.
         shown: What it demands, for the person who runs the producer: its doc, or its expression.
-        guard: Only where this holds, the condition is asked for; may be empty.
+        guard: Only if this holds, the condition is evaluated; may be empty.
         expression: The condition.
         by_field: Whether it is about each field of the tags (CEL_FIELD), not the whole (CEL).
         tags: Those tags; none of them means every field of a primitive type.
@@ -62,11 +62,11 @@ def read_rule_set(rule_set: Mapping[str, Any], properties: Mapping[str, Any]) ->
     """Read the rules of a schema.
 
     Conditions in front of a rule that transforms what is written are about another value than
-    the one that arrives: they are not run.
+    the value that arrives: they are not run.
 
     Args:
         rule_set: As the registry gives it.
-        properties: `metadata.properties`, where parameters of rules may stand, too.
+        properties: `metadata.properties`, which may have parameters of rules, too.
 
     Raises:
         InvalidSchemaError: It is not what the registry's API says.
@@ -142,7 +142,7 @@ def _why_not_run(rule: Mapping[str, Any], enabled_at: Any) -> str | None:
 
 
 def _action(rule: Mapping[str, Any], mode: str) -> str | None:
-    """Return what is done where a rule fails.
+    """Return the action for a failed rule.
 
     Source: `getRuleActionName`, by which a pair (of writing, and of reading) is one only in
     rules for both. An action of another name ends in an error, and so does `DLQ`.

@@ -35,7 +35,7 @@ _FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "mes
 
 
 class SchemaRules:
-    """The conditions of one schema that values are judged by.
+    """The conditions of a schema that values are judged by.
 
     Attributes:
         not_run: What they are not judged by, and why, one line each.
@@ -117,7 +117,7 @@ class _Walks:
             self.is_empty = self._ready[""] is None
 
     def add(self, name: str, root: Node) -> None:
-        """Find what is asked of a type of values."""
+        """Find the conditions for a type of values."""
         nodes = reachable(root)
         of_nodes, of_fields, of_leaves = {}, {}, {}
         count = 0
@@ -146,11 +146,11 @@ class _Walks:
         self._ready[name] = root, Walk(questions, self._convert, skip_null=self._skip_null)
 
     def settle(self, *, has_conditions: bool) -> None:
-        """Say whether nothing is asked, once all types of values are known."""
+        """Return whether there is no condition, once all types of values are known."""
         self.is_empty = not has_conditions and not any(self._ready.values())
 
     def objection(self, value: Any) -> str | None:
-        """Return the first objection of a rule about a field, if there is one."""
+        """Return the first objection of a rule about a field, if any."""
         name = "" if self._root is not None else value.DESCRIPTOR.full_name
         if name not in self._ready:
             from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
@@ -173,14 +173,14 @@ def compile_rules(
 
     Args:
         schema: The schema, its rule set and its metadata.
-        compiled: The same schema, compiled. Of Protobuf, its first message is asked for, whose
+        compiled: The same schema, compiled. Of Protobuf, its first message is needed, whose
             descriptors the expressions see.
         source: The same schema with the texts of what it refers to; without them, fields of
             other schemas cannot be judged.
         options: How rules are read.
 
     Raises:
-        InvalidSchemaError: A rule cannot be used; the text says which one, and why.
+        InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
         ValueError: A package is missing; the text says how to install it.
     """
     if source is None:
@@ -236,7 +236,7 @@ class _Maker:
         self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
     def condition(self, rule: RuleCondition) -> Question:
-        """Return what a rule of the rule set asks."""
+        """Return the condition of a rule of the rule set."""
         variables = _FIELD_VARIABLES if rule.by_field else ("message",)
         title = f'rule "{shorten(rule.name)}"'
         engine = rule.engine or self._engine
@@ -247,7 +247,7 @@ class _Maker:
         return _Question(title, rule.shown, guard, program)
 
     def inline(self, rule: InlineRule) -> Question:
-        """Return what a rule within the schema asks."""
+        """Return the condition of a rule within the schema."""
         title = f'rule "{shorten(rule.name or "unnamed")}"'
         if not rule.expr.strip():
             raise InvalidSchemaError(f"{title} has no expression")

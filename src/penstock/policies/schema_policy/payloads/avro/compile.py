@@ -75,7 +75,7 @@ class AvroSchema:
     def encode(self, value: object) -> bytes:
         """Return the payload of a value of the kind that `decode` returns.
 
-        Of a union's branches the first one that the value fits is written, double before float.
+        Of a union's branches the first that the value fits is written, double before float.
 
         Raises:
             ValueError: The value does not fit the schema.

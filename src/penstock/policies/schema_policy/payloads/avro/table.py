@@ -1,6 +1,6 @@
 """A schema as a flat table, which `walk.py` and `native/src/avro/` read payloads by.
 
-A node stands for a type, and names others by their numbers; 0 is the schema's own. Types whose
+A node represents a type, and names others by their numbers; 0 is the schema's own. Types whose
 values all take the same number of bytes are one step, whatever is in them. Where the only thing in
 a record that takes bytes is another record, and so on, the way through them is one node, too: then
 a payload cannot make anybody visit more than about three nodes for each of its bytes.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
 
 MAX_PATH: Final = 200
-"""How many characters of a place are shown: its last ones."""
+"""How many characters of a place are shown: its last characters."""
 (STEP, BOOLEAN, INT, LONG, BYTES, STRING, ENUM, UNION, ARRAY, MAP, RECORD, CHAIN) = range(12)
 _KINDS: Final = {
     "boolean": BOOLEAN,
@@ -46,7 +46,7 @@ class TypeNode(NamedTuple):
         inner: The nodes of a union's branches, of an array's items, of a map's values, and of a
             record's fields that may take bytes. Of a chain, where it ends, and the node of the
             next record.
-        names: The names of a record's fields, as they are shown; of a chain, the one of the next
+        names: The names of a record's fields, as they are shown; of a chain, the name of the next
             record.
     """
 

@@ -1,4 +1,4 @@
-"""Messages of one type, judged by upb, many at a time.
+"""Messages of a type, judged by upb, many at a time.
 
 A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
 items of one message of a type made for this, and read with one call. All of them become one item,
@@ -61,7 +61,7 @@ _LENGTHS: Final = 1024
 
 
 class MessageCheck:
-    """Judges messages of one type."""
+    """Judges messages of a type."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ _MAX_NAME_PART: Final = 200
 _MAX_MESSAGE: Final = 500
 _MEMORY_BYTES: Final = 2 * 2**30
 _CPU_SECONDS: Final = 7
-"""Less than `policy.preparation.timeout.ms` by default: who hits this limit is told so, and the
+"""Less than `policy.preparation.timeout.ms` by default: who hits this limit gets an error, and the
 worker goes on. 4 MB of fields take a third of it."""
 _WALL_SECONDS: Final = 60
 """Only ends a process that waits for ever; work is bounded by `_CPU_SECONDS`."""

@@ -1,11 +1,11 @@
-"""Payloads judged by one .proto file.
+"""Payloads judged by a .proto file.
 
 - `Any` is judged as the message that it is: a type's URL and bytes, whose content is not looked at.
 - Numbers that an enum of proto3 does not have are values like others; an enum of proto2 is closed,
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
-- Strings of proto2 need not be UTF-8; to read such a one from what `decode` returns raises a
+- Strings of proto2 need not be UTF-8; to read such a string from what `decode` returns raises a
   UnicodeDecodeError, whose text shows a byte.
 - Unknown fields are looked for in the bytes: also in what a later field replaces.
 - Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
@@ -44,7 +44,7 @@ _MAX_CHECKS: Final = 1000
 
 
 class ProtobufSchema:
-    """Judges, reads and writes payloads of one .proto file."""
+    """Judges, reads and writes payloads of a .proto file."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class ProtobufSchema:
 
     @property
     def messages(self) -> list[Descriptor]:
-        """The types that payloads may have: the one, or those of the file."""
+        """The types that payloads may have: the given type, or those of the file."""
         if self._only is not None:
             return [self._only[0].descriptor]
         return list(self._pool.FindFileByName(self._file.name).message_types_by_name.values())
