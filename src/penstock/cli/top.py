@@ -129,13 +129,13 @@ def _signals() -> Iterator[int]:
     while a finalizer runs is lost. The second signal does not wait for a gateway's answer.
     """
     reading, writing = os.pipe()
-    asked = False
+    requested = False
 
     def ask(*_: object) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
+        requested = True
         os.write(writing, b".")
 
     before = {number: signal.signal(number, ask) for number in _SIGNALS}

@@ -201,7 +201,7 @@ def _topic_defaults(
     shown: Mapping[str, str],
     declared: Mapping[str, TopicKey],
 ) -> tuple[TopicDefault, ...]:
-    """Return the defaults of topic level keys: those with a glob first, they win over bare ones."""
+    """Return the defaults of topic level keys: those with a glob first, they win over bare keys."""
     with_glob, bare = [], []
     of_file = keys_in(Scope.FILE, declared)
     for name, value in properties.items():

@@ -183,7 +183,7 @@ def classes_of_user(
         What each says of itself, by key.
 
     Raises:
-        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+        ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
             not usable; or to import them takes too long.
     """
     request = json.dumps([dict(classes), str(file)])

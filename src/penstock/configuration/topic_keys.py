@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Scope(Flag):
-    """Where a topic level key may stand."""
+    """Where a topic level key may be set."""
 
     FILE = auto()
     """In the configuration file under its own name: a default for every topic."""
@@ -116,7 +116,7 @@ class TopicKey:
         meaning: A sentence for the configuration reference.
         documentation: A sentence for DescribeConfigs.
         default: Its value if neither the topic nor the file sets it; None for null.
-        scopes: Where it may stand.
+        scopes: Where it may be set.
         reader: The key of the file that names the policy which reads it: without that policy
             the key is an error. None where Penstock itself reads it.
         switches_on: Whether `true` switches the policy on that reads it.
@@ -373,7 +373,7 @@ def key_named(name: str) -> TopicKey:
 
 
 def keys_in(scope: Scope, declared: Mapping[str, TopicKey] | None = None) -> dict[str, TopicKey]:
-    """Return the keys that may stand in a scope, by name.
+    """Return the keys that may be set in a scope, by name.
 
     Args:
         scope: The scope.

@@ -341,7 +341,7 @@ class TopicConfigIndex:
 
 
 def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:
-    """Return the index of some records; unreadable ones count as in `apply`."""
+    """Return the index of some records; unreadable records count as in `apply`."""
     index = TopicConfigIndex()
     for record in records:
         if not record.ends:

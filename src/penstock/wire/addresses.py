@@ -97,7 +97,7 @@ def replace_in_slices(
         frame: The response, length included.
         api_key: The API it answers.
         version: The version it answers in.
-        replace: Called for each different address with its node's id; -1 stands for no node.
+        replace: Called for each different address with its node's id; -1 means no node.
 
     Yields:
         After each slice.
@@ -127,7 +127,7 @@ def replace_in_slices(
 class _Walk:
     """A walk through one response, which yields after each slice.
 
-    A step is a structure. Arrays of flat structures, which are the long ones, are walked without a
+    A step is a structure. Arrays of flat structures, which may be long, are walked without a
     generator for each.
     """
 
@@ -297,7 +297,7 @@ class _Walk:
 
 
 _FIXED, _STRING, _NODE, _PORT, _HOST, _OTHER = range(6)
-"""How a field of a flat structure is passed; a `_STRING` is one in the compact form."""
+"""How a field of a flat structure is passed; a `_STRING` is a string in the compact form."""
 _plans: dict[int, tuple[tuple[int, int, WireField], ...]] = {}
 
 

@@ -76,7 +76,7 @@ class _Found(NamedTuple):
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
-        asking: The topics of which a policy reads the client.
+        reading_client: The topics of which a policy reads the client.
     """
 
     backtest: Backtest
@@ -84,7 +84,7 @@ class _Found(NamedTuple):
     lost: int
     is_excerpt: bool
     is_all: bool
-    asking: tuple[str, ...]
+    reading_client: tuple[str, ...]
 
 
 def judge_since(
@@ -224,12 +224,14 @@ async def _judge(
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
         with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
             is_all = await backtest.judge(iter(reading))
-        asking = tuple(name for name, entry in wanted.items() if pool.asks_for_client(entry.plan))
+        reading_client = tuple(
+            name for name, entry in wanted.items() if pool.asks_for_client(entry.plan)
+        )
     finally:
         await pool.close()
     offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, asking)
+    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, reading_client)
 
 
 def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
@@ -277,9 +279,9 @@ def _notes(found: _Found) -> Iterator[str]:
     read = total(found.backtest.tallies).records.total()
     if not found.offsets:
         yield "there are no records since then"
-    if found.asking:
+    if found.reading_client:
         yield (
-            f"a policy of {_some(found.asking)} reads the client, which is None here: "
+            f"a policy of {_some(found.reading_client)} reads the client, which is None here: "
             "brokers do not store it"
         )
     if found.is_excerpt:

@@ -71,14 +71,14 @@ async def judge_topics(
         judged = []
         for name in names:
             others = {other: counts for other, counts in topics.items() if other != name}
-            asking = AdminContext(topics=others)
+            context = AdminContext(topics=others)
             verdict = ACCEPTED
             if configs[name]:
                 altered = ConfigAlteration("TOPIC", name, configs[name])
-                verdict = await policies.alteration(altered, asking)
+                verdict = await policies.alteration(altered, context)
             if verdict.outcome is Outcome.ACCEPTED:
-                asked = TopicCreation(name, *topics[name], None, configs[name])
-                verdict = await policies.creation(asked, asking)
+                creation = TopicCreation(name, *topics[name], None, configs[name])
+                verdict = await policies.creation(creation, context)
             judged.append(JudgedTopic(name, verdict))
     except (MetadataUnavailableError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None

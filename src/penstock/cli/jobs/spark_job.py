@@ -314,7 +314,7 @@ def needs_connector(options: argparse.Namespace) -> bool:
 
 
 def on_spark(running: CommandJob, what: str) -> SparkJob:
-    """Return a command's job as one on Spark.
+    """Return a command's job on Spark.
 
     Args:
         running: The job.

@@ -189,13 +189,13 @@ def _run(
     from penstock.stored.topics import with_parked  # noqa: PLC0415
 
     topics, there = running.sources(tuple(targets.values())), running.there
-    asked = writing_job(options, targets)
-    job = id_of(there, asked, topics)
+    requested = writing_job(options, targets)
+    job = id_of(there, requested, topics)
     places = there.places()
-    known_job(there, asked, topics, job, places, note=lines.note)
-    work, settings = _work(options, running, topics, asked, job)
+    known_job(there, requested, topics, job, places, note=lines.note)
+    work, settings = _work(options, running, topics, requested, job)
     ending.listen()  # Spark has set a handler of its own
-    connection, written = there.access.connect(), with_parked(asked.targets.values())
+    connection, written = there.access.connect(), with_parked(requested.targets.values())
     source = StreamSource(
         running.cluster,
         connection,
@@ -226,7 +226,7 @@ def _work(
     options: argparse.Namespace,
     running: SparkJob,
     topics: Sequence[Topic],
-    asked: WritingJob,
+    requested: WritingJob,
     job: str,
 ) -> tuple[StreamWork, Settings]:
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
@@ -237,7 +237,7 @@ def _work(
     from penstock.stored.tasks.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
-    task = writing_task(running.there, asked, topics, (), plan, job, Known({}, {}))
+    task = writing_task(running.there, requested, topics, (), plan, job, Known({}, {}))
 
     def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, running, plan, found)

@@ -1,4 +1,4 @@
-"""The keys of Kafka's Java clients, as they may stand after `upstream.`.
+"""The keys of Kafka's Java clients, as they may follow `upstream.`.
 
 The source is `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 4.3; a test
 compares the names with those classes.

@@ -42,7 +42,7 @@ def client_context(
 def load_trust(
     context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
 ) -> bool:
-    """Load the authorities of `ssl.truststore.location`, or those that stand in the properties.
+    """Load the authorities of `ssl.truststore.location`, or those in the properties.
 
     Returns:
         Whether there are any.

@@ -55,14 +55,14 @@ async def create_partitions(context: RequestContext) -> bytes:
         if topic.name == settings.topic:
             refusal = PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         elif judged:
-            asked = TopicCreation(
+            creation = TopicCreation(
                 topic.name,
                 topic.count,
                 replicas.get(topic.name, 0),
                 None,
                 configs.get(topic.name, {}),
             )
-            refusal = await checks.creation(asked)
+            refusal = await checks.creation(creation)
         if refusal is None:
             accepted.append(topic)
             continue

@@ -81,8 +81,8 @@ async def _without_creation(context: RequestContext, body: Any) -> bytes:
     """
     request = context.request
     if request.version >= _CHOICE_FROM:
-        asked = request.with_body(replace(body, allow_auto_topic_creation=False))
-        return await context.forward(await context.in_turns(asked))
+        changed = request.with_body(replace(body, allow_auto_topic_creation=False))
+        return await context.forward(await context.in_turns(changed))
     return await context.send_metadata([topic.name for topic in body.topics])
 
 

@@ -104,10 +104,10 @@ class PolicyChecks:
 
     async def _counted(self, creation: TopicCreation) -> PolicyRefusal | None:
         """Apply `CreateTopicPolicy` with the existing topics, one creation at a time."""
-        asking = await self._asking()
-        if isinstance(asking, PolicyRefusal):
-            return asking
-        refusal = self._refusal(creation.topic, await self._policies.creation(creation, asking))
+        context = await self._admin_context()
+        if isinstance(context, PolicyRefusal):
+            return context
+        refusal = self._refusal(creation.topic, await self._policies.creation(creation, context))
         if refusal is None:
             assignments = creation.replicas_assignments or {}
             self._gateway.cluster.allow(
@@ -131,10 +131,10 @@ class PolicyChecks:
             judge = partial(self._policies.alteration, alteration, is_observed=True)
             self._observe(what, policy, judge, resource)
             return None
-        asking = await self._asking()
-        if isinstance(asking, PolicyRefusal):
-            return asking
-        verdict = await self._policies.alteration(alteration, asking)
+        context = await self._admin_context()
+        if isinstance(context, PolicyRefusal):
+            return context
+        verdict = await self._policies.alteration(alteration, context)
         return self._refusal(what, verdict, resource)
 
     def _observe(
@@ -158,11 +158,11 @@ class PolicyChecks:
         resource: tuple[str, str] | None,
     ) -> None:
         try:
-            asking = await self._asking()
-            if isinstance(asking, PolicyRefusal):
+            context = await self._admin_context()
+            if isinstance(context, PolicyRefusal):
                 policies.not_observed(policy)
                 return
-            verdict = await judge(asking)
+            verdict = await judge(context)
             if (
                 verdict.outcome is not Outcome.ACCEPTED
                 and verdict.cause is not FailureCause.NOT_JUDGED
@@ -173,7 +173,7 @@ class PolicyChecks:
         finally:
             policies.end_observing()
 
-    async def _asking(self) -> AdminContext | PolicyRefusal:
+    async def _admin_context(self) -> AdminContext | PolicyRefusal:
         if not self._policies.needs_context:
             return AdminContext()
         try:

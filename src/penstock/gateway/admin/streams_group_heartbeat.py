@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (API key 88), version 0: applies `CreateTopicPolicy` to internal topics.
 
 Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topics of a topology. When a
-member sends a topology, the policy gets those that do not exist. If one is refused, the member gets
+member sends a topology, the policy gets those that do not exist. If any is refused, the member gets
 POLICY_VIOLATION with the policy's message, and does not join. If the topology leaves the partition
 count of a topic to the broker, the policy gets the largest count of the topology's source topics,
 which is at least the count that a broker would choose.
@@ -73,8 +73,8 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
                 continue
             return await _refused(context, unjudged)
         configs = {config.key: config.value for config in topic.topic_configs}
-        asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
-        refusal = await checks.creation(asked)
+        creation = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
+        refusal = await checks.creation(creation)
         if refusal is not None:
             return await _refused(context, refusal)
     return await context.forward()

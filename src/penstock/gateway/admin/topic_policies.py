@@ -95,27 +95,27 @@ class TopicPolicies:
         return self._pool.pids if self._pool is not None else []
 
     async def creation(
-        self, asked: TopicCreation, asking: AdminContext, *, is_observed: bool = False
+        self, creation: TopicCreation, context: AdminContext, *, is_observed: bool = False
     ) -> Verdict:
         """Judge the creation of a topic.
 
         Args:
-            asked: The topic to judge.
-            asking: The client, and the existing topics.
+            creation: The topic to judge.
+            context: The client, and the existing topics.
             is_observed: Whether the verdict changes nothing (`penstock.mode`).
         """
         if self.create_topic is None:
             return ACCEPTED
-        question = JudgeTopicCreation(asked, asking)
+        question = JudgeTopicCreation(creation, context)
         return await self._judge(question, self.create_topic, is_observed=is_observed)
 
     async def alteration(
-        self, asked: ConfigAlteration, asking: AdminContext, *, is_observed: bool = False
+        self, alteration: ConfigAlteration, context: AdminContext, *, is_observed: bool = False
     ) -> Verdict:
         """Judge the alteration of configs; see `creation`."""
         if self.alter_config is None:
             return ACCEPTED
-        question = JudgeConfigAlteration(asked, asking)
+        question = JudgeConfigAlteration(alteration, context)
         return await self._judge(question, self.alter_config, is_observed=is_observed)
 
     def begin_observing(self, policy: str) -> bool:

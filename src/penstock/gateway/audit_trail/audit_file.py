@@ -105,7 +105,7 @@ class AuditFile:
         """Open the file again if another file, or none, has its name now."""
         try:
             found = self._path.stat()
-            # After one that could not be opened there is none, whoever has its number now.
+            # After a failed open there is no file, whoever has its number now.
             is_same = self._file >= 0 and (found.st_dev, found.st_ino) == self._identity
         except FileNotFoundError:
             is_same = False

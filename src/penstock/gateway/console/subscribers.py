@@ -71,12 +71,14 @@ class Subscriber:
         except TimeoutError:
             return _HEARTBEAT
         self._there.clear()
-        told = encode_event("missed", as_text({"count": self.missed})) if self.missed else b""
+        missed_event = (
+            encode_event("missed", as_text({"count": self.missed})) if self.missed else b""
+        )
         self.missed = 0
         messages = b"".join(self._messages)
         self._messages.clear()
         self._bytes = 0
-        return told + messages
+        return missed_event + messages
 
 
 class Subscribers:

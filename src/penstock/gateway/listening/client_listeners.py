@@ -230,4 +230,4 @@ def check_free(configuration: Configuration) -> None:
 
 
 def _any_node(_: asyncio.BaseTransport) -> None:
-    """Return None: the bootstrap address stands for any broker."""
+    """Return None: the bootstrap address means any broker."""

@@ -80,8 +80,8 @@ class ConnectionLimits:
 
         Args:
             max_connections: `max.connections`: no more are accepted until one closes.
-            per_ip: `max.connections.per.ip`: further ones from the same address are closed.
-            creation_rate: `max.connection.creation.rate`, per second: further ones wait.
+            per_ip: `max.connections.per.ip`: further connections from the same address are closed.
+            creation_rate: `max.connection.creation.rate`, per second: further connections wait.
             clock: Returns the monotonic time in seconds.
         """
         self._max_connections = max_connections
@@ -100,7 +100,7 @@ class ConnectionLimits:
         if not self._room.is_set():
             log.warning("no more connections are accepted", max_connections=self._max_connections)
         await self._room.wait()
-        # The connections of one second may be made in a burst; further ones are delayed.
+        # The connections of one second may be made in a burst; further connections are delayed.
         early = self._due - self._burst_s - self._clock()
         if early > 0:
             await asyncio.sleep(early)

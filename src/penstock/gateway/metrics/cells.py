@@ -5,7 +5,7 @@ that takes many times as long. All of this runs in one thread, the event loop's,
 plain number in a dictionary.
 
 Labels may depend on the clients, as the name of a topic does. So a metric has at
-most `series_max` series, first come, first served; further ones are counted with `OTHER`
+most `series_max` series, first come, first served; further series are counted with `OTHER`
 for these labels, and `penstock_series_over_bound_total` counts how often.
 """
 
@@ -142,7 +142,7 @@ class Cell:
 
 
 class Histogram:
-    """Times in buckets, by one label.
+    """Times in buckets, by a label.
 
     Attributes:
         name: The metric's name.

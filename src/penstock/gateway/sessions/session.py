@@ -5,7 +5,7 @@ held until it is decided what is sent to the broker. Requests that follow a held
 `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
-its next response belongs to the first exchange in `_expected`. That one is also the first in
+its next response belongs to the first exchange in `_expected`. That exchange is also the first in
 `_unanswered` then, unless it is a request of the gateway's own.
 
 Responses that are read or changed are collected. The collected bytes, and the work on them,
@@ -57,7 +57,7 @@ RESPONSE_MAX_BYTES: Final = 2**31 - 1
 COLLECTED_MAX_BYTES: Final = 100 * 2**20
 """The largest response that is collected, as large as the largest request is by default."""
 PENDING_MAX: Final = 64
-"""The most requests of one connection that are processed ahead of the next one to be sent. More
+"""The most requests of one connection that are processed ahead of the next request to be sent. More
 would only queue up before those of other clients."""
 UNANSWERED_MAX: Final = 256
 """The most requests of one connection without a response; then reading is paused."""
@@ -913,7 +913,7 @@ def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
 
 
 def _is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
-    """Return whether a request was forwarded unchanged, and its response is the next one."""
+    """Return whether a request was forwarded unchanged, and its response is the next."""
     return (
         expected is unanswered
         and isinstance(unanswered, Streamed)

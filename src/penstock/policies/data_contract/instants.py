@@ -1,7 +1,7 @@
 """Dates, times and timestamps as regular expressions, which `native/` judges by the bytes.
 
 Without a format they are those of RFC 3339, the colon in the distance from UTC being free; with
-one, of Java's `DateTimeFormatter`, as far as its letters stand for digits.
+one, of Java's `DateTimeFormatter`, as far as its letters mean digits.
 """
 
 from __future__ import annotations

@@ -239,8 +239,10 @@ class Rules(Policy):
             if values and values[position] is None and not self._settings.null_values:
                 yield position, "the value is null"
                 continue
-            asked = self._of_records if position in not_known else others
-            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(asked)
+            conditions = self._of_records if position in not_known else others
+            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(
+                conditions
+            )
             if text is not None:
                 yield position, text
 

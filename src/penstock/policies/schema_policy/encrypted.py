@@ -35,7 +35,7 @@ _ABOUT_TEXTS: Final = (
     "not",
     "if",
 )
-"""What is not judged of an encrypted field; without `if`, `then` and `else` say nothing."""
+"""Keywords that are not judged of an encrypted field; `then` and `else` need `if`."""
 _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 _DEEPEST: Final = 200
 _MOST: Final = 100_000

@@ -184,8 +184,8 @@ class _Shape(NamedTuple):
 class RequestReader:
     """Reads the Produce requests of one connection.
 
-    Most producers send one batch after another to the same topic. A request with one batch that
-    has the bytes of the one before it in front of the partition, and behind the records, is not
+    Most producers send one batch after another to the same topic. A request with a batch that
+    has the bytes of the request before it in front of the partition, and behind the records, is not
     parsed again.
     """
 
@@ -503,7 +503,7 @@ class ProduceRequest:
     def response(
         self, local: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
     ) -> Slices[list[bytes]]:
-        """Return the response, merged from the broker's response and local ones, in slices.
+        """Return the response, merged from the broker's response and local responses, in slices.
 
         Args:
             local: The local responses, by indexes of topic and partition, as for `rewrite`.

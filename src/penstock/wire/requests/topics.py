@@ -1,6 +1,6 @@
 """Metadata (API key 3) and DescribeConfigs (32): the gateway's own requests about topics.
 
-Metadata version 12 is the first one with topic ids (Kafka 3.1); DescribeConfigs version 1 is
+Metadata version 12 is the first with topic ids (Kafka 3.1); DescribeConfigs version 1 is
 supported by every broker since 1.1. No topic is created automatically.
 """
 

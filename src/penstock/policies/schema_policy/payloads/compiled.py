@@ -14,7 +14,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SchemaSource(NamedTuple):
-    """What is compiled.
+    """The source of a schema.
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`.

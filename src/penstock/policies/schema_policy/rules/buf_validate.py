@@ -46,7 +46,7 @@ _INSTALL: Final = "rules of buf.validate need: pip install 'penstock[rules]'"
 
 
 class _Declared(NamedTuple):
-    """What is written in the rules of a schema.
+    """The texts of the rules of a schema.
 
     Attributes:
         types: The messages that have rules.

@@ -129,9 +129,9 @@ class _Walks:
                 if self._inline is not None and field.rules:
                     of_fields[id(field)] = [self._inline(rule) for rule in field.rules]
                     count += len(field.rules)
-                asked = [ask for rule, ask in self._conditions if _is_for(rule, field)]
-                if asked:
-                    of_leaves[id(field)] = asked
+                conditions = [ask for rule, ask in self._conditions if _is_for(rule, field)]
+                if conditions:
+                    of_leaves[id(field)] = conditions
             if count > _INLINE_MOST:
                 raise InvalidSchemaError(f"the schema has more than {_INLINE_MOST} inline rules")
         if not (of_nodes or of_fields or of_leaves):

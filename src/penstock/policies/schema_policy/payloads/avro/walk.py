@@ -50,7 +50,7 @@ _MORE_OR_NEGATIVE: Final = 0x81
 
 
 class UnfitError(Exception):
-    """What is wrong with the value at the path."""
+    """The fault of the value at the path."""
 
 
 _TOO_DEEP: Final = f"is inside more than {MAX_LEVELS} records, arrays and maps"

@@ -12,7 +12,7 @@ that may be deeper are read inside of as many levels as make upb refuse what is 
 message that is refused therefore is looked at once more, from the top and from some levels below.
 
 A verdict is upb's, and takes as long as upb takes to read the bytes a few times. Why a message does
-not fit is asked for apart, and bounded (`flaws.py`).
+not fit is found separately, and bounded (`flaws.py`).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class _Frame(NamedTuple):
 
 
 class FlawError(ValueError):
-    """What is wrong."""
+    """A fault."""
 
 
 class Flaws:
