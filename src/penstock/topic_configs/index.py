@@ -261,7 +261,6 @@ class TopicConfigIndex:
         return topic_key(topic_id) in self._entries
 
     def entry(self, topic_id: UUID) -> TopicConfigRecord | None:
-        """Return the record of a topic id."""
         return self._entries.get(topic_key(topic_id))
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:

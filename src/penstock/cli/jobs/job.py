@@ -83,7 +83,6 @@ class CommandJob(ABC):
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster."""
         return self.there.cluster
 
     def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:

@@ -150,7 +150,6 @@ class SparkJob(CommandJob):
 
     @property
     def spark(self) -> SparkSession:
-        """The session."""
         if self._session is None and self._remote is not None:
             from penstock.spark.execution.remote import remote_session  # noqa: PLC0415
 

@@ -92,7 +92,6 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
 
 
 def is_map(field: Any) -> bool:
-    """Return whether a field is a map."""
     return (
         field.type == FieldDescriptor.TYPE_MESSAGE
         and field.message_type.GetOptions().map_entry is True

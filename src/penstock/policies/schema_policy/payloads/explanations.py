@@ -13,7 +13,7 @@ MAX_SECONDS: Final = 0.2
 """Of the processor. Nothing is explained when they are spent; the last takes 50 ms at most."""
 
 
-class Explanations:
+class PayloadExplanations:
     """The explanations of one batch."""
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
 
-    from penstock.policies.schema_policy.payloads.explanations import Explanations
+    from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 
 LEVELS: Final = 40
 """With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
@@ -105,7 +105,7 @@ class MessageCheck:
         except (DecodeError, EncodeError):
             return False
 
-    def objection(self, data: bytes, explanations: Explanations) -> str | None:
+    def objection(self, data: bytes, explanations: PayloadExplanations) -> str | None:
         """Return why one message does not fit; None where it does.
 
         Args:
