@@ -85,7 +85,9 @@ class MessageCheck:
         self._allowed = allow_unknown_fields
         self._flaws = Flaws()
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
-        self._one: Any = GetMessageClass(merging_pool.FindMessageTypeByName(descriptor.full_name))
+        self._merging_class: Any = GetMessageClass(
+            merging_pool.FindMessageTypeByName(descriptor.full_name)
+        )
         self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
         self._each: Any = None
         if reach.required:
@@ -120,7 +122,7 @@ class MessageCheck:
     def refusal(self, data: bytes) -> str | None:
         """Return what upb says against one message, in a few words; None where it fits."""
         try:
-            message = self._one.FromString(data)
+            message = self._merging_class.FromString(data)
             if self._each is not None and not self.new.FromString(data).IsInitialized():
                 return _INCOMPLETE
         except DecodeError as error:

@@ -34,7 +34,7 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     for field in copy.extension:
-        _one(field)
+        _make_optional(field)
     scope = f".{copy.package}" if copy.package else ""
     messages = [(f"{scope}.{message.name}", message) for message in copy.message_type]
     while messages:
@@ -45,7 +45,7 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
         if message.options.map_entry:
             message.options.ClearField("map_entry")
         for field in (*message.field, *message.extension):
-            _one(field)
+            _make_optional(field)
         messages.extend((f"{name}.{nested.name}", nested) for nested in message.nested_type)
     return copy
 
@@ -66,7 +66,7 @@ def _put_lengths(message: DescriptorProto, name: str) -> None:
             field.options.features.message_encoding = FeatureSet.LENGTH_PREFIXED
 
 
-def _one(field: FieldDescriptorProto) -> None:
+def _make_optional(field: FieldDescriptorProto) -> None:
     field.ClearField("oneof_index")
     field.ClearField("proto3_optional")
     if field.label == field.LABEL_REQUIRED or (
