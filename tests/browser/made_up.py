@@ -18,7 +18,7 @@ from penstock.gateway.console.console import Console
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.metrics.counts import GatewayCounts, Totals
+from penstock.gateway.metrics.counts import CountedTotals, GatewayCounts
 from penstock.gateway.metrics.http_server import HttpServer
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
@@ -186,7 +186,7 @@ def an_hour(console: Console, chance: random.Random) -> None:
             ("would_refuse", chance.expovariate(1 / 6)),
         ):
             records[outcome] = records.get(outcome, 0) + int(count)
-        totals = Totals(
+        totals = CountedTotals(
             totals.requests + rate // 12,
             records,
             totals.client_bytes + rate * 640,

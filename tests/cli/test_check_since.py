@@ -142,12 +142,12 @@ def test_without_records(checked):
     assert "note: there are no records since then" in printed.out
 
 
-def test_it_is_told_which_policies_ask_for_what_nobody_knows_any_more(checked):
+def test_a_note_names_the_topics_whose_policies_read_the_client(checked):
     _, printed = checked(Away("seen-a"))
-    assert "who sent" not in printed.out
+    assert "reads the client" not in printed.out
     _, printed = checked(Away("seen-a", "seen-tenants"))
     assert (
-        "note: a policy of seen-tenants asks who sent the records, and is told None: "
+        "note: a policy of seen-tenants reads the client, which is None here: "
         "brokers do not store it"
     ) in printed.out
 

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from penstock.cli.process.ending import Ending
+from penstock.cli.process.ending import EndRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_asks_and_the_second_one_ends(number, capfd):
     before = signal.getsignal(number)
-    with Ending() as ending:
+    with EndRequest() as ending:
         assert not ending.is_set()
         assert not ending.wait(0.01)
         os.kill(os.getpid(), number)
@@ -27,7 +27,7 @@ def test_the_first_signal_asks_and_the_second_one_ends(number, capfd):
 
 
 def test_a_handler_that_something_else_has_set_is_replaced():
-    with Ending() as ending:
+    with EndRequest() as ending:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         ending.listen()
         os.kill(os.getpid(), signal.SIGINT)
@@ -37,7 +37,7 @@ def test_a_handler_that_something_else_has_set_is_replaced():
 def test_nobody_has_to_read_what_it_says(monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as broken, Ending() as ending:
+    with os.fdopen(writing, "w") as broken, EndRequest() as ending:
         monkeypatch.setattr("sys.__stderr__", broken)
         os.kill(os.getpid(), signal.SIGTERM)
         assert ending.wait(30)

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from penstock.cli.output.steps import Steps
+from penstock.cli.output.steps import StepLines
 
 
 def test_a_step_says_when_it_begins_and_how_long_it_took(capsys):
-    with Steps().step("starting Kafka"):
+    with StepLines().step("starting Kafka"):
         assert capsys.readouterr().out == "starting Kafka ...\n"
     assert re.fullmatch(r"  done in \d+\.\d s\n", capsys.readouterr().out)
 
 
 def test_a_step_that_fails_is_not_done(capsys):
-    with pytest.raises(OSError, match="no"), Steps().step("starting Kafka"):
+    with pytest.raises(OSError, match="no"), StepLines().step("starting Kafka"):
         raise OSError("no")
     assert "done" not in capsys.readouterr().out

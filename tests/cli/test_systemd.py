@@ -93,7 +93,7 @@ def test_a_gateway_says_when_it_is_ready_reloads_and_stops(systemd, gateway, mon
     assert systemd.hear() == serving
 
     assert running.stop() == 0
-    assert systemd.hear() == {"STOPPING": "1", "STATUS": "answering what is in flight"}
+    assert systemd.hear() == {"STOPPING": "1", "STATUS": "answering requests in flight"}
 
 
 async def test_the_variables_of_systemd_are_not_handed_on(systemd):

@@ -61,10 +61,10 @@ def test_values_are_read_as_kafka_reads_them(tmp_path):
         ("a=1\r\nb=1\r\na=1", "line 2 and in line 4"),
     ],
 )
-def test_a_key_that_stands_twice_is_an_error_with_both_lines(tmp_path, text, lines):
+def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
     with pytest.raises(ConfigurationError) as caught:
         load(tmp_path, LEAST + text)
-    assert str(caught.value).startswith(f"{tmp_path / 'penstock.properties'}: a stands in {lines}")
+    assert str(caught.value).startswith(f"{tmp_path / 'penstock.properties'}: a is in {lines}")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from kio.index import load_request_schema
 
 from penstock.gateway.sessions.routes import FETCH, ROUTES
 from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
-from penstock.wire.structures import Field, Structure, skip_field, structure_of
+from penstock.wire.structures import Structure, WireField, skip_field, structure_of
 from tests.integration.test_transparency import sample
 from tests.raw import request_frame
 
@@ -75,7 +75,9 @@ def _walk(structure: Structure, data: bytes, position: int, spots: list[Spot]) -
     return position
 
 
-def _walk_field(field: Field, data: bytes, position: int, flexible: bool, spots: list[Spot]) -> int:
+def _walk_field(
+    field: WireField, data: bytes, position: int, flexible: bool, spots: list[Spot]
+) -> int:
     start = position
     if field.array or field.kafka_type in {"string", "bytes", "records"}:
         is_short = field.kafka_type == "string" and not field.array

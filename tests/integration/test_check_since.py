@@ -188,7 +188,7 @@ def test_interceptors_are_run_and_nothing_is_changed(kafka, admin, written):
         "0 would be refused (0.00%)",
         "2 would be dropped by interceptors (50.00%), in 1 batch",
         "2 by policies.Change",
-        "1 would be written anew by interceptors (25.00%), in 1 batch",
+        "1 would be rewritten by interceptors (25.00%), in 1 batch",
         "1 by policies.Change",
     ]
 

@@ -27,7 +27,7 @@ from penstock.policies.schema_policy.registry.subjects import SubjectNameStrateg
 from penstock.policies.schema_policy.wire_format import (
     KEY_HEADER,
     VALUE_HEADER,
-    Location,
+    SchemaIdLocation,
     check_header,
     find_id,
     groups_of,
@@ -184,7 +184,7 @@ def serialized(serializer, value, topic, *, is_key=False):
 
 
 def framed(data, headers, *, is_key=False):
-    found = find_id(data, headers, is_key=is_key, location=Location.ANY)
+    found = find_id(data, headers, is_key=is_key, location=SchemaIdLocation.ANY)
     return found, found.payload(data)
 
 
@@ -233,7 +233,9 @@ def test_batches_of_serializers_are_grouped(theirs, topic):
         serialized(serializer, {"id": number}, topic)[0]
         for number, serializer in enumerate([first] * 500 + [second] + [first] * 499)
     ]
-    groups, objections = groups_of(records, [()] * 1000, is_key=False, location=Location.ANY)
+    groups, objections = groups_of(
+        records, [()] * 1000, is_key=False, location=SchemaIdLocation.ANY
+    )
     assert objections == []
     assert [len(group.positions) for group in groups] == [999, 1]
     assert list(groups[1].positions) == [500]

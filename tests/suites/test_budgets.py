@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.policies.schema_policy.payloads.explanations import Explanations
+from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 from tests.conftest import NATIVE
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, TREE, compiled
 from tests.policies.schema_policy.payloads.avro.test_table import COSTLY as COSTLY_AVRO
@@ -133,7 +133,7 @@ def test_a_batch_of_what_is_slow_to_explain(suites_seed):
     """As many as a batch may have, each with an explanation of the longest."""
     judge = check(SHOP, "shop.Order")
     data = inside(3, b"") * 50_000 + b"\x48\x01"
-    explanations, began = Explanations(), time.thread_time()
+    explanations, began = PayloadExplanations(), time.thread_time()
     for _ in range(200):
         explanations.ask(lambda: judge.explanation(data))
     assert time.thread_time() - began < 0.25

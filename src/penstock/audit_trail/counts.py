@@ -22,7 +22,7 @@ RUNS_MAX: Final = 100_000
 LINE_MAX_BYTES: Final = 2**18
 """More than any line of a trail has."""
 TEXT_MAX: Final = 1024
-"""More characters than any field of a trail has: who may write to a topic may write anything."""
+"""More characters than any field of a trail has: the writers of a topic may write anything."""
 _NUMBER_MAX: Final = 2**53
 _RECORDS_MAX: Final = 2**31 - 1
 """As many as the header of a batch can say."""
@@ -45,7 +45,7 @@ class Count(NamedTuple):
 
 
 class _By:
-    """Refusals and records by the values of one field."""
+    """Refusals and records by the values of a field."""
 
     def __init__(self) -> None:
         self._refusals: BoundedCounter[str | None] = BoundedCounter(KEPT)
@@ -54,8 +54,8 @@ class _By:
     def add(self, value: str | None, records: int) -> None:
         self._records[value] += records
         if self._refusals.add(value):
-            for one in [one for one in self._records if one not in self._refusals]:
-                del self._records[one]
+            for rare in [name for name in self._records if name not in self._refusals]:
+                del self._records[rare]
 
     def most_common(self, most: int) -> tuple[list[Count], int]:
         found, rest = self._refusals.most_common(most)
@@ -64,7 +64,7 @@ class _By:
 
 @dataclass
 class TrailCounts:
-    """The counts of a trail, or of a part of one.
+    """The counts of a trail, or of a part of a trail.
 
     Attributes:
         since: Refusals before are left aside; None for all.
@@ -95,7 +95,7 @@ class TrailCounts:
 
     @property
     def runs(self) -> int:
-        """How many runs of gateways wrote what is counted."""
+        """How many runs of gateways wrote the counted records."""
         return len(self._counted_runs)
 
     @property
@@ -104,12 +104,12 @@ class TrailCounts:
 
         The numbers of what `since` and `until` leave aside are not missing.
         """
-        return sum(one.missing for one in self._runs.values())
+        return sum(run.missing for run in self._runs.values())
 
     @property
     def before_the_first(self) -> int:
         """How many numbers of all runs are lower than the first that is there."""
-        return sum(one.first - 1 for one in self._runs.values() if one.count)
+        return sum(run.first - 1 for run in self._runs.values() if run.count)
 
     def by(self, name: str, most: int) -> tuple[list[Count], int]:
         """Return the values of a field that are there most often, and the refusals of all others.
@@ -140,7 +140,7 @@ class TrailCounts:
         self._count(record, when)
 
     def _is_new(self, run: str, number: int) -> bool:
-        """Return whether a refusal was not there yet; of too many runs nobody knows."""
+        """Return whether a refusal was not there yet; with too many runs that is unknown."""
         if run not in self._runs:
             if len(self._runs) >= RUNS_MAX:
                 return True
@@ -212,7 +212,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
     by = {}
     for name in BY:
         found, rest = counts.by(name, most)
-        by[name] = {"values": [one._asdict() for one in found], "others": rest}
+        by[name] = {"values": [count._asdict() for count in found], "others": rest}
     return {
         "refusals": counts.refusals,
         "records": counts.records,
@@ -228,7 +228,8 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
             for (outcome, subject), count in counts.outcomes.most_common(most)
         ],
         "hours": [
-            {"hour": hour, "refusals": sum(one.values())} for hour, one in hours(counts.times)
+            {"hour": hour, "refusals": sum(refusals.values())}
+            for hour, refusals in hours(counts.times)
         ],
         "hours_width": counts.times.width,
         "by": by,
@@ -238,7 +239,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
 def hours(times: TimeBins) -> list[tuple[str, Counter[str]]]:
     """Return refusals by the time at which an hour, or a wider bin, begins."""
     return [
-        (moment(hour).isoformat(timespec="minutes"), one)
-        for hour, one in sorted(times.bins.items())
+        (moment(hour).isoformat(timespec="minutes"), refusals)
+        for hour, refusals in sorted(times.bins.items())
         if in_range(hour)
     ]

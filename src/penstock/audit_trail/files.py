@@ -1,4 +1,4 @@
-"""The lines of a trail in files: the one that is written, and those that it was renamed to."""
+"""The lines of a trail in files: the current file, and the files that it was renamed to."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def rotated(path: Path) -> list[Path]:
     Args:
         path: The file that a gateway writes; it need not be there.
     """
-    beside = (one for one in path.parent.glob("*") if one.name.startswith(path.name))
-    return sorted(one for one in beside if one.is_file() and (one == path or not one.is_symlink()))
+    beside = (file for file in path.parent.glob("*") if file.name.startswith(path.name))
+    return sorted(
+        file for file in beside if file.is_file() and (file == path or not file.is_symlink())
+    )
 
 
 def files_of(given: str) -> list[Path]:
@@ -45,28 +47,30 @@ def files_of(given: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")]
+        found = [
+            file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
+        ]
     else:
-        found = [one for one in path.parent.glob(path.name) if one.is_file()]
+        found = [file for file in path.parent.glob(path.name) if file.is_file()]
     if not found:
         raise FileNotFoundError(given)
     return sorted(found)
 
 
 def open_all(find: Callable[[], list[Path]], opened: ExitStack) -> list[tuple[Path, BinaryIO]]:
-    """Open all files before one is read: a rotation meanwhile renames them, and adds another.
+    """Open all files before any is read: a rotation meanwhile renames them, and adds another.
 
     Args:
-        find: Returns what is there.
+        find: Returns the existing files.
         opened: Closes the files.
 
     Raises:
-        OSError: One cannot be opened, or is renamed each time.
+        OSError: A file cannot be opened, or is renamed each time.
     """
     for _ in range(_TRIES):
         with ExitStack() as some:
             try:
-                files = [(one, some.enter_context(_open(one))) for one in find()]
+                files = [(file, some.enter_context(_open(file))) for file in find()]
             except FileNotFoundError:
                 continue  # renamed just now
             opened.push(some.pop_all())
@@ -82,7 +86,7 @@ def _open(path: Path) -> Any:
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Return the lines of a file, without line ends.
 
-    The last one is left out while it has no end: it is being written. Of a line that is longer than
+    The last line is left out while it has no end: it is incomplete. Of a line that is longer than
     any of a trail, only the beginning comes.
 
     Raises:

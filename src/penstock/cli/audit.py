@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _LINES_MAX: Final = 10
 _RECORDS_PER_TASK: Final = 500_000
-_OF_TOPICS: Final = tuple(one for one in Outcome if one is not Outcome.DROPPED)
+_OF_TOPICS: Final = tuple(outcome for outcome in Outcome if outcome is not Outcome.DROPPED)
 """Some seconds of work: Spark says how many records a task has read when it ends."""
 _FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
 """Options that do not go with --topics."""
@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _read_raw(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plans: _Plans,
@@ -171,13 +171,13 @@ def _read_raw(
     return result
 
 
-def _read_files(options: argparse.Namespace, running: Job, plans: _Plans) -> AuditCounts:
+def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans) -> AuditCounts:
     from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
     from penstock.stored.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
     from penstock.stored.files import read_files  # noqa: PLC0415
 
     read = running.runner.counter()
-    evaluators = [evaluator_of(one) for one in filter(None, plans)]
+    evaluators = [evaluator_of(plan) for plan in filter(None, plans)]
     with running.progress.phase(f"judging {options.input}", lambda: read.value, None):
         counts = audit_files(read_files(options.input), evaluators, read.add)
     if options.show_payloads:
@@ -210,7 +210,7 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
 
     Args:
         options: Of the command.
-        report: What was found.
+        report: The report.
         before: The report that `--baseline` names, or None.
 
     Raises:
@@ -238,7 +238,7 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
         raise ConfigurationError(_other_topics(options))
     over = options.fail_over is not None and report.share > options.fail_over
     worse = report.baseline is not None and bool(report.baseline.worse)
-    broken = any(one.broken for one in report.contracts)
+    broken = any(contract.broken for contract in report.contracts)
     return ExitCode.FALLS_SHORT if over or worse or broken else ExitCode.DONE
 
 
@@ -267,7 +267,7 @@ def _other_topics(options: argparse.Namespace) -> str:
 
 
 def _check_folders(options: argparse.Namespace) -> None:
-    """Create what is written to, and try whether it can be, before hours of work."""
+    """Create the report folder, and check that it can be written, before hours of work."""
     if options.report and importlib.util.find_spec("jinja2") is None:
         raise ConfigurationError("--report needs Jinja2: pip install 'penstock[report]'")
     for key, folder, purpose in (
@@ -300,7 +300,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
 
 def _about(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     plans: _Plans,
     ranges: Sequence[OffsetRange],
@@ -311,7 +311,7 @@ def _about(
     plan, other = plans
     about = subject_of(
         options.topic or options.input,
-        [one.name for one in topics],
+        [topic.name for topic in topics],
         plan,
         other,
         ranges=ranges,
@@ -337,19 +337,23 @@ def _topics(options: argparse.Namespace) -> int:
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
     judged = asyncio.run(judge_topics(configuration, properties))
-    short = [one for one in judged if one.verdict.outcome is not Outcome.ACCEPTED]
-    counts = Counter(one.verdict.outcome for one in judged)
+    short = [result for result in judged if result.verdict.outcome is not Outcome.ACCEPTED]
+    counts = Counter(result.verdict.outcome for result in judged)
     shown = show_counts(
-        {one.value: counts[one] for one in _OF_TOPICS if counts[one] or one in OF_RECORDS}
+        {
+            outcome.value: counts[outcome]
+            for outcome in _OF_TOPICS
+            if counts[outcome] or outcome in OF_RECORDS
+        }
     )
     print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
-    for one in short:
-        print(f"  {one.topic}  {one.verdict.policy}  {one.verdict.code}  {one.why}")
+    for result in short:
+        print(f"  {result.topic}  {result.verdict.policy}  {result.verdict.code}  {result.why}")
     return ExitCode.FALLS_SHORT if short else ExitCode.DONE
 
 
 def _print(report: Report) -> None:
-    outcomes = {one.value: getattr(report, one) for one in OF_RECORDS}
+    outcomes = {outcome.value: getattr(report, outcome) for outcome in OF_RECORDS}
     print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
     for reason in report.reasons[:_LINES_MAX]:
         message = one_line(reason.message or "")
@@ -368,13 +372,13 @@ def _print(report: Report) -> None:
 
 
 def _print_contract(contract: ContractEntry) -> None:
-    judged = [one for one in contract.rules if one.held is not None]
-    held = sum(bool(one.held) for one in judged)
+    judged = [rule for rule in contract.rules if rule.held is not None]
+    held = sum(bool(rule.held) for rule in judged)
     print(f"{contract.topic}: {contract.contract}: {held} of {len(judged)} rules hold")
-    broken = [one for one in judged if not one.held]
-    for one in broken[:_LINES_MAX]:
-        note = "" if one.is_error else f" ({one.severity})"
-        print(f"  broken{note}  {one_line(one.title)}: {one_line(one.shown)}")
+    broken = [rule for rule in judged if not rule.held]
+    for rule in broken[:_LINES_MAX]:
+        note = "" if rule.is_error else f" ({rule.severity})"
+        print(f"  broken{note}  {one_line(rule.title)}: {one_line(rule.shown)}")
     if len(broken) > _LINES_MAX:
         print(f"  and {len(broken) - _LINES_MAX} more that are broken")
 
@@ -385,8 +389,8 @@ def _print_comparison(baseline: BaselineEntry) -> None:
     if baseline.topics:
         what = "worse than" if baseline.worse else "no worse than"
         print(f"{what} {baseline.file} of {baseline.written}")
-    for one in baseline.worse[:_LINES_MAX]:
-        print(f"  {in_words(one)}")
+    for change in baseline.worse[:_LINES_MAX]:
+        print(f"  {in_words(change)}")
     if len(baseline.worse) > _LINES_MAX:
         print(f"  and {len(baseline.worse) - _LINES_MAX} more that got worse")
     for note in baseline.notes[:_LINES_MAX]:

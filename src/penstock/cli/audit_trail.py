@@ -140,12 +140,12 @@ def _of_topic(
     try:
         cluster = Cluster(properties, configuration.folder)
         topics = cluster.topics(topic)
-        ids = {one.name: one.topic_id for one in topics}
+        ids = {topic.name: topic.topic_id for topic in topics}
         # A refusal is written after it happened, so `--to` is looked up in the lines only.
         ranges = cluster.ranges(topics, options.start)
         connection = connect(properties, configuration.path)
-        for one in ranges:
-            wanted = WantedRange(*one, ids[one.topic])
+        for offset_range in ranges:
+            wanted = WantedRange(*offset_range, ids[offset_range.topic])
             for fetched in RangeReader(connection, wanted, on_lost=_lost):
                 batch = read_fetched_batch(fetched, max_decompressed_bytes=_BATCH_MAX_BYTES)
                 yield from (value or b"" for value in batch.records.values)
@@ -194,7 +194,7 @@ def _what_is_missing(counts: TrailCounts) -> Iterator[str]:
 
 
 def _over_time(counts: TrailCounts) -> Iterator[str]:
-    found = [(hour, sum(one.values())) for hour, one in hours(counts.times)]
+    found = [(hour, sum(refusals.values())) for hour, refusals in hours(counts.times)]
     most = max((count for _, count in found), default=1)
     width = "hour" if counts.times.width == 1 else f"{counts.times.width} hours"
     more = f", the last {_HOURS_MAX} of {len(found):,}" if len(found) > _HOURS_MAX else ""

@@ -118,7 +118,7 @@ def _since(options: argparse.Namespace) -> datetime | None:
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """Return a time that was given as one, or as how long ago.
+    """Return a time that was given as a time, or as how long ago.
 
     Args:
         text: An ISO time, without a zone in UTC; or a number and `s`, `m`, `h` or `d`.
@@ -207,7 +207,7 @@ def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:
 
 
 def _steps(plan: Plan, judged: TopicPlan, inline_judge: InlineJudge) -> list[str]:
-    """Return the policies of a topic, but for its interceptors; named ones among these as well."""
+    """Return the policies of a topic, but for its interceptors; also named policies among these."""
     inline = "; small batches inline" if inline_judge.judges(judged) else ""
     steps = [f"interceptor {plan.label(name)}" for name in judged.named_interceptors]
     steps += [f"batch   {judged.records_policy}"] if judged.records_policy else []

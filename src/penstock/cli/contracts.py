@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Mapping, Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.policies.data_contract.data_set import Totals
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def measure_contracts(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
@@ -36,25 +36,25 @@ def measure_contracts(
         options: Of the command.
         running: The job.
         plan: The plan, whose policies have the rules.
-        topics: What is read; none for files.
+        topics: The topics that are read; none for files.
         ranges: The offsets.
 
     Returns:
-        What was measured, by contract; nothing is read where there is none.
+        The measurements, by contract; without a contract nothing is read.
     """
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
         with running.progress.phase(f"measuring {options.topic or options.input}"):
-            of_some = [one for one in ranges if one.topic in some]
+            of_some = [offset_range for offset_range in ranges if offset_range.topic in some]
             return _totals(options, running, plan, topics, of_some)
 
-    names = [one.name for one in topics]
+    names = [topic.name for topic in topics]
     return measured_contracts(plan, names, measure, are_known=bool(topics))
 
 
 def _totals(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],

@@ -24,7 +24,7 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.output.printable import printable
 from penstock.cli.output.refusal_lines import refusal_lines
-from penstock.cli.output.steps import Steps
+from penstock.cli.output.steps import StepLines
 from penstock.cli.process.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY
 from penstock.cluster.brokers import UnreachableError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9191
 _PORTS_NEEDED: Final = 3
-"""The console's, the one for clients, and the only broker's."""
+"""The ports of the console, of clients, and of the only broker."""
 _CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
 _SAMPLE_ORDERS: Final = ('{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}')
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     set_up_logs(options.log_level, renderer=_Terminal())
     file = Path(options.file) if options.file else None
     scratch = None
-    steps, topics = Steps(), [_SAMPLE_TOPIC]
+    steps, topics = StepLines(), [_SAMPLE_TOPIC]
     try:
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(
-    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: Steps
+    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: StepLines
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -179,7 +179,7 @@ def _show(refused: Refused) -> None:
 
 
 class _Terminal:
-    """Renders the log for a person: what policies print, and what goes wrong."""
+    """Renders the log for a person: the output of policies, and errors."""
 
     def __init__(self) -> None:
         self._render = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -233,8 +233,8 @@ def _can_listen(ports: range) -> bool:
 
 def _named_topics(configuration: Configuration) -> list[str]:
     """Return the topics that the file names without a wildcard, in its order."""
-    globs = (one.glob for one in configuration.policies.topic_defaults)
-    return [one for one in dict.fromkeys(globs) if not _WILDCARDS.intersection(one)]
+    globs = (default.glob for default in configuration.policies.topic_defaults)
+    return [glob for glob in dict.fromkeys(globs) if not _WILDCARDS.intersection(glob)]
 
 
 def _create_topics(kafka: str, names: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ def _create_topics(kafka: str, names: Sequence[str]) -> None:
     if not names:
         return
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    for name, created in admin.create_topics([NewTopic(one, 1) for one in names]).items():
+    for name, created in admin.create_topics([NewTopic(topic, 1) for topic in names]).items():
         try:
             created.result()
         except KafkaException as error:

@@ -1,7 +1,7 @@
 """Judge single records, and show what each policy received and decided.
 
 Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
-any other JSON value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of
+any other JSON value means its own text), `key_base64`, `value_base64`, `headers` (a list of
 objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
 """
 
@@ -83,7 +83,7 @@ def _records(
     options: argparse.Namespace, configuration: Configuration
 ) -> Iterator[tuple[str, LocatedRecord]]:
     if options.value is not None:
-        headers = [_inline_header(one) for one in options.header]
+        headers = [_inline_header(header) for header in options.header]
         key = None if options.key is None else options.key.encode()
         record = Record(-1, key, options.value.encode(), tuple(headers))
         yield "--value", LocatedRecord(0, NO_ID, record)

@@ -116,7 +116,7 @@ async def _reload(
     """Put the policies that the file names now in force; log how that went."""
     gateway.reopen_audit_file()  # at once: who has renamed it compresses it soon
     with systemd.reloading():
-        async with one_by_one:  # what was written last is in force in the end
+        async with one_by_one:  # the file that was written last is in force in the end
             await _reload_and_log(gateway, file)
 
 

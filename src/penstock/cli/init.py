@@ -49,7 +49,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     """Write files, all of them or none.
 
     Raises:
-        ConfigurationError: One of them exists, or cannot be written.
+        ConfigurationError: A file exists, or cannot be written.
     """
     there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
@@ -67,6 +67,6 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
                 written.append(path)
                 file.write(text)
     except OSError as error:
-        for one in written:
-            one.unlink(missing_ok=True)
+        for written_file in written:
+            written_file.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     listed = [*_built_in(), *_installed(), *(_of_file(options.file) if options.file else ())]
     if options.json:
-        print(json.dumps({"policies": [as_json(one) for one in listed]}, indent=1))
+        print(json.dumps({"policies": [as_json(policy) for policy in listed]}, indent=1))
         return ExitCode.DONE
     headings = {
         "built-in": "built-in",
@@ -79,12 +79,12 @@ def run(options: argparse.Namespace) -> int:
         "file": f"of {options.file}",
     }
     for origin, heading in headings.items():
-        some = [one for one in listed if one.origin == origin]
+        some = [policy for policy in listed if policy.origin == origin]
         if origin == "file" and options.file is None:
             continue
         print(heading)
-        for one in some:
-            print("\n".join(printable(line) for line in lines(one)))
+        for policy in some:
+            print("\n".join(printable(line) for line in lines(policy)))
         if not some:
             print("  none")
     return ExitCode.DONE
@@ -110,35 +110,35 @@ def _installed() -> Iterator[Listed]:
 def _of_file(file: str) -> Iterator[Listed]:
     configuration = load_configuration(file)
     others = {
-        f"policies.{one.name}.type": one.class_name
-        for one in configuration.named_policies
-        if class_of_own(one.class_name) is None
+        f"policies.{policy.name}.type": policy.class_name
+        for policy in configuration.named_policies
+        if class_of_own(policy.class_name) is None
     }
     looked_at = classes_of_user(others, configuration.path) if others else {}
-    for one in configuration.named_policies:
-        found = class_of_own(one.class_name) or looked_at[f"policies.{one.name}.type"]
-        given = sorted(one.configs)
-        yield Listed(one.name, one.class_name, "file", found, given=given, mode=one.mode)
+    for policy in configuration.named_policies:
+        found = class_of_own(policy.class_name) or looked_at[f"policies.{policy.name}.type"]
+        given = sorted(policy.configs)
+        yield Listed(policy.name, policy.class_name, "file", found, given=given, mode=policy.mode)
 
 
-def lines(one: Listed) -> Iterator[str]:
+def lines(policy: Listed) -> Iterator[str]:
     """Yield lines for people. Values that FILE has are not shown: they may be secrets."""
-    of = f", {one.distribution}" if one.distribution else ""
-    if one.found is None:
-        yield f"  {one.name}  {one.class_name}{of}"
-        yield f"    cannot be used: {one.error}"
+    of = f", {policy.distribution}" if policy.distribution else ""
+    if policy.found is None:
+        yield f"  {policy.name}  {policy.class_name}{of}"
+        yield f"    cannot be used: {policy.error}"
         return
-    yield f"  {one.name}  {one.class_name}  ({_INTERFACES[one.found.interface]}{of})"
-    yield from _wrapped(one.found.documentation, 4)
-    for name, about in _keys(one.found):
-        is_set = "; set in the file" if name in one.given else ""
+    yield f"  {policy.name}  {policy.class_name}  ({_INTERFACES[policy.found.interface]}{of})"
+    yield from _wrapped(policy.found.documentation, 4)
+    for name, about in _keys(policy.found):
+        is_set = "; set in the file" if name in policy.given else ""
         yield f"    {name}  {about['type']}, {_default(about)}{is_set}"
         values = f" One of {', '.join(about['valid_values'])}." if about["valid_values"] else ""
         yield from _wrapped(about["documentation"] + values, 6)
-    known = {name for name, _ in _keys(one.found)}
-    yield from (f"    {key}  set in the file" for key in one.given if key not in known)
-    if one.mode is not None:
-        yield f"    mode={one.mode}"
+    known = {name for name, _ in _keys(policy.found)}
+    yield from (f"    {key}  set in the file" for key in policy.given if key not in known)
+    if policy.mode is not None:
+        yield f"    mode={policy.mode}"
 
 
 def _default(about: dict[str, Any]) -> str:
@@ -152,20 +152,20 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=space, subsequent_indent=space)
 
 
-def as_json(one: Listed) -> dict[str, Any]:
+def as_json(policy: Listed) -> dict[str, Any]:
     """Return it for programs."""
-    found = one.found
+    found = policy.found
     return {
-        "name": one.name,
-        "class": one.class_name,
-        "origin": one.origin,
-        "distribution": one.distribution or None,
+        "name": policy.name,
+        "class": policy.class_name,
+        "origin": policy.origin,
+        "distribution": policy.distribution or None,
         "interface": found.interface if found is not None else None,
         "documentation": found.documentation if found is not None else "",
         "keys": [{"name": n, **about} for n, about in _keys(found)] if found is not None else [],
-        "set": list(one.given),
-        "mode": one.mode,
-        "error": one.error or None,
+        "set": list(policy.given),
+        "mode": policy.mode,
+        "error": policy.error or None,
     }
 
 

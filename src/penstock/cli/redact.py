@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             written = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
             done = write_topics(options, running, topics, ranges, plan, written, what)
-            counts: Mapping[str, int] = {one: done.outcomes[one] for one in OF_RECORDS}
+            counts: Mapping[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
         else:
             spark_job = on_spark(running, "a folder")
             counts = _through_frames(options, spark_job, topics, ranges, plan)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.stored.locations import Location
     from penstock.stored.plan import RecordPlan
@@ -116,7 +116,7 @@ def _through_frames(
     return counts
 
 
-def _between_topics(options: argparse.Namespace, running: Job, plan: RecordPlan) -> ExitCode:
+def _between_topics(options: argparse.Namespace, running: CommandJob, plan: RecordPlan) -> ExitCode:
     """Return dead letters of a topic to a topic."""
     from penstock.stored.redrive import (  # noqa: PLC0415
         outcomes_of,
@@ -148,7 +148,7 @@ def _between_topics(options: argparse.Namespace, running: Job, plan: RecordPlan)
 
 
 class _Work:
-    """What has not been worked through of a dead letter topic."""
+    """The unfinished offset ranges of a dead letter topic."""
 
     def __init__(self, running: SparkJob, dead_letters: Location, target: Location) -> None:
         from penstock.stored.redrive import FORMER_GROUP  # noqa: PLC0415

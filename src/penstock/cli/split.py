@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
@@ -80,7 +80,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigurationError("--accepted and --rejected must differ")
 
 
-def _batch(options: argparse.Namespace, running: Job) -> int:
+def _batch(options: argparse.Namespace, running: CommandJob) -> int:
     from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
@@ -90,7 +90,8 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     if is_raw(options, topics, list(locations.values())):
         what = f"splitting {options.topic}"
         done = write_topics(options, running, topics, ranges, plan, locations, what)
-        print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in OF_RECORDS})}")
+        counts: dict[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
+        print(f"{options.topic}: {show_counts(counts)}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
     return _through_frames(options, on_spark(running, "a folder"), topics, ranges, plan)

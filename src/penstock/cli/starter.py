@@ -29,7 +29,7 @@ metrics.listener=127.0.0.1:9100
 
 # The policy for records (KIP-940): a class in a Python file of this folder.
 record.validation.policy.class.name=orders_policy.Orders
-# The topics whose records it checks. The value is for the policy; this one does not use it.
+# The topics whose records it checks. The value is for the policy; this policy does not use it.
 topics.orders.record.validation.policy=order
 
 # To try a policy out: it runs and its refusals are counted, but every record is accepted.

@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
 def _records(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
     if options.input:
         located = records_in_file(Path(options.input))
-        return [one.record for _, one in islice(located, options.limit)]
+        return [found.record for _, found in islice(located, options.limit)]
     return asyncio.run(_from_cluster(options, configuration))
 
 
@@ -138,7 +138,10 @@ async def _from_cluster(options: argparse.Namespace, configuration: Configuratio
         reading = Reading(part.pieces, read, BYTES_MAX, max_decompressed_bytes=most)
         found: list[Record] = []
         with Progress().phase(f"reading {topic.name}", lambda: len(found), options.limit):
-            wanted = {one.partition: range(one.start, one.end) for one in ranges}
+            wanted = {
+                offset_range.partition: range(offset_range.start, offset_range.end)
+                for offset_range in ranges
+            }
             batches = (_records_of(batch, wanted[batch.partition], most) for batch in reading)
             await asyncio.to_thread(_fill, found, batches, options.limit)
     except (ClusterError, ClientError, UnreadableBatchError, WireError) as error:
@@ -157,7 +160,7 @@ def _fill(found: list[Record], batches: Iterable[Iterable[Record]], limit: int) 
 
 
 def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
-    """Yield the records of a batch with some offsets; none of one that cannot be read."""
+    """Yield the records of a batch with some offsets; none of an unreadable batch."""
     if batch.data is None:
         return
     try:
@@ -173,10 +176,10 @@ def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
 
 
 def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
-    """Write what is proposed.
+    """Write the proposals.
 
     Raises:
-        ConfigurationError: It cannot be written, or one of the files is there.
+        ConfigurationError: It cannot be written, or a file exists already.
     """
     from penstock.suggestions.writing import schema_file  # noqa: PLC0415 - extras
 

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--every must be {_EVERY_MIN_S} or more")
     configuration = _read(options.file)
     reader = StateReader(_address(configuration), configuration.metrics_listener_token)
-    first = reader.read()  # an error ends the command; later ones are shown
+    first = reader.read()  # an error ends the command; later errors are shown
     if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(first)
     else:
@@ -75,7 +75,7 @@ def _address(configuration: Configuration) -> Address:
     """Return where the gateway serves its figures.
 
     Raises:
-        ConfigurationError: It does not, or nobody knows where.
+        ConfigurationError: It does not, or the port is unknown.
     """
     address = configuration.metrics_listener
     if address is None:
@@ -123,19 +123,19 @@ def _watch(reader: StateReader, state: dict[str, Any], every_s: float, signals: 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """Give a descriptor that can be read from once a signal has asked for the end.
+    """Give a descriptor that can be read from once a signal has requested the end.
 
     The terminal has to be left as it was. The first signal raises nothing: an exception that comes
-    while a finalizer runs is lost. The second one does not wait for a gateway's answer.
+    while a finalizer runs is lost. The second signal does not wait for a gateway's answer.
     """
     reading, writing = os.pipe()
-    asked = False
+    requested = False
 
     def ask(*_: object) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
+        requested = True
         os.write(writing, b".")
 
     before = {number: signal.signal(number, ask) for number in _SIGNALS}
@@ -163,7 +163,7 @@ def _single_keys() -> Iterator[None]:
 
 
 def _is_ended(within_s: float, signals: int) -> bool:
-    """Wait for a time; return whether q or a signal asks for the end, or nobody is there."""
+    """Wait for a time; return whether q or a signal requests the end, or the input is closed."""
     until = time.monotonic() + within_s
     while (left := until - time.monotonic()) > 0:
         readable, _, _ = select.select([sys.stdin, signals], [], [], left)

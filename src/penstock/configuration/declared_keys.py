@@ -1,8 +1,8 @@
 """Topic level keys that the class of `record.validation.policy.class.name` declares.
 
 They are known before the file is read to its end, since `topics.<glob>.<key>` can be cut only by
-who knows the keys. The ready-made policies are asked in this process. A class of a user is asked in
-one of its own, which ends again: neither the gateway's process nor a command's imports it.
+knowing the keys. The built-in policies are read in this process. A class of a user is imported in
+a process of its own, which ends again: neither the gateway's process nor a command's imports it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ANSWER_MAX_BYTES: Final = 60 * 1024
 
 
 class Imports:
-    """The processes of one thread that import classes of users, which another thread can end."""
+    """The processes of a thread that import classes of users, which another thread can end."""
 
     def __init__(self) -> None:
         """Begin without a process."""
@@ -76,7 +76,7 @@ class Imports:
 
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
-    """Return what a class declares, if it is one of the ready-made policies."""
+    """Return what a class declares, if it is a built-in policy."""
     module, _, name = class_name.replace(":", ".").rpartition(".")
     if module != _OWN and not module.startswith(_OWN + "."):
         return ()
@@ -88,14 +88,14 @@ def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
 
 
 def is_own(class_name: str) -> bool:
-    """Return whether a class is one of the ready-made policies."""
+    """Return whether a class is a built-in policy."""
     return class_name.replace(":", ".").startswith(_OWN + ".")
 
 
 def declared_by_user(
     class_name: str, file: Path, class_path: Sequence[Path], *, imports: Imports | None = None
 ) -> tuple[TopicConfig, ...]:
-    """Return what a class declares, asked in a process of its own.
+    """Return what a class declares; it is imported in a process of its own.
 
     Args:
         class_name: As the file names it.

@@ -17,7 +17,7 @@ _VALUES_MAX: Final = 1000
 
 
 def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> tuple[Row, ...]:
-    """Read what a class has as one of its attributes.
+    """Read an attribute of a class.
 
     Args:
         given: What it has.
@@ -29,7 +29,7 @@ def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> 
         ValueError: They are not what they should be; the text begins with the attribute's name.
     """
     try:
-        # No more are taken than are looked at: what is given may have no end.
+        # No more are taken than are looked at: the iterable may have no end.
         rows = [row_type(*row) for row in islice(given, most + 1)]
         rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
     except Exception:
@@ -57,7 +57,7 @@ def check_name_and_type(
     """Check that the name and the type of a declared key can be used.
 
     Raises:
-        ValueError: One cannot be; the text begins with `where`.
+        ValueError: A row is invalid; the text begins with `where`.
     """
     if not name.fullmatch(row.name):
         raise ValueError(f"{where} is not a name of a key")
@@ -69,7 +69,7 @@ def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str],
     """Check that the default and the valid values of a declared key are of its type.
 
     Raises:
-        ValueError: One is not; the text begins with `where`.
+        ValueError: A row is invalid; the text begins with `where`.
     """
     for value in (*row.valid_values, *(() if row.default is None else (row.default,))):
         try:
@@ -79,6 +79,6 @@ def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str],
 
 
 def _sequence(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str):  # its letters are not what was meant
+    if isinstance(given, str):  # its letters were not meant
         raise TypeError
     return tuple(islice(given, _VALUES_MAX))

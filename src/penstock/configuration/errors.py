@@ -1,4 +1,4 @@
-"""The one error of this package."""
+"""The error of this package."""
 
 from penstock.errors import PenstockError
 
@@ -6,6 +6,6 @@ from penstock.errors import PenstockError
 class ConfigurationError(PenstockError):
     """Something in the configuration file, or a class it names, is not usable.
 
-    The text names the file and the key, says what is wrong and what would be right; it
+    The text names the file and the key, names the fault and the correct values; it
     ends the program with exit code 2 before the first client is served.
     """

@@ -51,7 +51,7 @@ _BUILT_IN_POLICIES: Final = (
     "schema.null.",
     "schema.protobuf.",
 )
-"""Keys of the ready-made policies, which check them themselves."""
+"""Keys of the built-in policies, which check them themselves."""
 _LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
@@ -102,7 +102,9 @@ def load_configuration(
     class_path = properties.get(_CLASS_PATH, "").strip()
     declared = None
     if name and (class_path or not is_own(name)):
-        folders = [file.parent / one.strip() for one in class_path.split(",") if one.strip()]
+        folders = [
+            file.parent / folder.strip() for folder in class_path.split(",") if folder.strip()
+        ]
         declared = ask(name, file, folders)
     return read_configuration(
         file, properties, written=written, declared=declared, ask_classes=ask_classes
@@ -118,15 +120,15 @@ def read_configuration(
     named: Sequence[NamedPolicy] | None = None,
     ask_classes: AskClasses = classes_of_user,
 ) -> Configuration:
-    """Check properties as if they stood in `file`; see `load_configuration`.
+    """Check properties as if they were in `file`; see `load_configuration`.
 
     Args:
-        file: Where they are said to stand.
+        file: The file that errors name.
         properties: Text by key, with all variables resolved.
-        written: The same before they were resolved: errors show these, because what comes
-            from a variable may be a secret.
-        declared: The topic level keys that the validation policy declares; those of a ready-made
-            one unless given.
+        written: The same before they were resolved: errors show these, because the value
+            of a variable may be a secret.
+        declared: The topic level keys that the validation policy declares; by default those
+            of a built-in policy.
         named: The named policies, where they have been read before.
         ask_classes: See `load_configuration`.
     """
@@ -178,7 +180,7 @@ def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, To
 
 
 def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> str:
-    """Say what is wrong with the first value that is, in the order of the reference."""
+    """Report the first wrong value, in the order of the reference."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     if first["type"] == "missing":
@@ -199,7 +201,7 @@ def _topic_defaults(
     shown: Mapping[str, str],
     declared: Mapping[str, TopicKey],
 ) -> tuple[TopicDefault, ...]:
-    """Return the defaults of topic level keys: those with a glob first, they win over bare ones."""
+    """Return the defaults of topic level keys: those with a glob first, they win over bare keys."""
     with_glob, bare = [], []
     of_file = keys_in(Scope.FILE, declared)
     for name, value in properties.items():
@@ -219,10 +221,10 @@ def _topic_defaults(
 
 
 def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tuple[str, TopicKey]:
-    """Split `topics.<glob>.<key>`; of two keys that end it, the longer one counts."""
+    """Split `topics.<glob>.<key>`; of two keys that end it, the longer key counts."""
     rest = name.removeprefix("topics.")
     keys = keys_in(Scope.GLOB, declared)
-    for key in sorted(keys.values(), key=lambda one: -len(one.name)):
+    for key in sorted(keys.values(), key=lambda key: -len(key.name)):
         glob = rest.removesuffix("." + key.name)
         if glob and glob != rest:
             return glob, key
@@ -233,7 +235,7 @@ def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tu
 
 
 def _suggestion(rest: str, keys: Iterable[str]) -> str:
-    """Ask whether one of the keys was meant by the end of `<glob>.<key>`."""
+    """Suggest a key that may be meant by the end of `<glob>.<key>`."""
     words = rest.split(".")
     for key in keys:
         end = ".".join(words[-key.count(".") - 1 :])
@@ -249,7 +251,7 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
 
 
 def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | None:
-    """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
+    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key."""
     known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
     if key in known or key.startswith(("topics.", "upstream.", PREFIX, *_BUILT_IN_POLICIES)):
         return None

@@ -1,6 +1,6 @@
-"""Short names of policies: the ready-made ones, and those that are installed.
+"""Short names of policies: those of the built-in and of the installed policies.
 
-An installed one is an entry point of the group `penstock.policies`; nothing is imported to find it.
+An installed policy is an entry point of the group `penstock.policies`; it is found without import.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.configuration import values
 from penstock.configuration.policy_classes import class_of_own
 
 GROUP: Final = "penstock.policies"
-"""The entry point group, and the package of the ready-made ones."""
+"""The entry point group, and the package of the built-in policies."""
 
 
 class Installed(NamedTuple):
@@ -26,7 +26,7 @@ class Installed(NamedTuple):
 
 
 def own_policies() -> dict[str, str]:
-    """Return the classes of the ready-made policies that can have a name, by short name."""
+    """Return the classes of the built-in policies that can have a name, by short name."""
     found = {}
     for name in importlib.import_module(GROUP).__all__:  # imported where there is a name
         class_name = f"{GROUP}.{name}"
@@ -42,16 +42,16 @@ def installed_policies() -> list[Installed]:
     """Return the policies that are installed in this environment, by short name."""
     return sorted(
         Installed(
-            one.name,
-            f"{one.module}:{one.attr}" if one.attr else one.module,
-            one.dist.name if one.dist is not None else "",
+            entry_point.name,
+            f"{entry_point.module}:{entry_point.attr}" if entry_point.attr else entry_point.module,
+            entry_point.dist.name if entry_point.dist is not None else "",
         )
-        for one in entry_points(group=GROUP)
+        for entry_point in entry_points(group=GROUP)
     )
 
 
 def class_of_type(given: str) -> str:
-    """Return the class that `policies.<name>.type` means. A ready-made one wins its short name.
+    """Return the class that `policies.<name>.type` means. A built-in policy wins its short name.
 
     Raises:
         ValueError: It means none; the text completes "<key> must be ...".
@@ -62,17 +62,17 @@ def class_of_type(given: str) -> str:
     if given in own:
         return own[given]
     installed = installed_policies()
-    found = {one.class_name: one for one in installed if one.name == given}
+    found = {policy.class_name: policy for policy in installed if policy.name == given}
     if len(found) > 1:
-        wheels = " and ".join(sorted(one.distribution for one in found.values()))
+        wheels = " and ".join(sorted(policy.distribution for policy in found.values()))
         raise ValueError(f"package.module.Class, since {wheels} have a policy of this short name")
     if found:
         return next(iter(found))
-    close = difflib.get_close_matches(given, [*own, *(one.name for one in installed)], n=1)
+    close = difflib.get_close_matches(given, [*own, *(policy.name for policy in installed)], n=1)
     raise ValueError(what_type_is() + (f" (did you mean {close[0]}?)" if close else ""))
 
 
 def what_type_is() -> str:
     """Return what a type may be, for errors."""
-    names = sorted({*own_policies(), *(one.name for one in installed_policies())})
+    names = sorted({*own_policies(), *(policy.name for policy in installed_policies())})
     return f"package.module.Class, or the short name of a policy: {', '.join(names)}"

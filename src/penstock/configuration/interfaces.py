@@ -47,7 +47,7 @@ def interface_of(cls: type) -> str:
     """Return the key of a class's interface, by its base class or by its methods.
 
     Raises:
-        TypeError: It has none of them, or more than one; the text completes "<class> ...".
+        TypeError: It has no interface, or more than one; the text completes "<class> ...".
     """
     bases = [base for base in _CLASSES if issubclass(cls, base)]
     if len(bases) > 1:
@@ -92,7 +92,7 @@ def _of_validate(cls: Any) -> str:
 
 
 def _takes(method: Any, count: int) -> bool:
-    """Return whether a method can be called with so many arguments, and a context if it has one."""
+    """Return whether a method accepts so many arguments, and a context if there is one."""
     try:
         signature = inspect.signature(method)
         given = {_CONTEXT: None} if _CONTEXT in signature.parameters else {}

@@ -74,12 +74,12 @@ def key(
     name: str | None = None,
     reloaded: bool = True,
 ) -> Any:
-    """Declare one key.
+    """Declare a key.
 
     Args:
-        section: The heading it stands under in the reference.
+        section: Its heading in the reference.
         meaning: Some sentences for the reference.
-        default: Its value where the file does not have it; without one it is required.
+        default: Its value where the file does not have it; without a default it is required.
         shown_default: What the reference says in place of a computed default.
         name: As it is written in the file, where the attribute has another name.
         reloaded: Whether a change takes effect when the file is read again (SIGHUP); otherwise

@@ -40,13 +40,13 @@ _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
 
 
-class Keys(NamedTuple):
+class PolicyKeys(NamedTuple):
     """The keys `policies.*` of a file.
 
     Attributes:
         file: The file.
         properties: All keys, with variables resolved.
-        shown: The same before: what comes from a variable may be a secret.
+        shown: The same before: the value of a variable may be a secret.
     """
 
     file: Path
@@ -66,7 +66,7 @@ class Keys(NamedTuple):
             raise self.error(NAMES, f"must be {error}; it is {self.text(NAMES)}") from None
 
     def of(self, name: str) -> dict[str, str]:
-        """Return the keys of one policy, without the prefix."""
+        """Return the keys of a policy, without the prefix."""
         prefix = f"{PREFIX}{name}."
         return {
             key.removeprefix(prefix): value
@@ -101,7 +101,7 @@ def read_named_policies(
     Raises:
         ConfigurationError: A key or a class is not usable.
     """
-    keys = Keys(file, properties, shown)
+    keys = PolicyKeys(file, properties, shown)
     names = keys.names
     classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
     found = _look_at(keys, classes, ask)
@@ -114,7 +114,7 @@ def read_named_policies(
     return tuple(policies), warnings
 
 
-def _class_name(keys: Keys, name: str) -> str:
+def _class_name(keys: PolicyKeys, name: str) -> str:
     """Return the class of `policies.<name>.type`."""
     key = f"{PREFIX}{name}.{TYPE}"
     given = keys.properties.get(key, "").strip()
@@ -128,7 +128,9 @@ def _class_name(keys: Keys, name: str) -> str:
         raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
 
 
-def _look_at(keys: Keys, classes: Mapping[str, str], ask: AskClasses) -> dict[str, PolicyClass]:
+def _look_at(
+    keys: PolicyKeys, classes: Mapping[str, str], ask: AskClasses
+) -> dict[str, PolicyClass]:
     """Return what the classes say of themselves, by key."""
     found: dict[str, PolicyClass] = {}
     for key, class_name in classes.items():
@@ -144,7 +146,7 @@ def _look_at(keys: Keys, classes: Mapping[str, str], ask: AskClasses) -> dict[st
     return found
 
 
-def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
+def _not_named(keys: PolicyKeys, names: Sequence[str]) -> list[str]:
     """Warn of keys for policies that `policies` does not name; refuse names that look misspelt."""
     warnings: dict[str, str] = {}
     for key in keys.properties:
@@ -171,7 +173,7 @@ def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
 
 
 def _policy(
-    keys: Keys, name: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, name: str, class_name: str, found: PolicyClass
 ) -> tuple[NamedPolicy, list[str]]:
     given = keys.of(name)
     own = {key: value for key, value in given.items() if key not in {TYPE, MODE}}
@@ -183,7 +185,7 @@ def _policy(
             why = value_error(declared, value)
             if why is not None:
                 raise keys.error(prefix + key, f"must be {why}; it is {keys.text(prefix + key)}")
-        elif not any(one.name == key for one in found.topic_configs):
+        elif not any(topic_config.name == key for topic_config in found.topic_configs):
             warnings += _undeclared(keys, prefix, key, class_name, found)
     for key in required(found.config_keys):
         if key not in own and key not in keys.properties:
@@ -202,9 +204,9 @@ def _policy(
 
 
 def _undeclared(
-    keys: Keys, prefix: str, key: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, prefix: str, key: str, class_name: str, found: PolicyClass
 ) -> list[str]:
-    """Refuse a key that looks misspelt; warn of another one that the class does not declare."""
+    """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
     close = found.close_to(key)
     if close is not None:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")
@@ -213,12 +215,12 @@ def _undeclared(
     of_all = difflib.get_close_matches(key.lower(), (TYPE, MODE), n=1, cutoff=_CLOSE_OF_ALL)
     if of_all:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{of_all[0]}?")
-    names = ", ".join(one.name for one in found.config_keys)
+    names = ", ".join(config_key.name for config_key in found.config_keys)
     return [f"{prefix}{key} is unknown to {class_name}, whose keys are {names}"]
 
 
 def _topic_configs(
-    keys: Keys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
+    keys: PolicyKeys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
 ) -> dict[str, str]:
     """Return the topic level keys that a class declares: of a named policy, they are its own."""
     try:
@@ -245,7 +247,7 @@ def _topic_configs(
     return configs
 
 
-def _mode(keys: Keys, key: str, interface: str) -> str | None:
+def _mode(keys: PolicyKeys, key: str, interface: str) -> str | None:
     value = keys.properties.get(key)
     if value is None:
         return None

@@ -29,7 +29,7 @@ class NamedPolicy(NamedTuple):
 
     Attributes:
         name: Its name, by which topics have it and everything calls it.
-        type: As the file has it: a class, or the short name of an installed one.
+        type: As the file has it: a class, or the short name of an installed policy.
         class_name: The class.
         interface: The key of the interface that the class has; see `interfaces`.
         configs: Its own keys, without the prefix.
@@ -82,7 +82,7 @@ class PolicyConfiguration:
     @classmethod
     def of(cls, configuration: object) -> PolicyConfiguration:
         """Return the part of a `Configuration`."""
-        return cls(**{one.name: getattr(configuration, one.name) for one in fields(cls)})
+        return cls(**{field.name: getattr(configuration, field.name) for field in fields(cls)})
 
     @property
     def topic_keys(self) -> dict[str, TopicKey]:
@@ -90,8 +90,8 @@ class PolicyConfiguration:
         return rows_of(self.declared_topic_keys)
 
     def named(self, name: str) -> NamedPolicy | None:
-        """Return the policy of a name; None for what is no name, such as a class."""
-        return next((one for one in self.named_policies if one.name == name), None)
+        """Return the policy of a name; None if there is none, as for a class."""
+        return next((policy for policy in self.named_policies if policy.name == name), None)
 
     @property
     def folder(self) -> Path:
@@ -100,13 +100,13 @@ class PolicyConfiguration:
 
     def encode(self) -> str:
         """Return it as JSON."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["path"] = str(self.path)
         values["properties"] = dict(self.properties)
         values["class_path"] = [str(folder) for folder in self.class_path]
         values["named_policies"] = [
-            one._replace(configs=dict(one.configs), topic_configs=dict(one.topic_configs))
-            for one in self.named_policies
+            policy._replace(configs=dict(policy.configs), topic_configs=dict(policy.topic_configs))
+            for policy in self.named_policies
         ]
         return json.dumps(values)
 
@@ -119,10 +119,14 @@ class PolicyConfiguration:
         }
         values["path"] = Path(values["path"])
         values["properties"] = MappingProxyType(values["properties"])
-        values["topic_defaults"] = tuple(TopicDefault(*one) for one in values["topic_defaults"])
+        values["topic_defaults"] = tuple(
+            TopicDefault(*default) for default in values["topic_defaults"]
+        )
         values["class_path"] = tuple(map(Path, values["class_path"]))
         values["declared_topic_keys"] = as_configs(values["declared_topic_keys"])
-        values["named_policies"] = tuple(NamedPolicy(*one) for one in values["named_policies"])
+        values["named_policies"] = tuple(
+            NamedPolicy(*policy) for policy in values["named_policies"]
+        )
         return cls(**values)
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:

@@ -1,6 +1,6 @@
 """What classes of policies say of themselves: interface, keys, documentation.
 
-The ready-made policies are looked at in this process. Classes of users are looked at in a process
+The built-in policies are looked at in this process. Classes of users are looked at in a process
 of their own, which ends again, as in `declared_keys`.
 """
 
@@ -92,13 +92,13 @@ class PolicyClass(NamedTuple):
 
     def key(self, name: str) -> ConfigKey | None:
         """Return the declared key that a name is for."""
-        return next((one for one in self.config_keys if _pattern(one.name).fullmatch(name)), None)
+        return next((key for key in self.config_keys if _pattern(key.name).fullmatch(name)), None)
 
     def close_to(self, name: str) -> str | None:
         """Return the declared key that was meant by a name that is none."""
         parts = name.split(".")
-        names = [*(one.name for one in self.config_keys), *(one.name for one in self.topic_configs)]
-        keys = [_filled(one, parts) for one in names]
+        names = [*(key.name for key in self.config_keys), *(key.name for key in self.topic_configs)]
+        keys = [_filled(name, parts) for name in names]
         return next(iter(difflib.get_close_matches(name, keys, n=1, cutoff=_CLOSE)), None)
 
 
@@ -151,7 +151,7 @@ def value_error(key: ConfigKey, value: str) -> str | None:
 
 
 def class_of_own(class_name: str) -> PolicyClass | None:
-    """Return what one of the ready-made policies says of itself.
+    """Return what a built-in policy declares.
 
     Raises:
         ValueError: The class is not there, or is no policy of records; the text completes
@@ -183,7 +183,7 @@ def classes_of_user(
         What each says of itself, by key.
 
     Raises:
-        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+        ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
             not usable; or to import them takes too long.
     """
     request = json.dumps([dict(classes), str(file)])
@@ -210,4 +210,4 @@ def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
 
 def required(keys: Iterable[ConfigKey]) -> list[str]:
     """Return the names of the keys that a policy cannot do without."""
-    return [one.name for one in keys if one.required and not _CHOSEN.search(one.name)]
+    return [key.name for key in keys if key.required and not _CHOSEN.search(key.name)]

@@ -39,7 +39,7 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
 
 
 def _keys_once(path: str | Path, text: str) -> dict[str, str]:
-    """Return properties; of a key that stands twice, Java would take the last value silently."""
+    """Return properties; of a repeated key, Java would take the last value silently."""
     properties: dict[str, str] = {}
     lines: dict[str, int] = {}
     line = 1
@@ -48,7 +48,7 @@ def _keys_once(path: str | Path, text: str) -> dict[str, str]:
             first = lines.setdefault(element.key, line)
             if first != line:
                 raise ConfigurationError(
-                    f"{path}: {element.key} stands in line {first} and in line {line}, and only "
+                    f"{path}: {element.key} is in line {first} and in line {line}, and only "
                     "one of its values can count: remove one"
                 )
             properties[element.key] = element.value

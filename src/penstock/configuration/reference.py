@@ -116,7 +116,7 @@ def reference() -> str:
 def _client_keys() -> str:
     """Return a row of keys for each effect."""
     rows = ""
-    for effect in sorted(Effect, key=lambda one: one is Effect.JAVA):
+    for effect in sorted(Effect, key=lambda effect: effect is Effect.JAVA):
         names = [f"`{key.name}`" for key in CLIENT_KEYS.values() if key.effect is effect]
         named = "any other key of Kafka's clients" if effect is Effect.JAVA else ", ".join(names)
         rows += f"| {named} | {effect} |\n"
@@ -126,11 +126,11 @@ def _client_keys() -> str:
 def declared_keys(policy: str) -> str:
     """Return the lines for the topic level keys that a built-in policy declares."""
     rows: list[str] = []
-    for one in declared_by_own(policy):
-        default = "none" if one.default is None else f"`{one.default}`"
-        meaning = one.documentation.removeprefix(f"{policy.rpartition('.')[2]}: ")
-        text = meaning[:1].upper() + meaning[1:] + _allowed(one.valid_values, meaning)
-        rows.append(f"`{one.name}` | {default} | {text}")
+    for key in declared_by_own(policy):
+        default = "none" if key.default is None else f"`{key.default}`"
+        meaning = key.documentation.removeprefix(f"{policy.rpartition('.')[2]}: ")
+        text = meaning[:1].upper() + meaning[1:] + _allowed(key.valid_values, meaning)
+        rows.append(f"`{key.name}` | {default} | {text}")
     return _of_policy(policy, rows)
 
 

@@ -1,4 +1,4 @@
-"""The table of topic level keys: everything that Penstock knows of a key stands here once.
+"""The table of topic level keys: everything that Penstock knows of a key is here, once.
 
 The configuration file, the configs of topics that admin tools set and describe, the engine's
 plan and Spark's plan read this table each time they need it. To add a key, add a row. What
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Scope(Flag):
-    """Where a topic level key may stand."""
+    """Where a topic level key may be set."""
 
     FILE = auto()
     """In the configuration file under its own name: a default for every topic."""
@@ -94,23 +94,29 @@ _RATIO: Final = KeyType(
     "DOUBLE", 6, values.ratio, str.strip, complaint="Not a number from 0.0 to 1.0"
 )
 KEY_TYPES: Final[dict[str, KeyType]] = {
-    one.name: one
-    for one in (BOOLEAN, STRING, CLASS, _whole_number("INT", 3, 32), _whole_number("LONG", 5, 64))
+    key_type.name: key_type
+    for key_type in (
+        BOOLEAN,
+        STRING,
+        CLASS,
+        _whole_number("INT", 3, 32),
+        _whole_number("LONG", 5, 64),
+    )
 }
 """The types that a policy may give to topic level keys (ConfigDef.Type, ConfigDef.parseType)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicKey:
-    """One topic level key.
+    """A topic level key.
 
     Attributes:
         name: As it is written.
         type: Its type.
         meaning: A sentence for the configuration reference.
         documentation: A sentence for DescribeConfigs.
-        default: Its value where neither the topic nor the file has one; None for null.
-        scopes: Where it may stand.
+        default: Its value if neither the topic nor the file sets it; None for null.
+        scopes: Where it may be set.
         reader: The key of the file that names the policy which reads it: without that policy
             the key is an error. None where Penstock itself reads it.
         switches_on: Whether `true` switches the policy on that reads it.
@@ -343,7 +349,7 @@ KEYS_OF_KAFKA: Final = frozenset(
 
 _in_force: dict[str, TopicKey] = {}
 _ever_in_force: dict[str, TopicKey] = {}
-"""For requests that were begun with another table than the one they end with."""
+"""For requests that began with another table than they end with."""
 
 
 def put_in_force(declared: Mapping[str, TopicKey]) -> None:
@@ -367,11 +373,11 @@ def key_named(name: str) -> TopicKey:
 
 
 def keys_in(scope: Scope, declared: Mapping[str, TopicKey] | None = None) -> dict[str, TopicKey]:
-    """Return the keys that may stand in a scope, by name.
+    """Return the keys that may be set in a scope, by name.
 
     Args:
         scope: The scope.
-        declared: Those of the validation policy; the ones in force in this process unless given.
+        declared: Those of the validation policy; those in force in this process by default.
     """
     keys = {**TOPIC_KEYS, **(_in_force if declared is None else declared)}
     return {name: key for name, key in keys.items() if scope in key.scopes}

@@ -32,7 +32,7 @@ class Listener(NamedTuple):
 
 
 TOPIC_VARIABLE = "${topic}"
-"""Stands for the name of a topic in that of another one."""
+"""The placeholder for the name of a topic in the name of another topic."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
@@ -74,7 +74,7 @@ def number(value: str) -> float:
 
 
 def error_code(value: str) -> int:
-    """One of Kafka's error codes; 0 is none."""
+    """A Kafka error code; 0 is none."""
     try:
         number = int(value.strip())
     except ValueError:
@@ -108,7 +108,7 @@ def boolean(value: str) -> bool:
 
 
 def topic_template(value: str) -> str:
-    """Read the name of a topic, perhaps with `${topic}` for another one's."""
+    """Read the name of a topic, perhaps with `${topic}` for another topic's name."""
     name = value.strip()
     rest = name.replace(TOPIC_VARIABLE, "")
     is_own = name.startswith("__")  # of Kafka's or a gateway's own
@@ -209,7 +209,7 @@ def key_patterns(value: str) -> tuple[str, ...]:
 
 
 def items(value: str) -> tuple[str, ...]:
-    """Read what is separated by commas, without the spaces around it."""
+    """Read a comma-separated list, without the spaces around its items."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 

@@ -1,4 +1,4 @@
-"""The ready-made policies over records (KIP-940): each judges columns, or one record as columns.
+"""The built-in policies over records (KIP-940): each judges columns, or one record as columns.
 
 A policy that takes no more than a few milliseconds for a small batch may be judged where batches
 are received (`penstock.engine.inline`): it says so by `is_bounded`, and `all_fit` decides.
@@ -53,7 +53,7 @@ class ByColumns(Policy):
     """Judges columns: a policy derives from it and says what it refuses of them."""
 
     def refused(self, batch: RecordColumns) -> Iterable[tuple[int, str]]:
-        """Give the positions of what is refused, ascending, each with its message."""
+        """Return the positions of refused records, ascending, each with its message."""
         raise NotImplementedError
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
@@ -83,7 +83,7 @@ class ByColumns(Policy):
 
 
 class _OneRecord:
-    """One record as columns."""
+    """A record as columns."""
 
     __slots__ = ("headers", "keys", "values")
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def _headers(text: str) -> dict[str, str | None]:
     """Read headers and their values; each header once."""
     found: dict[str, str | None] = {}
-    for one in items(text):
-        name, equals, value = one.partition("=")
+    for item in items(text):
+        name, equals, value = item.partition("=")
         if not name or name in found:
-            raise ValueError(f"name or name=value, each name once; there is {one}")
+            raise ValueError(f"name or name=value, each name once; there is {item}")
         found[name] = value if equals else None
     return found
 
@@ -32,10 +32,10 @@ def _headers(text: str) -> dict[str, str | None]:
 def _fields(text: str) -> dict[str, Any]:
     """Read paths and values; each path once."""
     found: dict[str, Any] = {}
-    for one in items(text):
-        path, equals, value = one.partition("=")
+    for item in items(text):
+        path, equals, value = item.partition("=")
         if not (path and equals) or path in found:
-            raise ValueError(f"path=value, each path once; there is {one}")
+            raise ValueError(f"path=value, each path once; there is {item}")
         found[path] = json_or_text(value)
     return found
 
@@ -114,7 +114,7 @@ class DropRecords(TopicInterceptor):
         except (ValueError, RecursionError):
             return False
         return any(
-            any(_same(found, one) for one in wanted)
+            any(_same(found, value) for value in wanted)
             for path, wanted in self._fields
             for found in json_paths.find(document, path)
         )

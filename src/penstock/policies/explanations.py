@@ -17,7 +17,7 @@ NO_REASON: Final = "does not fit the schema"
 
 
 class Explanations:
-    """The explanations of one batch."""
+    """The explanations of a batch."""
 
     __slots__ = ("_left", "_left_ms")
 
@@ -26,7 +26,7 @@ class Explanations:
         self._left_ms = BATCH_MS
 
     def take(self, milliseconds: float) -> bool:
-        """Return whether one more refused record may be explained.
+        """Return whether another refused record may be explained.
 
         Args:
             milliseconds: What its explanation takes at most, as far as can be foretold.

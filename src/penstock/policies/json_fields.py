@@ -126,7 +126,7 @@ class HashJsonFields(RedactJsonFields):
             None,
             "The key, 16 bytes or more: `env:NAME` or `file:PATH`.",
         ),
-        *(one for one in RedactJsonFields.config_keys if one.name != "replacement"),
+        *(key for key in RedactJsonFields.config_keys if key.name != "replacement"),
     )
     readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         **RedactJsonFields.readers,

@@ -94,7 +94,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# `json.loads` and `json.dumps` would make these anew for each document.
+# `json.loads` and `json.dumps` would make these again for each document.
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _ASCII_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

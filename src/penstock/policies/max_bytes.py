@@ -69,7 +69,9 @@ class MaxBytes(ByColumns):
         """Return that each part is needed up to one byte above its limit."""
         if RECORD in self._limits:
             return RecordIntrospectionHints(True, ALL, ALL)
-        key, value = (self._limits[one] + 1 if one in self._limits else 0 for one in (KEY, VALUE))
+        key, value = (
+            self._limits[part] + 1 if part in self._limits else 0 for part in (KEY, VALUE)
+        )
         return RecordIntrospectionHints(HEADERS in self._limits, key, value)
 
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:

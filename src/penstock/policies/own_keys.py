@@ -1,4 +1,4 @@
-"""The keys that a ready-made policy gets in `configure()`: read, and refused where they are wrong.
+"""The keys that a built-in policy gets in `configure()`: read, and refused where they are wrong.
 
 A policy with a name gets them without their prefix: `policies.sizes.value.max.bytes` is
 `value.max.bytes`.
@@ -21,7 +21,7 @@ def names(configs: Mapping[str, str], key: str, example: str) -> tuple[str, ...]
         example: A value that it can have, for the message.
 
     Raises:
-        ValueError: There is none, or an empty one.
+        ValueError: It is missing or empty.
     """
     given = [name.strip() for name in configs.get(key, "").split(",")]
     if not all(given):

@@ -10,7 +10,7 @@ from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REG
 from penstock.policies.schema_policy.registry.settings import PREFIX as REGISTRY_PREFIX
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
-    Location,
+    SchemaIdLocation,
     check_header,
     find_id,
     groups_of,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from penstock.policy import BatchProxy, Header
 
     Redact = Callable[[bytes], bytes]
-    """Takes a payload and returns it, or another one."""
+    """Takes a payload and returns it, or another payload."""
     Change = Callable[[Any], tuple[Any, bool | None]] | None
-    """Takes a value and returns it, or another one, and whether it did; None changes none. None for
+    """Takes a value and returns it, or another, and whether it did; None changes none. None for
     whether it did: it never does for values of this type."""
 
 _SCHEMAS_KEPT: Final = 1000
@@ -87,7 +87,7 @@ class RedactTagged(TopicInterceptor):
         """Read settings from keys; those of the registry only if the class has none.
 
         Raises:
-            ValueError: One is invalid.
+            ValueError: A setting is invalid.
         """
         super().take(configs)
         given = {key: value for key, value in configs.items() if key.startswith(REGISTRY_PREFIX)}
@@ -153,12 +153,14 @@ class RedactTagged(TopicInterceptor):
         for is_key, column in ((True, batch.keys), (False, batch.values)):
             if not (self.keys if is_key else self.values):
                 continue
-            groups, _ = groups_of(column, batch.headers, is_key=is_key, location=Location.ANY)
+            groups, _ = groups_of(
+                column, batch.headers, is_key=is_key, location=SchemaIdLocation.ANY
+            )
             for schema in {group.framed.schema for group in groups}:
                 try:
                     self._redaction(schema)
                 except (LookupError, ValueError) as error:
-                    # Only its own records fail, when they are processed, and nothing is asked then.
+                    # Only its own records fail, when they are processed, without a request.
                     self._unusable[schema] = error
 
     def process_record(
@@ -185,7 +187,7 @@ class RedactTagged(TopicInterceptor):
     def _redact(self, data: bytes, headers: Sequence[Header], *, is_key: bool) -> bytes:
         side = "key" if is_key else "value"
         try:
-            framed = find_id(data, headers, is_key=is_key, location=Location.ANY)
+            framed = find_id(data, headers, is_key=is_key, location=SchemaIdLocation.ANY)
         except FramingError as error:
             raise ValueError(f"the {side} {error}") from None
         if framed.schema in self._unusable:
@@ -201,7 +203,7 @@ class RedactTagged(TopicInterceptor):
             raise ValueError(f"the {side} {error}") from None
         if redacted == payload:
             return data
-        # Message indexes of Protobuf that stand in a header stay there.
+        # Message indexes of Protobuf in a header stay there.
         return data[: framed.start] + redacted[len(framed.message_indexes) :]
 
     def _redaction(self, schema: int | str) -> tuple[str, Redact]:

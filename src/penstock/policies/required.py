@@ -138,7 +138,7 @@ def _paths(given: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def _schema(paths: Sequence[tuple[Any, ...]], *, null: bool) -> dict[str, Any]:
-    """Return a JSON Schema that demands what is at some paths."""
+    """Return a JSON Schema that requires the values at some paths."""
     schema: dict[str, Any] = {}
     for path in paths:
         at = schema
@@ -168,7 +168,7 @@ def _written(path: tuple[Any, ...]) -> str:
 
 
 def _flaw(document: Any, path: tuple[Any, ...], *, null: bool) -> str | None:
-    """Return what is wrong at a path, as what is said of the field."""
+    """Return the fault at a path, to follow the name of the field."""
     if not path:
         return "is null" if document is None and not null else None
     step, rest = path[0], path[1:]

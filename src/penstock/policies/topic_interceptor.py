@@ -1,4 +1,4 @@
-"""What all ready-made interceptors have: the topics, and settings by class or by name."""
+"""What all built-in interceptors have: the topics, and settings by class or by name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
         """Take settings from keys.
 
         Raises:
-            ValueError: One is invalid.
+            ValueError: A setting is invalid.
         """
         for key, read in self.readers.items():
             if key in configs:
@@ -66,8 +66,8 @@ class TopicInterceptor(ProduceRequestInterceptor):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Read what is separated by commas."""
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    """Read a comma-separated list."""
+    return tuple(glob.strip() for glob in text.split(",") if glob.strip())
 
 
 def boolean(text: str) -> bool:
@@ -79,7 +79,7 @@ def boolean(text: str) -> bool:
 
 
 def json_or_text(text: str) -> Any:
-    """Read a JSON value; what is none is a text."""
+    """Read a JSON value; any other text stays a text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -139,7 +139,7 @@ class TopicRuleSettings:
         return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
 
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
-        """Return which bound the `retention.ms` among the configs breaks, if it breaks one.
+        """Return which bound the `retention.ms` among the configs breaks, if it breaks any.
 
         A value that is not a number breaks none: the broker refuses it.
         """
@@ -157,7 +157,7 @@ class TopicRuleSettings:
 def _value(key: str, text: str) -> Any:
     if key not in _READERS:
         near = difflib.get_close_matches(
-            key.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in _READERS], n=1
+            key.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in _READERS], n=1
         )
         hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(_READERS)}"
         raise ValueError(f"{key} is unknown; {hint}")

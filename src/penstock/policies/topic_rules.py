@@ -149,7 +149,7 @@ def _replicas(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Ite
             partitions_by_limit.setdefault(limit, []).append(partition)
     for broken, partitions in partitions_by_limit.items():
         replicas = _counted(len(assignments[partitions[0]]), "replica")
-        # One is reported for all: a message is cut, and there may be thousands.
+        # Only the first is reported: a message is cut, and there may be thousands.
         others = f" ({len(partitions)} partitions break this rule)" if partitions[1:] else ""
         yield f"asks for {replicas} of partition {partitions[0]}{others}; {broken}"
 

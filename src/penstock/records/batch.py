@@ -1,4 +1,4 @@
-"""Reads what one partition of a Produce request carries: exactly one batch of magic 2.
+"""Reads the records of a partition of a Produce request: exactly one batch of magic 2.
 
 The checks and their texts are those of a broker (ProduceRequest.validateRecords,
 LogValidator.validateBatch, DefaultRecordBatch); where a broker is lenient and a reader could
@@ -32,7 +32,7 @@ from penstock.records.header import (
     PREFIX_BYTES,
 )
 from penstock.records.implementation import choose
-from penstock.records.uncompressed import Limits, check_size, uncompressed
+from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
@@ -133,7 +133,7 @@ def read_batch(
             codec, base_offset, last_delta, count, attributes, producer_id, base_sequence
         )
     if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
-        check_size(view, codec, count, Limits(max_decompressed_bytes, max_records))
+        check_size(view, codec, count, BatchLimits(max_decompressed_bytes, max_records))
     reading = _reading()
     if codec or readable_behind < reading.slack:
         view = uncompressed(view, codec, max_decompressed_bytes)
@@ -149,7 +149,7 @@ def read_batch(
 
 
 def _refuse_structure(view: memoryview, api_version: int) -> NoReturn:
-    """Raise what is wrong with something that is not one batch of magic 2 and nothing else."""
+    """Raise the error for bytes that are not exactly one batch of magic 2."""
     request = f"Produce requests with version {api_version}"
     none = f"{request} must have at least one record batch per partition"
     if len(view) < PREFIX_BYTES:
@@ -188,7 +188,7 @@ def _refuse_header(
     producer_id: int,
     base_sequence: int,
 ) -> NoReturn:
-    """Raise what is wrong with a header, in a broker's order."""
+    """Raise the error for a wrong header, in a broker's order."""
     if codec >= len(NAMES):
         raise _invalid(f"Unknown compression type id: {codec}")
     if base_offset != 0:

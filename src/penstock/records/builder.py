@@ -73,7 +73,7 @@ def build(
         return b"".join(map(_encode, count(first), deltas, keys, values, headers))
     builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     # The builder takes the first record's timestamp as the base: an empty record that is cut off
-    # again stands for it. Only differences are written, so the base is 0 here, and -1, which the
+    # again represents it. Only differences are written, so the base is 0 here, and -1, which the
     # builder takes for "no record yet", is none.
     builder.append(0, 0, None, None, [])
     numbers = range(first, first + len(timestamps))

@@ -44,7 +44,7 @@ class DecodedRecords:
         *,
         any_header_keys: bool = False,
     ) -> None:
-        """Take what was decoded.
+        """Take decoded records.
 
         Args:
             records: With the attributes of `DefaultRecord`.
@@ -148,7 +148,9 @@ class DecodedRecords:
         headers = [record.headers for record in some]
         if without:
             prefixes = tuple(without)
-            headers = [[one for one in own if not one[0].startswith(prefixes)] for own in headers]
+            headers = [
+                [header for header in own if not header[0].startswith(prefixes)] for own in headers
+            ]
         if appended is not None:
             headers = [[*own, *more] for own, more in zip(headers, appended, strict=True)]
         written = [self._base_timestamp] * len(some) if retimed else timestamps

@@ -31,7 +31,7 @@ from penstock.records.decoded_records import DecodedRecords, OddRecord
 from penstock.records.errors import UnreadableRecords
 from penstock.records.faults import find_fault, find_overlong
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER, wrapped
-from penstock.records.single_record import PRODUCER, Origin, read_record
+from penstock.records.single_record import PRODUCER, RecordOrigin, read_record
 
 _INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)
 _UNREADABLE: Final = (*_INVALID, MemoryError)
@@ -74,13 +74,13 @@ def read_stored(
     """
     if not count:
         return DecodedRecords([], 0, log_append_time)
-    return _Section(view, count, Origin(last_offset_delta)).read(log_append_time)
+    return _Section(view, count, RecordOrigin(last_offset_delta)).read(log_append_time)
 
 
 class _Section:
     """The records of a batch that are to be read."""
 
-    def __init__(self, view: memoryview, count: int, origin: Origin) -> None:
+    def __init__(self, view: memoryview, count: int, origin: RecordOrigin) -> None:
         self._view = view
         self._count = count
         self._origin = origin
@@ -94,7 +94,7 @@ class _Section:
             _check_frames(view, self._count)
             records = list(DefaultRecordBatch(view))
         except MemoryError:
-            # A length near 2**63 ends in one, too.
+            # A length near 2**63 ends in an overflow, too.
             fault = self._find_fault()
             if fault is None:
                 raise
@@ -174,10 +174,12 @@ class _Section:
         records = []
         start, before = 0, -1
         for _ in repeat(None, self._count):
-            one = read_record(section, start, before, self._origin, thorough=True)
-            timestamp = wrapped(self._base_timestamp + one.timestamp_delta)
-            records.append(OddRecord(one.delta, timestamp, one.key, one.value, one.headers))
-            start, before = one.end, one.delta
+            record = read_record(section, start, before, self._origin, thorough=True)
+            timestamp = wrapped(self._base_timestamp + record.timestamp_delta)
+            records.append(
+                OddRecord(record.delta, timestamp, record.key, record.value, record.headers)
+            )
+            start, before = record.end, record.delta
         return DecodedRecords(records, self._base_timestamp, log_append_time, any_header_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Writes a batch of records that were read from another one.
+"""Writes a batch of records that were read from another batch.
 
 The records are written by what has read them; header and compression are done here.
 """
@@ -119,7 +119,7 @@ def rebuild_with_headers(
         original: The batch of the client.
         kept: Positions in it of the records to write, ascending; at least one.
         appended: For each of them, headers that follow its own; None for none.
-        without: Headers whose keys begin with one of these are left out.
+        without: Headers whose keys begin with any of these are left out.
         replaced: The keys and the values of all records of the original; None where they stay.
 
     Returns:

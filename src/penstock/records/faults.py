@@ -1,6 +1,6 @@
 """Finds the first error in the records of a batch, and describes it.
 
-With a broker's message where it has one (DefaultRecord, DefaultRecordBatch). It is slow, and runs
+With a broker's message if it has one (DefaultRecord, DefaultRecordBatch). It is slow, and runs
 only for records that cannot be read; `native/src/section.rs` and `fault.rs` are the same in Rust.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.records.single_record import PRODUCER, Origin, read_record
+from penstock.records.single_record import PRODUCER, RecordOrigin, read_record
 
 REMAINING: Final = "Incorrect declared batch size, records still remaining in file"
 
@@ -20,7 +20,7 @@ def find_fault(
     first: int = 0,
     start: int = 0,
     before: int = -1,
-    origin: Origin = PRODUCER,
+    origin: RecordOrigin = PRODUCER,
 ) -> str | None:
     """Return the first error, and the record that has it.
 
@@ -51,9 +51,9 @@ def find_overlong(
     position: int,
     *,
     before: int = -1,
-    origin: Origin = PRODUCER,
+    origin: RecordOrigin = PRODUCER,
 ) -> str | None:
-    """Return what is wrong with a record that a more lenient reader has decoded.
+    """Return the fault of a record that a more lenient reader has decoded.
 
     Args:
         section: What follows the header of a batch, uncompressed.

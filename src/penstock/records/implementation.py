@@ -56,7 +56,7 @@ def choose() -> Implementation:
 def missing_native() -> str:
     """Return what it costs that there is no native implementation, and how to get it.
 
-    Empty where there is one, and where `PENSTOCK_NATIVE=0` does without on purpose.
+    Empty if it is installed, and if `PENSTOCK_NATIVE=0` switches it off.
 
     Raises:
         NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used; or it is another value.

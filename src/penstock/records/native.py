@@ -47,7 +47,7 @@ def stored_reader(module: Any) -> Callable[[memoryview, int, int, int | None], S
 
     It takes the batch, header included and records uncompressed, how many records the header
     announces, its last offset delta, and the timestamp that a broker gave all of them, or None. It
-    raises `UnreadableRecords` (87) as the one of `reader`.
+    raises `UnreadableRecords` (87) as the reader of `reader`.
 
     Args:
         module: `penstock_native`.

@@ -17,7 +17,7 @@ def after(fields: Sequence[bytes | None], prefix: bytes) -> Sequence[bytes] | No
         prefix: What all of them have to begin with.
 
     Returns:
-        As many as there are fields; None where one does not begin so, or is null.
+        As many as there are fields; None where a field does not begin so, or is null.
     """
     if not fields:
         return ()

@@ -17,6 +17,6 @@ def add(number: int, count: int) -> int:
 
 
 def distance(number: int, other: int) -> int:
-    """Return the records from one sequence number to another; negative if it is before it."""
+    """Return the records from one sequence number to another; negative if that is before it."""
     ahead = (other - number) % SEQUENCES
     return ahead if ahead < SEQUENCES // 2 else ahead - SEQUENCES

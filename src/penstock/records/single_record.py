@@ -1,7 +1,7 @@
-"""Reads one record byte by byte: exactly what `native/src/section.rs` reads, in the same order.
+"""Reads a record byte by byte: exactly as `native/src/section.rs` does, in the same order.
 
 It is slow, and runs only where aiokafka's decoder cannot read a record, or reads it wrongly: to
-describe what is wrong, or because the record is right all the same.
+describe what is wrong, or because the record is right even so.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 ENDED: Final = "Incorrect declared batch size, premature EOF reached"
 HEADERS_MAX: Final = 10_000
-"""After as many headers of one record the part is not named: finding it would take too long."""
+"""After as many headers of a record the part is not named: finding it would take too long."""
 _VARINT_MAX_BYTES: Final = 5
 _VARINT_LAST_BYTE_MAX: Final = 0x0F
 _VARLONG_MAX_BYTES: Final = 10
 _VARLONG_LAST_BYTE_MAX: Final = 0x7F
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """Where records come from, which decides what they may be like.
 
     Attributes:
@@ -46,14 +46,14 @@ class Origin(NamedTuple):
         return before < delta <= self.last_offset_delta
 
 
-PRODUCER: Final = Origin()
+PRODUCER: Final = RecordOrigin()
 
 
 class SingleRecord(NamedTuple):
     """A record.
 
     Attributes:
-        end: Where the next one begins in the section.
+        end: Where the next record begins in the section.
         delta: Its offset, relative to the batch's base offset.
         timestamp_delta: Relative to the batch's base timestamp; 64 bits.
         key: Bytes or None.
@@ -73,7 +73,7 @@ def read_record(
     section: bytes | memoryview,
     start: int,
     before: int = -1,
-    origin: Origin = PRODUCER,
+    origin: RecordOrigin = PRODUCER,
     *,
     thorough: bool = False,
 ) -> SingleRecord:
@@ -179,7 +179,9 @@ class _Cursor:
         return value | last << (7 * (most - 1))
 
 
-def _headers(cursor: _Cursor, origin: Origin, *, thorough: bool) -> list[tuple[str, bytes | None]]:
+def _headers(
+    cursor: _Cursor, origin: RecordOrigin, *, thorough: bool
+) -> list[tuple[str, bytes | None]]:
     count = _part(cursor.varint, "number of headers")
     if count < 0:
         raise ValueError(f"Found invalid number of record headers {count}")
@@ -199,7 +201,7 @@ def _headers(cursor: _Cursor, origin: Origin, *, thorough: bool) -> list[tuple[s
     return headers
 
 
-def _header(cursor: _Cursor, origin: Origin) -> tuple[str, bytes | None]:
+def _header(cursor: _Cursor, origin: RecordOrigin) -> tuple[str, bytes | None]:
     size = _part(cursor.varint, "header key")
     if size < 0:
         raise ValueError(f"Invalid negative header key size {size}")

@@ -126,11 +126,11 @@ class StoredRecords(Protocol):
             replaced: The keys and the values of all records, not only of those kept; None where
                 they stay as they are.
             appended: For each record that is kept, headers that follow its own; None for none.
-            without: Headers whose keys begin with one of these are left out.
+            without: Headers whose keys begin with any of these are left out.
             retimed: Whether all timestamps become the base timestamp of the batch that the result
                 is written to; otherwise they stay relative to that of this batch.
             first: How many records are before these in the batch that they are written to.
-            shift: What is added to what is written of each timestamp: where that batch has another
+            shift: The number that is added to each written timestamp: where that batch has another
                 base timestamp, the difference.
 
         Returns:

@@ -45,7 +45,7 @@ from penstock.records.header import (
     wrapped,
 )
 from penstock.records.implementation import choose
-from penstock.records.uncompressed import Limits, check_size, uncompressed
+from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,8 @@ class StoredBatch:
 
     Attributes:
         data: The batch as it is stored, in the memory that it was read from.
-        base_offset: Of the header. The first record may have a larger one.
-        last_offset: Of the header. The last record may have a smaller one.
+        base_offset: Of the header. The first record may have a larger offset.
+        last_offset: Of the header. The last record may have a smaller offset.
         attributes: The header's attribute bits.
         base_timestamp: What the timestamps in the records are relative to.
         max_timestamp: Of the header: the timestamp of all records for LogAppendTime.
@@ -143,7 +143,7 @@ class StoredBatch:
             ValueError: It has gaps, or it is a part of the stored batch, or a control batch.
         """
         if not self.is_whole:
-            raise ValueError("a batch with gaps, a part of one or a control batch")
+            raise ValueError("a batch with gaps, a part of a batch or a control batch")
         return as_produced(self.data)
 
     def cut(
@@ -158,7 +158,7 @@ class StoredBatch:
     ) -> bytes:
         """Write some of the records as a producer sends them, without a producer id.
 
-        What is not replaced keeps its bytes. Timestamps are those of the producer, as in `whole`,
+        Other parts keep their bytes. Timestamps are those of the producer, as in `whole`,
         for LogAppendTime as well.
 
         Args:
@@ -166,7 +166,7 @@ class StoredBatch:
             replaced: The keys and the values of all records of this batch, not only of those kept,
                 as of `RecordVerdicts`; None where they stay as they are.
             appended: For each record that is kept, headers that follow its own.
-            without: Headers whose keys begin with one of these are left out.
+            without: Headers whose keys begin with any of these are left out.
             timestamp: Of all records, in ms; None to keep theirs.
             compressed: Whether to compress again, with the same codec at its fastest level.
 
@@ -241,7 +241,7 @@ def read_stored_batch(
 
     Raises:
         UnreadableRecords: It cannot be read, or consumers might read it differently (2); or it is
-            larger than allowed (87). The text says what is wrong, and with which record.
+            larger than allowed (87). The text names the fault and the record.
         MemoryError: There is no memory for the records.
     """
     view = memoryview(data)
@@ -259,7 +259,7 @@ def read_stored_batch(
         raise _corrupt(f"Batch has an invalid offset range: [{base_offset}, {last_offset}]")
     if count < 0:
         raise _corrupt(f"Found invalid record count {count} in magic v2 batch")
-    limits = Limits(max_decompressed_bytes, max_records)
+    limits = BatchLimits(max_decompressed_bytes, max_records)
     log_append_time = max_timestamp if attributes & LOG_APPEND_TIME else None
     return StoredBatch(
         view,
@@ -295,7 +295,7 @@ def _records(
     count: int,
     last_delta: int,
     log_append_time: int | None,
-    limits: Limits,
+    limits: BatchLimits,
 ) -> StoredRecords:
     if not count:
         # Compaction removed all of them. Consumers do not look at what else there is.

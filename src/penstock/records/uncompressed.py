@@ -15,7 +15,7 @@ _NO_OFFSET: Final = bytes(8)
 _NO_ATTRIBUTES: Final = bytes(2)
 
 
-class Limits(NamedTuple):
+class BatchLimits(NamedTuple):
     """What a batch may grow to.
 
     Attributes:
@@ -27,14 +27,14 @@ class Limits(NamedTuple):
     records: int
 
 
-def check_size(view: memoryview, codec: int, count: int, limits: Limits) -> None:
+def check_size(view: memoryview, codec: int, count: int, limits: BatchLimits) -> None:
     """Check the limits that can be checked before a batch is decompressed.
 
     Args:
         view: The batch.
         codec: Of its records.
         count: How many records its header announces.
-        limits: What is allowed.
+        limits: The largest allowed sizes.
 
     Raises:
         UnreadableRecords: There is too much (87).

@@ -220,7 +220,10 @@ class TopicConfigIndex:
         }
 
     def _is_unreadable(self, topic: str) -> bool:
-        return any(self._entries[one].unreadable for one in self._keys_by_topic.get(topic, ()))
+        return any(
+            self._entries[record_key].unreadable
+            for record_key in self._keys_by_topic.get(topic, ())
+        )
 
     def read_again(self) -> dict[str, Before]:
         """Read what could not be decoded once more, when topics take other keys than before.
@@ -258,7 +261,6 @@ class TopicConfigIndex:
         return topic_key(topic_id) in self._entries
 
     def entry(self, topic_id: UUID) -> TopicConfigRecord | None:
-        """Return the record of a topic id."""
         return self._entries.get(topic_key(topic_id))
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
@@ -274,9 +276,9 @@ class TopicConfigIndex:
             # It may just have been created: the first creation of this name in the log applies.
             entry = next(
                 (
-                    self._entries[one]
-                    for one in self._keys_by_topic.get(topic, ())
-                    if one.kind == _CREATION
+                    self._entries[record_key]
+                    for record_key in self._keys_by_topic.get(topic, ())
+                    if record_key.kind == _CREATION
                 ),
                 None,
             )
@@ -300,8 +302,8 @@ class TopicConfigIndex:
     def topics(self) -> dict[UUID, TopicConfigRecord]:
         """Return the records of topics, by topic id."""
         return {
-            record_key.id: one
-            for record_key, one in self._entries.items()
+            record_key.id: entry
+            for record_key, entry in self._entries.items()
             if record_key.kind == _TOPIC
         }
 
@@ -317,7 +319,7 @@ class TopicConfigIndex:
         entry = self.entry(topic_id)
         if entry is None:
             return []
-        return list(self.creations(lambda one: one.order < entry.order, of=entry.topic))
+        return list(self.creations(lambda creation: creation.order < entry.order, of=entry.topic))
 
     def creations(
         self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
@@ -329,12 +331,16 @@ class TopicConfigIndex:
             of: The name of a topic; without it those of all topics are looked through.
         """
         keys = self._entries if of is None else self._keys_by_topic.get(of, ())
-        found = {one.id: self._entries[one] for one in keys if one.kind == _CREATION}
+        found = {
+            record_key.id: self._entries[record_key]
+            for record_key in keys
+            if record_key.kind == _CREATION
+        }
         return {creation: entry for creation, entry in found.items() if where(entry)}
 
 
 def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:
-    """Return the index of some records; unreadable ones count as in `apply`."""
+    """Return the index of some records; unreadable records count as in `apply`."""
     index = TopicConfigIndex()
     for record in records:
         if not record.ends:

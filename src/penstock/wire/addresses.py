@@ -32,8 +32,8 @@ from penstock.wire.slices import finish
 from penstock.wire.spliced import Spliced, framed
 from penstock.wire.structures import (
     FIXED_SIZES,
-    Field,
     Structure,
+    WireField,
     holds_address,
     skip_field,
     structure_of,
@@ -97,7 +97,7 @@ def replace_in_slices(
         frame: The response, length included.
         api_key: The API it answers.
         version: The version it answers in.
-        replace: Called for each different address with its node's id; -1 stands for no node.
+        replace: Called for each different address with its node's id; -1 means no node.
 
     Yields:
         After each slice.
@@ -127,7 +127,7 @@ def replace_in_slices(
 class _Walk:
     """A walk through one response, which yields after each slice.
 
-    A step is a structure. Arrays of flat structures, which are the long ones, are walked without a
+    A step is a structure. Arrays of flat structures, which may be long, are walked without a
     generator for each.
     """
 
@@ -164,13 +164,13 @@ class _Walk:
             return position
         return (yield from self._tagged(structure, position, node))
 
-    def _field(self, field: Field, position: int, node: int, *, flexible: bool) -> Walked:
+    def _field(self, field: WireField, position: int, node: int, *, flexible: bool) -> Walked:
         structure = field.structure
         assert structure is not None
         count = 1
         if field.array:
             count, position = read_long_length(self._frame, position, flexible=flexible)
-        if structure.is_address and [one[0] for one in _plan(structure)[:2]] == [_STRING, _NODE]:
+        if structure.is_address and [step[0] for step in _plan(structure)[:2]] == [_STRING, _NODE]:
             return (yield from self._named(structure, count, position))
         for _ in range(count):
             if structure.is_flat:
@@ -188,7 +188,7 @@ class _Walk:
     def _named(self, structure: Structure, count: int, position: int) -> Walked:
         """Walk an array of names with addresses (coordinators); return the position after it.
 
-        It can be long, and there are only a few brokers: what stands behind a name has mostly
+        It can be long, and there are only a few brokers: the bytes behind a name have mostly
         been seen, and is not read again.
         """
         frame, end, around = self._frame, self._end, self.spliced
@@ -236,7 +236,7 @@ class _Walk:
             raise IndexError
         return position
 
-    def _tag(self, field: Field, size_start: int, start: int, end: int, node: int) -> Walked:
+    def _tag(self, field: WireField, size_start: int, start: int, end: int, node: int) -> Walked:
         """Walk a tagged field with addresses: its size changes with them."""
         around, self.spliced = self.spliced, Spliced(self._frame, start)
         position = yield from self._field(field, start, node, flexible=True)
@@ -275,7 +275,7 @@ class _Walk:
         return skip_tags(frame, position)
 
     def _address(
-        self, field: Field, host: tuple[int, int], port_at: int, node: int, *, flexible: bool
+        self, field: WireField, host: tuple[int, int], port_at: int, node: int, *, flexible: bool
     ) -> None:
         """Replace an address whose host and port have been found."""
         start, end = host
@@ -297,19 +297,19 @@ class _Walk:
 
 
 _FIXED, _STRING, _NODE, _PORT, _HOST, _OTHER = range(6)
-"""How a field of a flat structure is passed; a `_STRING` is one in the compact form."""
-_plans: dict[int, tuple[tuple[int, int, Field], ...]] = {}
+"""How a field of a flat structure is passed; a `_STRING` is a string in the compact form."""
+_plans: dict[int, tuple[tuple[int, int, WireField], ...]] = {}
 
 
-def _plan(structure: Structure) -> tuple[tuple[int, int, Field], ...]:
+def _plan(structure: Structure) -> tuple[tuple[int, int, WireField], ...]:
     """Return how the fields of a flat structure are passed."""
     plan = _plans.get(id(structure))  # structures are made once for each schema, and kept
     if plan is None:
-        plan = _plans[id(structure)] = tuple(_step(structure, one) for one in structure.fields)
+        plan = _plans[id(structure)] = tuple(_step(structure, field) for field in structure.fields)
     return plan
 
 
-def _step(structure: Structure, field: Field) -> tuple[int, int, Field]:
+def _step(structure: Structure, field: WireField) -> tuple[int, int, WireField]:
     size = 0 if field.array else FIXED_SIZES.get(field.kafka_type or "", 0)
     if size and field.name in _NODE_NAMES:
         return _NODE, size, field

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import TAGGED_FIELDS_MAX, read_long_length, read_varint, varint
-from penstock.wire.structures import Field, Structure, skip_field, structure_of
+from penstock.wire.structures import Structure, WireField, skip_field, structure_of
 
 if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
     Edit = tuple[int, int, bytes]
-    """What stands from one position to another one, and what is to stand there."""
+    """The bytes from one position to another, and the bytes that replace them."""
 
 
 _LONG: Final = 0x80
@@ -35,7 +35,7 @@ class TooManyEntriesError(WireError):
 
 
 class Edits(list["Edit"]):
-    """What is to be changed in a frame.
+    """The changes of a frame.
 
     Attributes:
         left: How many entries of arrays there may still be.
@@ -103,7 +103,7 @@ def walk(structure: Structure, data: bytes, position: int, edits: Edits) -> int:
     return position
 
 
-def walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: Edits) -> int:
+def walk_field(field: WireField, data: bytes, position: int, flexible: bool, edits: Edits) -> int:
     """Return the position after a field; see `walk`."""
     if field.structure is None:
         if field.array:
@@ -124,7 +124,7 @@ def walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: 
     return position
 
 
-def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
+def _skip(field: WireField, data: bytes, position: int, flexible: bool) -> int:
     """Return the position after a field that is no structure; null only where that may be."""
     if not field.nullable and field.is_null_at(data, position, flexible=flexible):
         raise IndexError

@@ -144,8 +144,8 @@ def as_version(body: Any, kind: type[Any]) -> Slices[Any]:
         value = getattr(body, field.name)
         if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
             entries = []
-            for number, one in enumerate(value, 1):
-                entries.append((yield from as_version(one, getattr(of, type(one).__name__))))
+            for number, entry in enumerate(value, 1):
+                entries.append((yield from as_version(entry, getattr(of, type(entry).__name__))))
                 if number % SLICE_ENTRIES == 0:
                     yield
             value = tuple(entries)

@@ -1,4 +1,4 @@
-"""The one error of this package, and Kafka's error codes, from the protocol library's enum.
+"""The error of this package, and Kafka's error codes, from the protocol library's enum.
 
 They are plain integers, since they are packed, compared and logged as such.
 """

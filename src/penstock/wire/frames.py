@@ -91,20 +91,20 @@ class FrameReader:
         self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
 
     def suspend(self) -> None:
-        """Begin no further frame for now: what comes is put aside. To be called between frames."""
+        """Begin no further frame for now, and put further bytes aside. Call it between frames."""
         self._suspended = True
 
     def interrupt(self) -> None:
-        """Put aside what comes from now on, also within a frame."""
+        """Put aside all further bytes, also within a frame."""
         self._suspended = self._interrupted = True
 
     def resume(self) -> None:
-        """Go on, with the next chunk or an empty one."""
+        """Go on, with the next chunk, which may be empty."""
         self._suspended = self._interrupted = False
 
     @property
     def is_suspended(self) -> bool:
-        """Whether what comes is put aside."""
+        """Whether further bytes are put aside."""
         return self._suspended
 
     @property
@@ -114,7 +114,7 @@ class FrameReader:
         return not (held or self._suspended or self._stopped or len(self._head) >= self._head_bytes)
 
     def leave(self) -> tuple[bytes, int]:
-        """Return the first bytes of a frame, and how many of a streamed one are missing.
+        """Return the first bytes of a frame, and how many of a streamed frame are missing.
 
         Both are forgotten; somebody else goes on from there. To be called if `is_streaming`.
         """

@@ -7,11 +7,11 @@ from typing import Final
 _SMALL_BYTES: Final = 4096
 """Less than this is copied: an object for each part would cost more."""
 _SHARED_BYTES: Final = 512
-"""From this on a replacement is not copied: the same one may stand in thousands of places."""
+"""From this on a replacement is not copied: the same bytes may be in thousands of places."""
 
 
 class Spliced:
-    """Collects what stays of a frame, and what stands in place of the rest, from front to back."""
+    """Collects the kept parts of a frame, and the replacements of the rest, from front to back."""
 
     __slots__ = ("_at", "_frame", "_last", "_parts", "_view", "is_changed")
 

@@ -32,8 +32,8 @@ FIXED_SIZES: Final = {
 }
 
 
-class Field(NamedTuple):
-    """One field of a structure."""
+class WireField(NamedTuple):
+    """A field of a structure."""
 
     name: str
     kafka_type: str | None  # None for a structure
@@ -54,32 +54,32 @@ class Field(NamedTuple):
         return read(frame, position, flexible=flexible)[0] < 0
 
 
-class Run(NamedTuple):
+class FieldRun(NamedTuple):
     """Some fields of a structure: so many bytes, then perhaps a field of another size."""
 
     size: int
-    field: Field | None
+    field: WireField | None
     is_string: bool
 
 
 @dataclasses.dataclass(slots=True)
 class Structure:
-    """What stands behind what in a request or response, and which tags are known."""
+    """The order of the fields of a request or response, and the known tags."""
 
     kind: type[Entity]
     """The library's type."""
     flexible: bool
-    fields: tuple[Field, ...]
-    tagged: dict[int, Field]
+    fields: tuple[WireField, ...]
+    tagged: dict[int, WireField]
     is_address: bool
     addresses_within: bool
-    """Whether it is an address or holds one, at any depth."""
-    runs: tuple[Run, ...]
-    """The same fields; those of a fixed size one after another are one step."""
+    """Whether it is an address or contains an address, at any depth."""
+    runs: tuple[FieldRun, ...]
+    """The same fields; adjacent fields of a fixed size are one step."""
     last: int
-    """How many of its fields to walk until no address can follow; all where a tag has one."""
+    """How many of its fields to walk until no address can follow; all if a tag has an address."""
     is_flat: bool
-    """Whether no field is a structure: one is walked in a bounded time."""
+    """Whether no field is a structure: then it is walked in a bounded time."""
     has_arrays: bool
     """Whether a field is an array."""
 
@@ -87,14 +87,14 @@ class Structure:
 @cache
 def structure_of(entity: type[Entity]) -> Structure:
     """Read a structure out of a `kio` schema."""
-    plain: list[Field] = []
-    tagged: dict[int, Field] = {}
+    plain: list[WireField] = []
+    tagged: dict[int, WireField] = {}
     for field in dataclasses.fields(entity):
-        one = _field(field)
-        if one.tag is None:
-            plain.append(one)
+        described = _field(field)
+        if described.tag is None:
+            plain.append(described)
         else:
-            tagged[one.tag] = one
+            tagged[described.tag] = described
     names = {field.name for field in plain}
     is_address = {"host", "port"} <= names
     holding = [index for index, field in enumerate(plain) if holds_address(field)]
@@ -113,40 +113,40 @@ def structure_of(entity: type[Entity]) -> Structure:
     )
 
 
-def _runs(fields: Iterable[Field]) -> Iterator[Run]:
+def _runs(fields: Iterable[WireField]) -> Iterator[FieldRun]:
     size = 0
     for field in fields:
         fixed = None if field.array else FIXED_SIZES.get(field.kafka_type or "")
         if fixed is None:
-            yield Run(size, field, not field.array and field.kafka_type == "string")
+            yield FieldRun(size, field, not field.array and field.kafka_type == "string")
             size = 0
         else:
             size += fixed
     if size:
-        yield Run(size, None, False)
+        yield FieldRun(size, None, False)
 
 
-def holds_address(field: Field) -> bool:
+def holds_address(field: WireField) -> bool:
     """Whether a field is a structure with a broker's address in it."""
     return field.structure is not None and field.structure.addresses_within
 
 
-def _field(field: dataclasses.Field[Any]) -> Field:
+def _field(field: dataclasses.Field[Any]) -> WireField:
     kind = field.type
     array = typing.get_origin(kind) is tuple
     nullable = isinstance(kind, types.UnionType)
     if array:
         kind = typing.get_args(kind)[0]
     elif isinstance(kind, types.UnionType):
-        inner = [one for one in typing.get_args(kind) if one is not types.NoneType]
+        inner = [argument for argument in typing.get_args(kind) if argument is not types.NoneType]
         array = typing.get_origin(inner[0]) is tuple
         kind = typing.get_args(inner[0])[0] if array else inner[0]
     kafka_type = field.metadata.get("kafka_type")
     structure = None if kafka_type else structure_of(cast("type[Entity]", kind))
-    return Field(field.name, kafka_type, structure, array, nullable, field.metadata.get("tag"))
+    return WireField(field.name, kafka_type, structure, array, nullable, field.metadata.get("tag"))
 
 
-def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int:
+def skip_field(field: WireField, frame: bytes, position: int, flexible: bool) -> int:
     """Return the position after a field that is no structure.
 
     Raises:

@@ -200,7 +200,7 @@ async def test_what_cannot_be_judged_is_not_created():
     talk.cluster.away = True
     await probed(talk, 7, "a")
     code, message = read(await talk.told())["a"]
-    assert (code, message) == (-1, "The policy cannot be asked: no broker answers")
+    assert (code, message) == (-1, "The policy cannot be called: no broker answers")
 
 
 async def test_a_value_that_a_key_cannot_have():

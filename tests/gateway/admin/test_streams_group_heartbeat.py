@@ -75,7 +75,7 @@ async def test_a_topic_that_exists_is_not_judged():
 
 @pytest.mark.parametrize(
     ("away", "code", "text"),
-    [(False, 44, "the policy says no"), (True, -1, "The policy cannot be asked: no broker")],
+    [(False, 44, "the policy says no"), (True, -1, "The policy cannot be called: no broker")],
 )
 async def test_a_refused_topology_does_not_join(away, code, text):
     talk = AdminTalk(Policies())

@@ -17,7 +17,7 @@ from penstock.gateway.console.recent_refusals import ROWS_MAX
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.http_server import Answer, Request, Stream
+from penstock.gateway.metrics.http_server import EventStream, HttpResponse, Request
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.policy import Record
@@ -143,7 +143,7 @@ async def test_events(console, monkeypatch):
     running = asyncio.create_task(console.run())
     async with asyncio.timeout(60):
         stream = await ask(console, "/api/events")
-        assert isinstance(stream, Stream)
+        assert isinstance(stream, EventStream)
         assert stream.content_type == "text/event-stream"
         [(name, state)] = events(await anext(stream.parts))
         assert name == "state"
@@ -181,13 +181,13 @@ async def test_an_event_is_bounded(console):
 
 async def test_as_many_watch_as_may(console):
     streams = []
-    while isinstance(answer := await ask(console, "/api/events"), Stream):
+    while isinstance(answer := await ask(console, "/api/events"), EventStream):
         await anext(answer.parts)
         streams.append(answer.parts)
     assert answer.status == 503
     assert dict(answer.headers)["Retry-After"]
     await streams[0].aclose()
-    assert isinstance(await ask(console, "/api/events"), Stream)
+    assert isinstance(await ask(console, "/api/events"), EventStream)
 
 
 async def test_an_error_ends_nothing(console, monkeypatch):
@@ -264,7 +264,7 @@ async def test_without_a_token_there_is_no_login(console):
 async def test_each_answer_is_of_its_own_page_only(console):
     for path, handler in console.paths(Access(None)).items():
         answer = await handler(request(path))
-        if isinstance(answer, Answer):
+        if isinstance(answer, HttpResponse):
             headers = dict(answer.headers)
             assert "default-src 'none'" in headers["Content-Security-Policy"], path
             policy = headers["Content-Security-Policy"]

@@ -4,14 +4,14 @@ import pytest
 
 from penstock.gateway.console.figures import figures_between, quantile
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.metrics.counts import Totals
+from penstock.gateway.metrics.counts import CountedTotals
 
 
 def buckets(**counts):
     return tuple(counts.get(f"b{one}", 0) for one in range(len(BOUNDS) + 1))
 
 
-NOTHING = Totals(0, {}, 0, 0, buckets(), buckets(), buckets(), buckets())
+NOTHING = CountedTotals(0, {}, 0, 0, buckets(), buckets(), buckets(), buckets())
 
 
 @pytest.mark.parametrize(

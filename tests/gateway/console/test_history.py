@@ -2,7 +2,7 @@
 
 import json
 
-from penstock.gateway.console.history import POINT_S, POINTS_MAX, History
+from penstock.gateway.console.history import POINT_S, POINTS_MAX, FigureHistory
 from tests.gateway.console.test_figures import NOTHING
 
 
@@ -17,7 +17,7 @@ def sampled(history, seconds, a_second=1):
 
 
 def test_a_point_every_ten_seconds():
-    history = History(NOTHING, 0.0, 1000.0)
+    history = FigureHistory(NOTHING, 0.0, 1000.0)
     points = sampled(history, 3 * POINT_S + 5, a_second=7)
 
     assert [point.at for point in points] == [1010, 1020, 1030]
@@ -26,7 +26,7 @@ def test_a_point_every_ten_seconds():
 
 
 def test_no_more_than_an_hour():
-    history = History(NOTHING, 0.0, 1000.0)
+    history = FigureHistory(NOTHING, 0.0, 1000.0)
     sampled(history, (POINTS_MAX + 5) * POINT_S)
 
     found = json.loads(history.as_text())
@@ -35,7 +35,7 @@ def test_no_more_than_an_hour():
 
 
 def test_now_is_the_last_ten_seconds():
-    history = History(NOTHING, 0.0, 1000.0)
+    history = FigureHistory(NOTHING, 0.0, 1000.0)
     assert history.now.requests == 0
     sampled(history, 4, a_second=7)
     assert (history.now.requests, history.now.seconds) == (7, 4)

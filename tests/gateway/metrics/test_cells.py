@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from penstock.gateway.metrics.cells import BOUNDS, OTHER, Counter, Histogram
+from penstock.gateway.metrics.cells import BOUNDS, OTHER, Histogram, MetricCounter
 from tests.metrics import Metrics
 
 
@@ -12,7 +12,7 @@ def read(family):
 
 
 def records(series_max):
-    return Counter(
+    return MetricCounter(
         "records_total", "Records.", ("topic", "outcome"), kept=("outcome",), series_max=series_max
     )
 
@@ -27,7 +27,7 @@ def test_what_is_counted_is_there_by_its_labels():
 
 
 def test_a_counter_without_labels_is_there_before_anything_is_counted():
-    assert read(Counter("x_total", "X.")).of("x_total") == {(): 0}
+    assert read(MetricCounter("x_total", "X.")).of("x_total") == {(): 0}
 
 
 def test_what_is_over_the_bound_is_counted_together_and_told():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.gateway.metrics import exposition
-from penstock.gateway.metrics.cells import Counter
+from penstock.gateway.metrics.cells import MetricCounter
 from penstock.gateway.metrics.exposition import Gauge, render
 from tests.metrics import Metrics
 
@@ -25,7 +25,7 @@ async def test_any_number_comes_back(value):
 
 
 async def test_each_metric_has_its_type_and_meaning():
-    families = [Counter("x_total", "Of x."), Gauge("y", "Of y.", (), {(): 1})]
+    families = [MetricCounter("x_total", "Of x."), Gauge("y", "Of y.", (), {(): 1})]
 
     assert (await render(families)).decode() == (
         "# HELP x_total Of x.\n# TYPE x_total counter\nx_total 0\n"
@@ -37,7 +37,7 @@ async def test_others_go_on_while_many_series_are_written(monkeypatch):
     """The loop is left after each slice, and counting meanwhile does no harm."""
     clock = iter(range(10**9))
     monkeypatch.setattr(exposition.time, "perf_counter", lambda: next(clock) * exposition.SLICE_S)
-    counter = Counter("x_total", "Of x.", ("topic",), series_max=2000)
+    counter = MetricCounter("x_total", "Of x.", ("topic",), series_max=2000)
     for number in range(1000):
         counter.add((str(number),))
     turns = 0

@@ -10,9 +10,9 @@ import pytest
 from penstock.gateway.metrics.http_server import (
     CONNECTIONS_MAX,
     REQUEST_MAX_BYTES,
-    Answer,
+    EventStream,
+    HttpResponse,
     HttpServer,
-    Stream,
 )
 
 pytestmark = pytest.mark.system
@@ -36,26 +36,26 @@ class Server:
         await self.server.close()
 
     async def _x(self, _):
-        return Answer(200, b"x\n")
+        return HttpResponse(200, b"x\n")
 
     async def _large(self, _):
-        return Answer(200, bytes(LARGE))
+        return HttpResponse(200, bytes(LARGE))
 
     async def _error(self, _):
         raise ValueError("secret")
 
     async def _said(self, request):
-        return Answer(200, request.body)
+        return HttpResponse(200, request.body)
 
     async def _stream(self, _):
-        return Stream(self._parts(), "text/event-stream")
+        return EventStream(self._parts(), "text/event-stream")
 
     async def _three(self, _):
         async def parts():
             for one in (b"a", b"b", b"c"):
                 yield one
 
-        return Stream(parts(), "text/plain")
+        return EventStream(parts(), "text/plain")
 
     async def _parts(self):
         self.streams += 1
@@ -91,7 +91,7 @@ def get(path="/x", version="1.1", headers="Host: h\r\n", method="GET"):
 async def test_what_is_not_to_be_served():
     def refuse(request):
         assert request.header(b"host") == b"h"
-        return Answer(401, b"no\n") if request.path == "/x" else None
+        return HttpResponse(401, b"no\n") if request.path == "/x" else None
 
     async with Server(refuse=refuse) as server:
         assert (await server.ask(get())).startswith(b"HTTP/1.1 401 ")

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from penstock.gateway.metrics.http_server import Answer, Request
+from penstock.gateway.metrics.http_server import HttpResponse, Request
 from penstock.gateway.metrics.negotiation import accepts, compressed
 
 OPEN = "application/openmetrics-text"
@@ -35,7 +35,7 @@ def test_what_a_header_names(header, wanted, expected):
 
 
 async def test_a_body_is_compressed_for_those_who_take_it():
-    answer = Answer(200, b"a" * 5000)
+    answer = HttpResponse(200, b"a" * 5000)
     plain = await compressed(answer, Request("GET", "/metrics"))
     assert plain.body == answer.body
     assert ("Vary", "Accept, Accept-Encoding") in plain.headers
@@ -50,4 +50,4 @@ async def test_a_body_is_compressed_for_those_who_take_it():
 
 async def test_a_small_body_is_not():
     request = Request("GET", "/metrics", ((b"accept-encoding", b"gzip"),))
-    assert (await compressed(Answer(200, b"a"), request)).body == b"a"
+    assert (await compressed(HttpResponse(200, b"a"), request)).body == b"a"

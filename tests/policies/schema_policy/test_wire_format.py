@@ -11,7 +11,7 @@ from penstock.policies.schema_policy.wire_format import (
     Framed,
     FramingError,
     Group,
-    Location,
+    SchemaIdLocation,
     check_header,
     find_id,
     groups_of,
@@ -25,7 +25,7 @@ ID_17 = b"\0\0\0\0\x11"
 GUID_BYTES = b"\1" + uuid.UUID(GUID).bytes
 
 
-def found(data, *headers, is_key=False, location=Location.ANY):
+def found(data, *headers, is_key=False, location=SchemaIdLocation.ANY):
     return find_id(data, headers, is_key=is_key, location=location)
 
 
@@ -73,11 +73,11 @@ def test_headers_that_agree_are_one_and_others_are_refused():
 
 def test_a_required_place_is_the_only_one():
     with pytest.raises(FramingError, match="no schema id: there is no header __value_schema_id"):
-        found(ID_17, location=Location.HEADER)
+        found(ID_17, location=SchemaIdLocation.HEADER)
     with pytest.raises(FramingError, match="does not begin with a schema id"):
-        found(b"payload", Header(VALUE_HEADER, GUID_BYTES), location=Location.PREFIX)
-    assert found(b"", Header(VALUE_HEADER, ID_17), location=Location.HEADER).schema == 17
-    assert found(ID_17, Header(VALUE_HEADER, b"x"), location=Location.PREFIX).schema == 17
+        found(b"payload", Header(VALUE_HEADER, GUID_BYTES), location=SchemaIdLocation.PREFIX)
+    assert found(b"", Header(VALUE_HEADER, ID_17), location=SchemaIdLocation.HEADER).schema == 17
+    assert found(ID_17, Header(VALUE_HEADER, b"x"), location=SchemaIdLocation.PREFIX).schema == 17
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_there_is_nothing_to_check_in_a_header_where_the_id_is_a_prefix():
     check_header(Framed(17, 0), "AVRO")
 
 
-def grouped(column, headers=None, *, is_key=False, location=Location.ANY):
+def grouped(column, headers=None, *, is_key=False, location=SchemaIdLocation.ANY):
     headers = [()] * len(column) if headers is None else headers
     return groups_of(column, headers, is_key=is_key, location=location)
 
@@ -162,7 +162,10 @@ def test_what_all_begin_with():
 def test_a_batch_of_one_id_is_one_group():
     column = [ID_17 + bytes([one]) for one in range(100)]
     assert grouped(column) == ([Group(Framed(17, 5), range(100))], [])
-    assert grouped(column, location=Location.PREFIX) == ([Group(Framed(17, 5), range(100))], [])
+    assert grouped(column, location=SchemaIdLocation.PREFIX) == (
+        [Group(Framed(17, 5), range(100))],
+        [],
+    )
 
 
 def test_a_bad_record_in_the_middle_is_found():
@@ -214,7 +217,7 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
             )
             for _ in column
         ]
-        is_key, location = chance.random() < 0.5, chance.choice(list(Location))
+        is_key, location = chance.random() < 0.5, chance.choice(list(SchemaIdLocation))
         groups, objections = grouped(column, headers, is_key=is_key, location=location)
         told = {one: group.framed for group in groups for one in group.positions}
         told |= dict(objections)

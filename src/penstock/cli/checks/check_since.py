@@ -47,7 +47,7 @@ _IN_WORDS: Final = {
     Outcome.FAILED.value: "would be refused, because a policy fails",
     Outcome.POSTPONED.value: "could not be judged now, and would have to be sent again",
     Outcome.DROPPED.value: "would be dropped by interceptors",
-    CHANGED: "would be written anew by interceptors",
+    CHANGED: "would be rewritten by interceptors",
     NOT_JUDGED: "were not judged: they cannot be read, or no policy is to blame",
 }
 
@@ -76,7 +76,7 @@ class _Found(NamedTuple):
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
-        asking: The topics of which a policy asks who sent the records.
+        reading_client: The topics of which a policy reads the client.
     """
 
     backtest: Backtest
@@ -84,7 +84,7 @@ class _Found(NamedTuple):
     lost: int
     is_excerpt: bool
     is_all: bool
-    asking: tuple[str, ...]
+    reading_client: tuple[str, ...]
 
 
 def judge_since(
@@ -102,7 +102,7 @@ def judge_since(
         since: From when on.
 
     Raises:
-        ConfigurationError: No topic is observed, or one that is named does not exist.
+        ConfigurationError: No topic is observed, or a named topic does not exist.
         CommandError: The cluster does not answer, or nothing could be judged.
     """
     properties = configuration.upstream_properties
@@ -118,8 +118,12 @@ def judge_since(
             UnreadableTopicConfigsError) as error:  # fmt: skip
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
-    for one in wanted.values():
-        print("\n".join(lines_of(one.topic.name, one.plan, found.backtest.tallies[one.topic.name])))
+    for entry in wanted.values():
+        print(
+            "\n".join(
+                lines_of(entry.topic.name, entry.plan, found.backtest.tallies[entry.topic.name])
+            )
+        )
     for line in _notes(found):
         print(f"note: {line}")
     for line in counted_by_gateway(configuration, wanted):
@@ -133,7 +137,7 @@ def _exit_code(options: argparse.Namespace, found: _Found) -> int:
     if whole.records.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
     over = options.fail_over is not None and any(
-        one.share > options.fail_over for one in tallies.values()
+        tally.share > options.fail_over for tally in tallies.values()
     )
     return ExitCode.FALLS_SHORT if over else ExitCode.DONE
 
@@ -147,7 +151,7 @@ def _topics(
 ) -> dict[str, _Wanted]:
     """Return the topics that are judged: those that are named, or all that are observed.
 
-    The mode of a topic is that of the gateway: what is set on it wins over the file.
+    The mode of a topic is that of the gateway: the topic's own key wins over the file.
     """
     kept = kept_settings(configuration, properties)
     own = {*INTERNAL_TOPICS, configuration.topic_settings_topic, configuration.audit_topic,
@@ -198,13 +202,13 @@ async def _judge(
     wanted: Mapping[str, _Wanted],
     since: datetime,
 ) -> _Found:
-    topics = [one.topic for one in wanted.values()]
+    topics = [entry.topic for entry in wanted.values()]
     ranges = await asyncio.to_thread(cluster.ranges, topics, since.isoformat())
     part = excerpt(ranges, options.max_records or RECORDS_MAX)
-    ids = {one.name: one.topic_id for one in topics}
+    ids = {topic.name: topic.topic_id for topic in topics}
     lost: list[int] = []
     read = reader_of(
-        connect(properties, configuration.path), ids, lambda one: lost.append(one.end - one.first)
+        connect(properties, configuration.path), ids, lambda gap: lost.append(gap.end - gap.first)
     )
     reading = Reading(
         part.pieces,
@@ -215,17 +219,19 @@ async def _judge(
     pool = Supervisor(configuration, spare=False)
     await pool.start()
     try:
-        backtest = Backtest(pool, {name: one.plan for name, one in wanted.items()}, ids)
-        to_read = sum(one.range.offsets for one in part.pieces)
+        backtest = Backtest(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
+        to_read = sum(piece.range.offsets for piece in part.pieces)
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
         with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
             is_all = await backtest.judge(iter(reading))
-        asking = tuple(name for name, one in wanted.items() if pool.asks_for_client(one.plan))
+        reading_client = tuple(
+            name for name, entry in wanted.items() if pool.asks_for_client(entry.plan)
+        )
     finally:
         await pool.close()
-    offsets = sum(one.offsets for one in ranges)
+    offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, asking)
+    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, reading_client)
 
 
 def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
@@ -273,9 +279,9 @@ def _notes(found: _Found) -> Iterator[str]:
     read = total(found.backtest.tallies).records.total()
     if not found.offsets:
         yield "there are no records since then"
-    if found.asking:
+    if found.reading_client:
         yield (
-            f"a policy of {_some(found.asking)} asks who sent the records, and is told None: "
+            f"a policy of {_some(found.reading_client)} reads the client, which is None here: "
             "brokers do not store it"
         )
     if found.is_excerpt:

@@ -40,7 +40,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
 
     Raises:
         ConfigurationError: It names no validation policy, or a topic's settings are invalid.
-        CommandError: The cluster does not answer, or what the policy asks does not.
+        CommandError: The cluster, or a system that the policy uses, does not answer.
     """
     plan = Plan(configuration.policies)
     if not (configuration.record_validation_policy_class_name or configuration.named_policies):
@@ -96,7 +96,9 @@ def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator
     if judged.unusable:
         yield f"cannot be judged: {judged.unusable}"
         return
-    validations = {one.judging.name: one for one in policies.validations_of(judged)}
+    validations = {
+        validation.judging.name: validation for validation in policies.validations_of(judged)
+    }
     own = (judged.validation_policy,) if judged.validation_policy else ()
     for name in (*own, *judged.named):
         yield from _of_policy(plan.label(name), validations.get(name), judged)

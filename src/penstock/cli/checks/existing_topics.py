@@ -41,14 +41,14 @@ async def judge_topics(
     """Judge every topic but Kafka's own and Penstock's, in the order of their names.
 
     Each is put to the policies with its counts, and the configs that were set on it, as a
-    request to create it would be; a policy that asks for the cluster's topics gets the others.
+    request to create it would be; a policy that lists the cluster's topics gets the others.
 
     Args:
         configuration: Names the policies.
         properties: How the cluster is reached, as a Java client takes them.
 
     Raises:
-        ConfigurationError: It names no policy of topics, or one that cannot be loaded.
+        ConfigurationError: It names no policy of topics, or a policy that cannot be loaded.
         CommandError: The cluster does not answer.
     """
     policies = TopicPolicies(configuration, tries_classes=False)
@@ -71,14 +71,14 @@ async def judge_topics(
         judged = []
         for name in names:
             others = {other: counts for other, counts in topics.items() if other != name}
-            asking = AdminContext(topics=others)
+            context = AdminContext(topics=others)
             verdict = ACCEPTED
             if configs[name]:
                 altered = ConfigAlteration("TOPIC", name, configs[name])
-                verdict = await policies.alteration(altered, asking)
+                verdict = await policies.alteration(altered, context)
             if verdict.outcome is Outcome.ACCEPTED:
-                asked = TopicCreation(name, *topics[name], None, configs[name])
-                verdict = await policies.creation(asked, asking)
+                creation = TopicCreation(name, *topics[name], None, configs[name])
+                verdict = await policies.creation(creation, context)
             judged.append(JudgedTopic(name, verdict))
     except (MetadataUnavailableError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None

@@ -28,7 +28,7 @@ _STARTED: Final = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE
 def counted_by_gateway(configuration: Configuration, topics: Container[str]) -> Iterator[str]:
     """Return what the gateway of a configuration has counted since it started, as lines.
 
-    None where it serves no metrics; and one line where they cannot be read here, which is no
+    None where it serves no metrics; and a line where they cannot be read here, which is no
     error: it may run elsewhere.
 
     Args:

@@ -47,7 +47,7 @@ async def unrepeatable(
         with_name = tuple(name for name in names if name in named)
         plan = TopicPlan(topic=topic, interceptors=names, named_interceptors=with_name)
         results = [await _run(pool, plan, batch) for _ in range(_RUNS)]
-        if len({_result(one) for one in results}) > 1:
+        if len({_result(result) for result in results}) > 1:
             found.append(", ".join(names))
     return found
 
@@ -56,17 +56,21 @@ def _chains(
     patterns: Patterns, globs: Iterable[str], named: Collection[str]
 ) -> dict[tuple[str, ...], str]:
     """Return a topic for each chain of interceptors that some topic has."""
-    guessed = (_SPECIAL.sub(lambda part: part[1] or "", one.pattern) for _, one in patterns)
-    topics = dict.fromkeys(["sample", *(one.replace("*", "sample") for one in globs), *guessed])
+    guessed = (_SPECIAL.sub(lambda part: part[1] or "", pattern.pattern) for _, pattern in patterns)
+    topics = dict.fromkeys(["sample", *(glob.replace("*", "sample") for glob in globs), *guessed])
     chains: dict[tuple[str, ...], str] = {}
-    own = [one for one in patterns if one[0] not in named]
+    own = [entry for entry in patterns if entry[0] not in named]
     for topic in topics:
         names = tuple(name for name, pattern in own if pattern.search(topic))
         if names:
             chains.setdefault(names, topic)
-        for one, pattern in patterns:
-            if one in named and pattern.search(topic) and not any(one in names for names in chains):
-                chains[*names, one] = topic
+        for name, pattern in patterns:
+            if (
+                name in named
+                and pattern.search(topic)
+                and not any(name in names for names in chains)
+            ):
+                chains[*names, name] = topic
     return chains
 
 
@@ -89,7 +93,7 @@ async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> Verdict:
 
 
 def _result(verdict: Verdict) -> tuple[bytes, tuple[int, ...]] | None:
-    """Return what is stored and what is dropped; None where the interceptors failed."""
+    """Return the stored and the dropped records; None if the interceptors failed."""
     if verdict.outcome is not Outcome.ACCEPTED:
         return None
     replacement = verdict.replacement

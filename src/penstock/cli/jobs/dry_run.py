@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DryRun(NamedTuple):
-    """What is known of policies that were loaded.
+    """The properties of loaded policies.
 
     Attributes:
         patterns: The topics of the interceptors.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.stored.topics import StoredTopics
 
 
-class Job(ABC):
+class CommandJob(ABC):
     """A command's plan and its cluster, and what runs its tasks."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -48,7 +48,7 @@ class Job(ABC):
 
     @abstractmethod
     def check_input(self) -> None:
-        """Check the options that say what is read in place of topics.
+        """Check the options that name sources in place of topics.
 
         Raises:
             ConfigurationError: They cannot be.
@@ -63,14 +63,14 @@ class Job(ABC):
         """Show how many records are read by tasks over raw batches inside a `with` block.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            ranges: What is read.
+            what: The work, such as `judging orders`.
+            ranges: The offset ranges to read.
 
         Returns:
             What the tasks add to; for `Runner.run`.
         """
         done = self.runner.counter()
-        total = sum(one.offsets for one in ranges)
+        total = sum(offset_range.offsets for offset_range in ranges)
         with self.progress.phase(what, lambda: done.value, total):
             yield done
 
@@ -83,7 +83,6 @@ class Job(ABC):
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster."""
         return self.there.cluster
 
     def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:
@@ -116,7 +115,7 @@ class Job(ABC):
 
         Args:
             written: What the command writes to: none of it may be read. Globs leave it out, and
-                what is parked of it.
+                the parked part of it.
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
@@ -128,7 +127,9 @@ class Job(ABC):
         self.check_input()
         if not given:
             return ()
-        return self.there.sources(given, [one.name for one in written if not one.is_folder])
+        return self.there.sources(
+            given, [location.name for location in written if not location.is_folder]
+        )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
         """Return the offsets from and up to which each partition is read; none for files."""

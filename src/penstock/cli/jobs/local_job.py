@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import Job
+from penstock.cli.jobs.job import CommandJob
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
 from penstock.stored.evaluation import close_all
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TABLE = "table:"
 
 
-class LocalJob(Job):
+class LocalJob(CommandJob):
     """A command's job in this process."""
 
     def __init__(self, options: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.cli.jobs.job import Job
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.jobs import WritingJob
@@ -53,13 +53,13 @@ def is_raw(
     options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[Location]
 ) -> bool:
     """Return whether raw batches are read and written: from topics to topics."""
-    to_topics = not any(one.is_folder for one in targets)
+    to_topics = not any(target.is_folder for target in targets)
     return bool(topics) and to_topics and options.reader == "raw"
 
 
 def write_topics(
     options: argparse.Namespace,
-    running: Job,
+    running: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
@@ -71,11 +71,11 @@ def write_topics(
     Args:
         options: Of the command.
         running: Its session.
-        topics: What is read.
+        topics: The topics to read.
         ranges: What of it.
         plan: The policies.
         targets: By the names of `penstock.stored.tasks.writing_task`.
-        what: What is being done, such as `splitting orders`.
+        what: The work, such as `splitting orders`.
 
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
@@ -119,7 +119,7 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, Location]) ->
     return WritingJob(
         options.command,
         options.topic,
-        {side: one.name for side, one in targets.items()},
+        {side: target.name for side, target in targets.items()},
         options.start,
         getattr(options, "end", "latest"),
         name=None if options.job is None else check_job(options.job, "--job"),

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import Job
+from penstock.cli.jobs.job import CommandJob
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 
@@ -124,7 +124,7 @@ def positive_number(text: str) -> int:
     return number
 
 
-class SparkJob(Job):
+class SparkJob(CommandJob):
     """A command's job with its Spark session, which starts when it is needed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -150,7 +150,6 @@ class SparkJob(Job):
 
     @property
     def spark(self) -> SparkSession:
-        """The session."""
         if self._session is None and self._remote is not None:
             from penstock.spark.execution.remote import remote_session  # noqa: PLC0415
 
@@ -185,10 +184,10 @@ class SparkJob(Job):
         """Show how many records are read inside a `with` block.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            ranges: What is read; empty where it is not known how many records there are.
+            what: The work, such as `judging orders`.
+            ranges: The offset ranges to read; empty if the number of records is unknown.
         """
-        total = sum(one.offsets for one in ranges) if ranges else None
+        total = sum(offset_range.offsets for offset_range in ranges) if ranges else None
         if self._remote is not None:
             with self.progress.phase(what):
                 yield
@@ -239,7 +238,7 @@ class SparkJob(Job):
         return read_range(self.spark, self.kafka_options, ranges, records_per_task=records_per_task)
 
     def _table(self) -> tuple[str | None, Mapping[str, str]]:
-        """Return the table that is read, or None, and what its columns stand for."""
+        """Return the table that is read, or None, and the meaning of its columns."""
         from penstock.spark.frames.tables import PREFIX, parse_columns  # noqa: PLC0415
 
         columns = parse_columns(self._options.column)
@@ -300,21 +299,21 @@ class SparkJob(Job):
 def needs_connector(options: argparse.Namespace) -> bool:
     """Return whether a command reads or writes topics by Spark's Kafka connector.
 
-    It does for topics on one side and folders, files or tables on the other, and where it was told
-    to. Topics alone are read and written as stored batches.
+    It does for topics on one side and folders, files or tables on the other, and where an option
+    says so. Topics alone are read and written as stored batches.
     """
     given = (
         getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
     )
-    is_topic = [not one.is_folder for one in given if one is not None]
+    is_topic = [not location.is_folder for location in given if location is not None]
     if hasattr(options, "topic"):
         is_topic.append(bool(options.topic))
     is_mixed = any(is_topic) and not all(is_topic)
     return is_mixed or getattr(options, "reader", "raw") != "raw"
 
 
-def on_spark(running: Job, what: str) -> SparkJob:
-    """Return a command's job as one on Spark.
+def on_spark(running: CommandJob, what: str) -> SparkJob:
+    """Return a command's job on Spark.
 
     Args:
         running: The job.
@@ -329,7 +328,7 @@ def on_spark(running: Job, what: str) -> SparkJob:
 
 
 @contextlib.contextmanager
-def job(options: argparse.Namespace) -> Iterator[Job]:
+def job(options: argparse.Namespace) -> Iterator[CommandJob]:
     """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
     if options.local:
         from penstock.cli.jobs.local_job import local_job  # noqa: PLC0415
@@ -403,7 +402,7 @@ def location(text: str) -> Location:
 
 
 def only(topics: Sequence[Topic]) -> str | None:
-    """Return the name of the one topic; None where there are several, or none."""
+    """Return the name of the only topic; None if there are several, or none."""
     return topics[0].name if len(topics) == 1 else None
 
 
@@ -430,12 +429,12 @@ def show_counts(counts: Mapping[str, Any]) -> str:
 
 def _settings(given: list[str]) -> dict[str, str]:
     settings = {}
-    for one in given:
-        key, separator, value = one.partition("=")
+    for setting in given:
+        key, separator, value = setting.partition("=")
         if not separator or not key.startswith("spark."):
-            raise ConfigurationError(f"--conf {one}: must be spark.KEY=VALUE")
+            raise ConfigurationError(f"--conf {setting}: must be spark.KEY=VALUE")
         if key == "spark.sql.execution.arrow.maxRecordsPerBatch" and not value.isdecimal():
-            raise ConfigurationError(f"--conf {one}: must be 1 or more")
+            raise ConfigurationError(f"--conf {setting}: must be 1 or more")
         settings[key] = value
     if settings.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "0":
         raise ConfigurationError(

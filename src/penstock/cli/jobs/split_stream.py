@@ -13,7 +13,7 @@ from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
-from penstock.cli.process.ending import Ending
+from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
@@ -40,7 +40,7 @@ _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _EVERY_MIN_S: Final = 0.1
 _EVERY_MAX_S: Final = 86_400.0
 _SPARKS_OWN: Final = ("metadata", "offsets", "commits")
-"""What is in a checkpoint of Spark."""
+"""The entries of a Spark checkpoint."""
 _REASONS_MAX: Final = 20
 
 
@@ -144,7 +144,7 @@ def _only_topics(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _check_checkpoint(folder: str | None) -> None:
-    """Refuse to begin anew where a stream of Spark's connector has come further."""
+    """Refuse to begin again if a stream of Spark's connector has progressed."""
     if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
         raise ConfigurationError(
             f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
@@ -167,7 +167,7 @@ def run_stream(
 
     figures = StreamFigures()
     with contextlib.ExitStack() as stack:
-        ending = stack.enter_context(Ending())
+        ending = stack.enter_context(EndRequest())
         publish = stack.enter_context(_metrics(options, figures))
         lines = StreamLines(figures, publish, is_terminal=sys.stderr.isatty())
         _run(options, running, targets, ending, lines)
@@ -179,7 +179,7 @@ def _run(
     options: argparse.Namespace,
     running: SparkJob,
     targets: Mapping[str, Location],
-    ending: Ending,
+    ending: EndRequest,
     lines: StreamLines,
 ) -> None:
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
@@ -189,13 +189,13 @@ def _run(
     from penstock.stored.topics import with_parked  # noqa: PLC0415
 
     topics, there = running.sources(tuple(targets.values())), running.there
-    asked = writing_job(options, targets)
-    job = id_of(there, asked, topics)
+    requested = writing_job(options, targets)
+    job = id_of(there, requested, topics)
     places = there.places()
-    known_job(there, asked, topics, job, places, note=lines.note)
-    work, settings = _work(options, running, topics, asked, job)
+    known_job(there, requested, topics, job, places, note=lines.note)
+    work, settings = _work(options, running, topics, requested, job)
     ending.listen()  # Spark has set a handler of its own
-    connection, written = there.access.connect(), with_parked(asked.targets.values())
+    connection, written = there.access.connect(), with_parked(requested.targets.values())
     source = StreamSource(
         running.cluster,
         connection,
@@ -203,14 +203,15 @@ def _run(
         job,
         settings.run,
         written,
-        topic_ids={one.name: one.topic_id for one in topics},
+        topic_ids={topic.name: topic.topic_id for topic in topics},
         places=places,
     )
     stream = Stream(source, work, lines, settings, is_ended=ending.is_set, wait=ending.wait)
     starts = None
     if options.again or options.start != "earliest":
         starts = lambda: {  # noqa: E731
-            one.of: one.start for one in running.cluster.ranges(topics, options.start)
+            offset_range.of: offset_range.start
+            for offset_range in running.cluster.ranges(topics, options.start)
         }
     if options.again and options.transactions == "no":
         begin_again(connection, job, running.cluster.ranges(topics, options.start))
@@ -225,7 +226,7 @@ def _work(
     options: argparse.Namespace,
     running: SparkJob,
     topics: Sequence[Topic],
-    asked: WritingJob,
+    requested: WritingJob,
     job: str,
 ) -> tuple[StreamWork, Settings]:
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
@@ -236,7 +237,7 @@ def _work(
     from penstock.stored.tasks.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
-    task = writing_task(running.there, asked, topics, (), plan, job, Known({}, {}))
+    task = writing_task(running.there, requested, topics, (), plan, job, Known({}, {}))
 
     def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, running, plan, found)
@@ -262,7 +263,7 @@ def _work(
 def _plan_of(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
 ) -> RecordPlan:
-    """Return the plan with topics that have come, and what was set on them."""
+    """Return the plan with new topics, and their topic level keys."""
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
 
@@ -270,8 +271,8 @@ def _plan_of(
         kept = kept_settings(load_configuration(options.file), running.properties)
     except CompactedTopicError as error:
         raise ClusterError(str(error)) from None
-    ids = {name: one.topic_id for name, one in topics.items()}
-    found = plan.for_topics(ids, {name: kept.of(name, one) for name, one in ids.items()})
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    found = plan.for_topics(ids, {name: kept.of(name, topic_id) for name, topic_id in ids.items()})
     for name in ids.keys() - plan.topic_ids.keys():
         if not found.judges(name):
             print(f"warning: no policy of {plan.path} judges topic {name}", file=sys.stderr)
@@ -298,7 +299,7 @@ def _metrics(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Ca
 
 
 def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
-    outcomes = {one.value: figures.outcomes[one.value] for one in OF_RECORDS}
+    outcomes = {outcome.value: figures.outcomes[outcome.value] for outcome in OF_RECORDS}
     print(f"{options.topic}: {show_counts(outcomes)}")
     reasons, others = figures.reasons.most_common(_REASONS_MAX)
     for reason, count in reasons:

@@ -30,10 +30,10 @@ _TEXT_MAX: Final = 200
 
 
 class StreamLines:
-    """Adds up figures, and tells of them; an observer of a stream.
+    """Adds up figures, and prints them; an observer of a stream.
 
-    A line tells of all micro-batches since the one before, so that nothing is left out. As a
-    context it tells at its end what it has not told yet.
+    A line covers all micro-batches since the line before, so that nothing is left out. As a
+    context it prints the rest at its end.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StreamLines:
         """Start.
 
         Args:
-            figures: What is added to.
+            figures: The total.
             publish: Publishes the figures.
             is_terminal: Whether a bar is drawn in place of lines of counts.
             clock: Returns seconds that never go back.
@@ -76,7 +76,7 @@ class StreamLines:
 
         Args:
             progress: Of the command.
-            what: What is being done.
+            what: The work.
         """
         if not self._is_terminal:
             yield
@@ -119,7 +119,7 @@ class StreamLines:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {one.value: self._waiting.outcomes[one.value] for one in OF_RECORDS}
+        counts = {outcome.value: self._waiting.outcomes[outcome.value] for outcome in OF_RECORDS}
         behind = sum(self._figures.behind.values())
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
@@ -139,7 +139,9 @@ class StreamLines:
 
 def one_line(text: str) -> str:
     """Return a policy's message as a part of a line."""
-    shown = "".join(one if one.isprintable() else " " for one in text[: _TEXT_MAX + 1])
+    shown = "".join(
+        character if character.isprintable() else " " for character in text[: _TEXT_MAX + 1]
+    )
     return f"{shown[:_TEXT_MAX]}..." if len(text) > _TEXT_MAX else shown
 
 

@@ -5,4 +5,6 @@ from __future__ import annotations
 
 def printable(text: str) -> str:
     """Return a text without anything that a terminal would obey; clients choose names."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )

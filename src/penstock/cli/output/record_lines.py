@@ -23,7 +23,7 @@ _FIELDS = {"key", "value", "key_base64", "value_base64", "headers", "timestamp",
 def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
     """Yield the records of a file, each with its place.
 
-    A line is an object with some of `key`, `value` (texts, or null; any other JSON value stands for
+    A line is an object with some of `key`, `value` (texts, or null; any other JSON value means
     its own text), `key_base64`, `value_base64`, `headers` (a list of objects `key`, `value` or
     `value_base64`), `timestamp` (ms), `partition`.
 
@@ -50,7 +50,8 @@ def _from_line(line: str, where: str) -> LocatedRecord:
         raise ConfigurationError(f"{where}: must be an object with some of {sorted(_FIELDS)}")
     try:
         headers = tuple(
-            Header(str(one["key"]), _content(one, "value")) for one in fields.get("headers") or ()
+            Header(str(header["key"]), _content(header, "value"))
+            for header in fields.get("headers") or ()
         )
         record = Record(
             int(fields.get("timestamp", -1)),

@@ -14,7 +14,7 @@ RECORDS_SHOWN: Final = 5
 
 
 def refusal_lines(refused: Refused) -> list[str]:
-    """Return what was refused, whose it was, and why, with nothing that a terminal obeys."""
+    """Return the refused topic, its client and the reason, without control characters."""
     verdict = refused.verdict
     what = "FAILED " if verdict.outcome is Outcome.FAILED else verdict.outcome.value
     place = refused.topic
@@ -26,7 +26,8 @@ def refusal_lines(refused: Refused) -> list[str]:
     error = f"by {by}" if verdict.outcome in STORED else f"error {verdict.code} by {by}"
     lines = [f"{what} {place} for {refused.client_id}: {error}"]
     lines += (
-        f"    record {one.index}: {one.message}" for one in verdict.record_errors[:RECORDS_SHOWN]
+        f"    record {error.index}: {error.message}"
+        for error in verdict.record_errors[:RECORDS_SHOWN]
     )
     if len(verdict.record_errors) > RECORDS_SHOWN:
         lines.append(f"    and {len(verdict.record_errors) - RECORDS_SHOWN} more records")

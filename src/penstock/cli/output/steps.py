@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Steps:
-    """Prints a line when a step begins and another one when it has ended.
+class StepLines:
+    """Prints a line when a step begins and another line when it has ended.
 
     A step that takes long shows its seconds on standard error; see `Progress`.
     """
@@ -26,7 +26,7 @@ class Steps:
         """Show a step inside a `with` block. A step that raises has no second line.
 
         Args:
-            what: What is being done, such as `starting Kafka`.
+            what: The work, such as `starting Kafka`.
         """
         print(f"{what} ...", flush=True)
         began = time.monotonic()

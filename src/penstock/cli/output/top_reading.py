@@ -44,14 +44,14 @@ class StateReader:
             CommandError: Nothing answers, or it is no gateway.
             ConfigurationError: The gateway has another token.
         """
-        # A proxy of the environment is not asked: it is no way to this machine.
+        # A proxy of the environment is not used: it is no way to this machine.
         connection = http.client.HTTPConnection(*self._address, timeout=TIMEOUT_S)
         try:
             connection.request("GET", PATH, headers=self._headers)
             response = connection.getresponse()
             status, body = response.status, response.read(_MAX_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            # It may hold what was answered, which may be meant for a terminal.
+            # It may contain the response, which may be meant for a terminal.
             why = printable(str(error).strip()) or type(error).__name__
             raise CommandError(
                 f"no gateway can be reached at metrics.listener ({self._address}): {why}"

@@ -20,16 +20,16 @@ WOULD: Final = ("would_refuse", "would_fail", "would_postpone")
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ROWS_WITHOUT_HEIGHT: Final = 20
 _LINES_ABOVE: Final = 12
-"""What stands above the refusals, and the line below them."""
+"""The lines above the refusals, and the line below them."""
 _CLIENT_FROM_WIDTH: Final = 100
 _NO_LIMIT: Final = 2**31 - 1
 
 
 def screen(state: Mapping[str, Any], width: int, height: int | None, trouble: str = "") -> Group:
-    """Return what is shown.
+    """Return the screen.
 
     Args:
-        state: What the gateway's console tells (`/api/state`).
+        state: The response of the gateway's console (`/api/state`).
         width: Columns of the terminal.
         height: Its lines; None if it is printed once.
         trouble: Why it is not up to date.
@@ -81,7 +81,7 @@ def _figures(state: Mapping[str, Any]) -> Table:
     workers, held = state["workers"], state["held_bytes"]
     connections = state["connections"]
     judging = workers["states"].get("ready", 0) + workers["states"].get("blocked", 0)
-    reachable = sum(1 for one in state["brokers"] if one["reachable"])
+    reachable = sum(1 for broker in state["brokers"] if broker["reachable"])
     limit = connections["limit"]
     columns: Sequence[Sequence[tuple[str, str]]] = (
         (
@@ -134,7 +134,7 @@ def _history(points: Sequence[Mapping[str, Any]], width: int) -> Group:
 
 
 def _bars(values: Sequence[float], room: int) -> str:
-    """Return a bar for each of some groups of points, the last one at the end."""
+    """Return a bar for each of some groups of points, the last bar at the end."""
     each = max(1, -(-len(values) // room))
     start = len(values) % each
     groups = [values[:start]] if start else []

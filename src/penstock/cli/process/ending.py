@@ -1,4 +1,4 @@
-"""How long commands end: the first signal asks them to, the second one ends them at once."""
+"""How long commands end: the first signal requests it, the second ends them at once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Ending:
-    """Whether the process was asked to end, by SIGTERM or SIGINT, inside a `with` block."""
+class EndRequest:
+    """Whether the process was requested to end, by SIGTERM or SIGINT, inside a `with` block."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -37,22 +37,22 @@ class Ending:
             signal.signal(number, self._end)
 
     def is_set(self) -> bool:
-        """Return whether it was asked to end."""
+        """Return whether the end was requested."""
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for some seconds, or until it is asked to end; return whether it was."""
+        """Wait for some seconds, or until the end is requested; return whether it was."""
         return self._event.wait(seconds)
 
     def _end(self, *_: object) -> None:
         """Take a signal.
 
         Raises:
-            KeyboardInterrupt: It is the second one.
+            KeyboardInterrupt: It is the second signal.
         """
         if self._event.is_set():
             raise KeyboardInterrupt
         self._event.set()
         # The signal may have come while standard error was being written to.
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+        with contextlib.suppress(OSError, ValueError):  # it has no reader, or it is closed
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"ending\n")

@@ -28,7 +28,7 @@ def _cut(value: object, max_chars: int) -> object:
     if isinstance(value, str):
         return value if len(value) <= max_chars else f"{value[:max_chars]}..."
     if isinstance(value, list | tuple | set | frozenset):
-        kept = [_cut(one, ITEM_MAX) for one in islice(value, ITEMS_MAX)]
+        kept = [_cut(item, ITEM_MAX) for item in islice(value, ITEMS_MAX)]
         return kept if len(value) <= ITEMS_MAX else [*kept, f"... {len(value)} in all"]
     return value
 

@@ -18,7 +18,7 @@ def set_up_logs(level: str, *, renderer: Processor | None = None) -> None:
     """Set the log up for this process.
 
     Args:
-        level: The least one that is written.
+        level: The lowest level that is written.
         renderer: From event to text; JSON unless given.
     """
     structlog.configure(

@@ -1,4 +1,4 @@
-"""What systemd is told: ready, reloading, stopping, and that the event loop still turns.
+"""Notifies systemd: ready, reloading, stopping, and that the event loop still turns.
 
 The protocol is that of sd_notify(3): datagrams to the socket that `NOTIFY_SOCKET` names. Without
 that variable nothing is sent, and all of this does nothing.
@@ -32,7 +32,7 @@ class Notifications:
         """Connect to systemd, if it has started this process, and answer its watchdog from now on.
 
         Args:
-            environment: Where systemd's variables stand; those of the process unless given. They
+            environment: Has systemd's variables; by default that of the process. They
                 are removed: what this process starts does not speak for it.
         """
         given = os.environ if environment is None else environment
@@ -61,7 +61,7 @@ class Notifications:
     def reloading(self) -> Iterator[None]:
         """Say that the file is read again, and at the end that it has been, however that went."""
         self._reloads += 1
-        # CLOCK_MONOTONIC: systemd compares it with the time at which it asked for the reload.
+        # CLOCK_MONOTONIC: systemd compares it with the time of its request to reload.
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reloading")
         try:
@@ -74,7 +74,7 @@ class Notifications:
     def stopping(self) -> None:
         """Say that no new connection is accepted, and what is in flight is answered."""
         self._stopping = True
-        self._send("STOPPING=1", "STATUS=answering what is in flight")
+        self._send("STOPPING=1", "STATUS=answering requests in flight")
 
     def close(self) -> None:
         """Stop to answer the watchdog, and close the socket."""

@@ -1,4 +1,4 @@
-"""The keys of Kafka's Java clients, as they may stand after `upstream.`.
+"""The keys of Kafka's Java clients, as they may follow `upstream.`.
 
 The source is `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 4.3; a test
 compares the names with those classes.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What a key does. The text stands in the reference."""
+    """What a key does. The text is in the reference."""
 
     CONNECTION = "every connection"
     TLS = "every connection, except those for metadata, offsets and state"
@@ -31,7 +31,7 @@ class Effect(StrEnum):
 
 
 class ClientKey(NamedTuple):
-    """One key.
+    """A key.
 
     Attributes:
         name: Without `upstream.`.
@@ -111,7 +111,7 @@ def checks_host(properties: Mapping[str, str]) -> bool:
 
 
 def _of(effect: Effect, **names: Callable[[str], object]) -> list[ClientKey]:
-    """Return keys with one effect; underscores stand for dots."""
+    """Return keys with one effect; underscores replace dots."""
     return [ClientKey(name.replace("_", "."), read, effect) for name, read in names.items()]
 
 

@@ -58,7 +58,7 @@ def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, 
         folder: Where relative locations start.
 
     Raises:
-        ConfigurationError: A value is wrong, or a store is one of Java.
+        ConfigurationError: A value is wrong, or a store is a Java keystore.
     """
     login = check_upstream(properties, "upstream.")
     result: dict[str, str] = {}
@@ -101,7 +101,7 @@ def java_properties(properties: Mapping[str, str], file: Path) -> dict[str, str]
         file: The configuration file; relative locations start at its folder.
 
     Raises:
-        ConfigurationError: A value is wrong, or a store cannot be read, or is one of Java.
+        ConfigurationError: A value is wrong, or a store cannot be read, or is a Java keystore.
     """
     login = check_upstream(properties, f"{file}: upstream.")
     result = {

@@ -49,7 +49,7 @@ _USED_FOR: Final = 0.8
 
 
 class OAuth(NamedTuple):
-    """Where tokens come from, and what is sent along with them.
+    """Where tokens come from, and what requests for them contain.
 
     Attributes:
         url: `https:`, `http:` or `file:`; empty for unsecured tokens.
@@ -154,7 +154,7 @@ def _check_class(
 
 
 def _timeout_s(properties: Mapping[str, str]) -> float:
-    """Return the timeout for a connection and a response together: the longer one, in seconds."""
+    """Return the timeout for a connection and a response together, in seconds: the longer one."""
     keys = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms")
     return max(int(properties.get(key) or 0) or _TIMEOUT_MS for key in keys) / 1000
 
@@ -191,5 +191,5 @@ def _first(properties: Mapping[str, str], keys: tuple[str, ...]) -> str:
 
 
 def _key(where: str, key: str) -> str:
-    """Return a key as it stands in the file."""
+    """Return a key as it is in the file."""
     return f"{where.rpartition(' ')[2]}{key}"

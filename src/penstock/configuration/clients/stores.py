@@ -25,7 +25,7 @@ _SUFFIXES: Final = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
 def location_of(properties: Mapping[str, str], folder: Path, store: str, where: str) -> Path | None:
-    """Return where a store is; None where there is none, or where it stands in the properties.
+    """Return where a store is; None without a store, or if it is in the properties.
 
     Args:
         properties: The keys after the prefix.
@@ -62,7 +62,7 @@ def with_contents(properties: Mapping[str, str], file: Path) -> dict[str, str]:
         file: The configuration file; relative locations start at its folder.
 
     Raises:
-        ConfigurationError: A store cannot be read, or is one of Java.
+        ConfigurationError: A store cannot be read, or is a Java keystore.
     """
     result = dict(properties)
     for store, keys in _STORES.items():

@@ -24,7 +24,7 @@ def client_context(
     Args:
         properties: The keys.
         file: The configuration file; relative locations start at its folder.
-        prefix: What stands before the keys there, for errors.
+        prefix: The prefix of the keys there, for errors.
 
     Raises:
         ConfigurationError: A file is not usable.
@@ -42,7 +42,7 @@ def client_context(
 def load_trust(
     context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
 ) -> bool:
-    """Load the authorities of `ssl.truststore.location`, or those that stand in the properties.
+    """Load the authorities of `ssl.truststore.location`, or those in the properties.
 
     Returns:
         Whether there are any.
@@ -82,7 +82,7 @@ def load_key(
         if path is not None:
             context.load_cert_chain(path, password=password)
         else:
-            # OpenSSL reads keys from files only; this one only its owner may read, and briefly.
+            # OpenSSL reads keys from files only; only its owner may read this file, and briefly.
             with NamedTemporaryFile("w", encoding="utf-8") as store:
                 store.write(f"{key}\n{chain}\n")
                 store.flush()

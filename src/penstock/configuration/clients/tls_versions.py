@@ -27,7 +27,7 @@ def limit_versions(
         properties: Perhaps with `ssl.enabled.protocols` (`TLSv1.2`, `TLSv1.3`) and
             `ssl.cipher.suites`, in the names of Java or of OpenSSL.
         file: The configuration file, for errors.
-        prefix: What stands before the keys there.
+        prefix: The prefix of the keys there.
 
     Raises:
         ConfigurationError: A name is not known, or nothing is left.

@@ -26,7 +26,7 @@ from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
     STORES_TOPIC_CONFIGS,
     PolicyChecks,
-    Refusal,
+    PolicyRefusal,
     config_error,
     syntax_error,
 )
@@ -55,7 +55,7 @@ _OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
 class _Change(NamedTuple):
-    """One key of a resource."""
+    """A key of a resource."""
 
     name: str
     operation: int
@@ -88,7 +88,7 @@ async def alter_configs(context: RequestContext) -> bytes:
 
 
 class _AlterConfigs:
-    """The handling of one request."""
+    """The handling of a request."""
 
     def __init__(self, context: RequestContext, body: Any) -> None:
         self._context = context
@@ -100,7 +100,7 @@ class _AlterConfigs:
         self._own_keys = definitions.config_keys()
         self._resources: list[_Resource] = []
         self._results: dict[tuple[int, str], Any] = {}
-        self._refusals: dict[tuple[int, str], Refusal] = {}
+        self._refusals: dict[tuple[int, str], PolicyRefusal] = {}
         self._over: dict[str, list[UUID]] = {}
 
     async def _read(self, given: Any) -> _Resource:
@@ -113,7 +113,7 @@ class _AlterConfigs:
         if given.resource_type != TOPIC or not self._settings.are_stored:
             return _Resource(given, changes, [], given.configs)
         own_keys = self._own_keys
-        own = [one async for one in self._steps.over(changes) if one.name in own_keys]
+        own = [change async for change in self._steps.over(changes) if change.name in own_keys]
         if not own:
             return _Resource(given, changes, own, given.configs)
         names = Counter(change.name for change in changes)
@@ -134,25 +134,37 @@ class _AlterConfigs:
             return await self._context.forward()
         if self._settings.are_stored:
             self._over = {
-                one.given.resource_name: self._settings.open_creations(one.given.resource_name)
-                async for one in self._steps.over(self._resources)
-                if one.own or self._resets_topic_configs(one)
+                resource.given.resource_name: self._settings.open_creations(
+                    resource.given.resource_name
+                )
+                async for resource in self._steps.over(self._resources)
+                if resource.own or self._resets_topic_configs(resource)
             }
-        probed = [self._probe(one) async for one in self._steps.over(self._resources)]
+        probed = [self._probe(resource) async for resource in self._steps.over(self._resources)]
         probe = await self._context.forward_changed(
             replace(self._body, resources=tuple(probed), validate_only=True)
         )
         await self._take_results(probe)
-        valid = [one async for one in self._steps.over(self._resources) if self._succeeds(one)]
+        valid = [
+            resource
+            async for resource in self._steps.over(self._resources)
+            if self._succeeds(resource)
+        ]
         ids = await self._topic_ids(valid)
         async for resource in self._steps.over(valid):
             refusal = await self._refusal(resource, ids)
             if refusal is not None:
                 self._refusals[resource.key] = refusal
-        accepted = [one async for one in self._steps.over(valid) if one.key not in self._refusals]
+        accepted = [
+            resource
+            async for resource in self._steps.over(valid)
+            if resource.key not in self._refusals
+        ]
         throttle_time = probe.throttle_time
         if not self._body.validate_only:
-            ours = any(one.own or self._resets_topic_configs(one) for one in accepted)
+            ours = any(
+                resource.own or self._resets_topic_configs(resource) for resource in accepted
+            )
             if len(accepted) == len(self._resources) and not ours:
                 return await self._context.forward()
             altered = await self._alter(accepted)
@@ -163,8 +175,8 @@ class _AlterConfigs:
         return await self._response(throttle_time)
 
     async def _take_results(self, response: Any) -> None:
-        async for one in self._steps.over(response.responses):
-            self._results[one.resource_type, one.resource_name] = one
+        async for result in self._steps.over(response.responses):
+            self._results[result.resource_type, result.resource_name] = result
 
     def _succeeds(self, resource: _Resource) -> bool:
         result = self._results.get(resource.key)
@@ -210,9 +222,9 @@ class _AlterConfigs:
     async def _alter(self, accepted: Sequence[_Resource]) -> Any:
         """Alter the cluster's configs; return None if there are none."""
         resources = [
-            replace(one.given, configs=tuple(one.stripped))
-            async for one in self._steps.over(accepted)
-            if one.stripped or not self._incremental or not one.own
+            replace(resource.given, configs=tuple(resource.stripped))
+            async for resource in self._steps.over(accepted)
+            if resource.stripped or not self._incremental or not resource.own
         ]
         if not resources:
             return None
@@ -220,19 +232,19 @@ class _AlterConfigs:
 
     # Policies
 
-    async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
+    async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> PolicyRefusal | None:
         if self._is_settings_topic(resource):
-            return Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
+            return PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         if resource.own and resource.given.resource_name not in ids:
-            return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
+            return PolicyRefusal(UNKNOWN_TOPIC_OR_PARTITION, None)
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
-            return Refusal(UNKNOWN_SERVER_ERROR, None)
+            return PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
         topic = resource.given.resource_name
         current = self._effective(topic, ids[topic]) if resource.own else {}
         for change in resource.own:
             reason = await self._invalid_reason(change, current.get(change.name))
             if reason:
-                return Refusal(INVALID_CONFIG, reason)
+                return PolicyRefusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
@@ -253,7 +265,7 @@ class _AlterConfigs:
         name, operation, value = change
         if operation in _OPERATIONS and self._own_keys[name].type.number != LIST.number:
             return f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST."
-        if operation == SUBTRACT:  # what is left was there before
+        if operation == SUBTRACT:  # the rest was there before
             return syntax_error(self._context.gateway, name, value or "")
         if operation == APPEND:
             value = _value(change, current)
@@ -264,7 +276,11 @@ class _AlterConfigs:
     async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:
         """Return the new values of the altered keys; None for deleted ones."""
         over = self._steps.over
-        lists = [one.name async for one in over(resource.changes) if one.operation in _OPERATIONS]
+        lists = [
+            change.name
+            async for change in over(resource.changes)
+            if change.operation in _OPERATIONS
+        ]
         lists = [name for name in lists if name not in self._own_keys]
         current = {**own, **(await self._current(resource, lists) if lists else {})}
         return {
@@ -283,7 +299,9 @@ class _AlterConfigs:
             )
         )
         response = await self._context.send_as_client(request, DescribeConfigsResponse)
-        return {config.name: config.value for one in response.results for config in one.configs}
+        return {
+            config.name: config.value for result in response.results for config in result.configs
+        }
 
     # Stored topic level keys
 
@@ -297,7 +315,7 @@ class _AlterConfigs:
             try:
                 await self._change(topic, ids[topic], resource)
             except CompactedTopicError as error:
-                self._refusals[resource.key] = Refusal(
+                self._refusals[resource.key] = PolicyRefusal(
                     UNKNOWN_SERVER_ERROR, f"Penstock's settings could not be kept: {error}"
                 )
 
@@ -313,10 +331,12 @@ class _AlterConfigs:
             defaults = self._context.gateway.policies.plan.settings(topic)
             current = {**defaults, **before}
             changes = {
-                one.name: definitions.normalize(one.name, _value(one, current.get(one.name)) or "")
-                if one.operation != DELETE
+                change.name: definitions.normalize(
+                    change.name, _value(change, current.get(change.name)) or ""
+                )
+                if change.operation != DELETE
                 else None
-                for one in resource.own
+                for change in resource.own
             }
             both = {**before, **changes} if self._incremental else changes
             after = {key: value for key, value in both.items() if value is not None}
@@ -338,8 +358,8 @@ class _AlterConfigs:
             result = self._refusals.get(resource.key)
             if result is None and resource.key in self._results:
                 altered = self._results[resource.key]
-                result = Refusal(int(altered.error_code), altered.error_message)
-            code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
+                result = PolicyRefusal(int(altered.error_code), altered.error_message)
+            code, message = result or PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
             responses.append(
                 kind.AlterConfigsResourceResponse(
                     error_code=ErrorCode(code),

@@ -19,7 +19,7 @@ from kio.static.primitive import i8
 
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, Refusal
+from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, PolicyRefusal
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import NONE, POLICY_VIOLATION
@@ -39,30 +39,30 @@ async def create_partitions(context: RequestContext) -> bytes:
     if not (judged or named):
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
-    results = {one.name: one async for one in steps.over(probe.results)}
+    results = {result.name: result async for result in steps.over(probe.results)}
     valid = [
         topic
         async for topic in steps.over(body.topics)
         if topic.name in results and results[topic.name].error_code == NONE
     ]
     names = [topic.name for topic in valid]
-    replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
+    replicas = {topic.name: topic.replication_factor for topic in await context.find_topics(names)}
     configs = await _configs(context, names) if names else {}
     checks = PolicyChecks(context)
     accepted = []
     async for topic in steps.over(valid):
-        refusal: Refusal | None = None
+        refusal: PolicyRefusal | None = None
         if topic.name == settings.topic:
-            refusal = Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
+            refusal = PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         elif judged:
-            asked = TopicCreation(
+            creation = TopicCreation(
                 topic.name,
                 topic.count,
                 replicas.get(topic.name, 0),
                 None,
                 configs.get(topic.name, {}),
             )
-            refusal = await checks.creation(asked)
+            refusal = await checks.creation(creation)
         if refusal is None:
             accepted.append(topic)
             continue
@@ -80,7 +80,7 @@ async def create_partitions(context: RequestContext) -> bytes:
             return await context.forward()
         done = await context.forward_changed(replace(body, topics=tuple(accepted)))
         throttle_time = done.throttle_time
-        results |= {one.name: one async for one in steps.over(done.results)}
+        results |= {result.name: result async for result in steps.over(done.results)}
     return await context.response(
         context.request.response_type(throttle_time=throttle_time, results=tuple(results.values()))
     )
@@ -99,12 +99,12 @@ async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, 
         DescribeConfigsRequest(resources=tuple(resources)), DescribeConfigsResponse
     )
     found = {
-        one.resource_name: {
+        result.resource_name: {
             config.name: config.value
-            async for config in steps.over(one.configs)
+            async for config in steps.over(result.configs)
             if config.config_source == definitions.SET_ON_TOPIC and config.value is not None
         }
-        for one in response.results
+        for result in response.results
     }
     settings = context.gateway.topic_configs
     if settings.are_stored:

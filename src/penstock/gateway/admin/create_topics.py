@@ -31,7 +31,7 @@ from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
-    Refusal,
+    PolicyRefusal,
     config_error,
 )
 from penstock.topic_configs import definitions
@@ -68,7 +68,7 @@ _AFTER_CONFIGS = frozenset(
 """Errors that a controller checks only after the configs."""
 _OUTCOME_UNKNOWN = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
 """Errors after which the topic may still be created. They are not the retriable errors: most of
-those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not one of them."""
+those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not among them."""
 
 
 class _RequestedTopic(NamedTuple):
@@ -96,14 +96,14 @@ async def create_topics(context: RequestContext) -> bytes:
     requested = [await _read(context, topic) async for topic in topics]
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
-    has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
+    has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)
     if not (has_policy or has_configs or any(topic.own for topic in requested)):
         return await context.forward()
     return await _CreateTopics(context, body, requested).respond()
 
 
 class _CreateTopics:
-    """The handling of one request."""
+    """The handling of a request."""
 
     def __init__(
         self, context: RequestContext, body: Any, requested: list[_RequestedTopic]
@@ -177,10 +177,10 @@ class _CreateTopics:
     async def _read_results(self, results: Results) -> list[str]:
         """Record results; return the names of their topics, in order."""
         names = []
-        for one in results:
-            name = one.entity.name
+        for result in results:
+            name = result.entity.name
             names.append(name)
-            self._results[name], self._read[name] = one.entity, one
+            self._results[name], self._read[name] = result.entity, result
             await self._steps.step()
         return names
 
@@ -194,7 +194,7 @@ class _CreateTopics:
             result = self._results.get(name)
             if result is None:
                 self._names.append(name)
-                self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+                self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
                 continue
             code = int(result.error_code)
             if code and (
@@ -207,11 +207,11 @@ class _CreateTopics:
 
     async def _refusal(
         self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
-    ) -> Refusal | None:
+    ) -> PolicyRefusal | None:
         for key, value in topic.own.items():
             reason = await config_error(self._context.gateway, key, value or "")
             if reason:
-                return Refusal(INVALID_CONFIG, reason)
+                return PolicyRefusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await checks.alteration(altered)
@@ -229,7 +229,10 @@ class _CreateTopics:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
-            assignments = {one.partition_index: one.broker_ids for one in given.assignments}
+            assignments = {
+                assignment.partition_index: assignment.broker_ids
+                for assignment in given.assignments
+            }
             return TopicCreation(given.name, None, None, assignments, configs)
         # The response has the counts only if the client may describe the configs of the topic.
         partitions, replicas = given.num_partitions, given.replication_factor
@@ -258,7 +261,7 @@ class _CreateTopics:
         missing = {topic.given.name for topic in ready}
         missing.difference_update(await self._read_results(created))
         for name in missing:
-            self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+            self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
         # This is completed even if the connection is lost in the meantime.
         await self._context.finish(self._settle(ready))
         return created
@@ -295,7 +298,7 @@ class _CreateTopics:
 
     def _fail(self, name: str, why: str) -> None:
         self._context.gateway.cluster.disallow(name)
-        refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
+        refusal = PolicyRefusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 
     # The response
@@ -389,9 +392,9 @@ async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
     ]
     assignments = [
         v7.CreatableReplicaAssignment(
-            partition_index=one.partition_index, broker_ids=one.broker_ids
+            partition_index=assignment.partition_index, broker_ids=assignment.broker_ids
         )
-        async for one in steps.over(topic.assignments)
+        async for assignment in steps.over(topic.assignments)
     ]
     stripped = v7.CreatableTopic(
         name=TopicName(topic.name),
@@ -403,7 +406,7 @@ async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
     return _RequestedTopic(topic, stripped, own)
 
 
-def _result(name: str, refusal: Refusal) -> Any:
+def _result(name: str, refusal: PolicyRefusal) -> Any:
     return CreatableTopicResult(
         name=TopicName(name),
         topic_id=None,

@@ -23,7 +23,7 @@ async def delete_records(context: RequestContext) -> bytes:
     """Return the response to a request."""
     settings, body = context.gateway.topic_configs, await context.body()
     steps = context.steps()
-    refused = [one async for one in steps.over(body.topics) if one.name == settings.topic]
+    refused = [topic async for topic in steps.over(body.topics) if topic.name == settings.topic]
     if not refused:
         return await context.forward()
     types = context.request.response_types
@@ -41,7 +41,7 @@ async def delete_records(context: RequestContext) -> bytes:
             types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions))
         )
     throttle_time = NO_TIME
-    kept = [one async for one in steps.over(body.topics) if one.name != settings.topic]
+    kept = [topic async for topic in steps.over(body.topics) if topic.name != settings.topic]
     if kept:
         response = await context.forward_changed(replace(body, topics=tuple(kept)))
         throttle_time = response.throttle_time

@@ -73,7 +73,7 @@ async def delete_topics(context: RequestContext) -> bytes:
 
 
 class _RequestedTopics:
-    """What a request asks to delete.
+    """The topics that a request deletes.
 
     Attributes:
         field: The field of the request with the topics.
@@ -94,12 +94,12 @@ class _RequestedTopics:
     async def read(self) -> None:
         own = self._context.gateway.topic_configs.topic
         own_id = await _id_of_settings_topic(self._context, self._body) if self._has_ids else None
-        async for one in self._context.steps().over(getattr(self._body, self.field)):
-            name = one.name if self._has_ids else one
+        async for topic in self._context.steps().over(getattr(self._body, self.field)):
+            name = topic.name if self._has_ids else topic
             if name is not None:
                 self.names.add(name)
-            is_own = name == own or (own_id is not None and one.topic_id == own_id)
-            (self.refused if is_own else self.kept).append(one)
+            is_own = name == own or (own_id is not None and topic.topic_id == own_id)
+            (self.refused if is_own else self.kept).append(topic)
 
 
 async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
@@ -116,13 +116,13 @@ async def _forget(
     settings = context.gateway.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
-    async for one in context.steps().over(deleted):
-        topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
+    async for topic in context.steps().over(deleted):
+        topic_id = getattr(topic, "topic_id", None) or ids.get(topic.name)
         if topic_id is not None:
             gone.append(topic_id)
-        if one.name is not None:
-            ended += over.get(one.name, ())
-            context.gateway.topic_deleted(one.name)
+        if topic.name is not None:
+            ended += over.get(topic.name, ())
+            context.gateway.topic_deleted(topic.name)
     try:
         await settings.store.forget(gone, over=ended)
     except CompactedTopicError as error:

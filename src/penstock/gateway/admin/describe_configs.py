@@ -4,7 +4,7 @@ Behaviour: the request is forwarded unchanged; brokers ignore names of configs t
 know. To each topic in the response the requested topic level keys are added, with their dynamic
 value (DYNAMIC_TOPIC_CONFIG), or else the default of the configuration file, if any
 (DEFAULT_CONFIG). A key that may not be set on a topic is read-only
-(`topic.settings.keys.allowed`); what was set before is shown, and has no effect. All other requests
+(`topic.settings.keys.allowed`); others set before are shown, without effect. All other requests
 are forwarded unchanged. A topic that is named several times is described as many times, as brokers
 do, each time with the keys that were requested there.
 """
@@ -48,7 +48,7 @@ async def describe_configs(context: RequestContext) -> bytes | Buffers:
     settings = context.gateway.topic_configs
     ids = await context.topic_ids({topic for topic in requested.keys if settings.names(topic)})
     ours = _Ours(context, requested, ids)
-    context.hold(len(frame))  # what is copied of it
+    context.hold(len(frame))  # the size of the copy
     return await context.in_turns(with_added(frame, request.version, ours.next))
 
 
@@ -92,7 +92,7 @@ class _Ours:
 def _config(
     context: RequestContext, requested: Requested, topic: str, name: str, own: Mapping[str, str]
 ) -> Any:
-    """Describe one key."""
+    """Describe a key."""
     types = context.request.response_types
     key = key_named(name)
     default = context.gateway.policies.plan.settings(topic).get(name, key.default)

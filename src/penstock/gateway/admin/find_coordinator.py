@@ -44,7 +44,7 @@ async def find_coordinator(context: RequestContext) -> bytes | Buffers:
         if checks.cannot_be_judged(topic, error) is None:
             return await context.forward_unjoined()
         log.error("an internal topic cannot be judged", topic=topic, reason=str(error))
-        return await _refused(context, f"The policy cannot be asked about {topic}")
+        return await _refused(context, f"The policy cannot be called about {topic}")
     if missing is None:
         return await context.forward_unjoined()
     refusal = await checks.internal_topic(missing)

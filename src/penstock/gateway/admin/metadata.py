@@ -22,7 +22,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
+from penstock.gateway.admin.policy_checks import PolicyChecks, PolicyRefusal
 from penstock.wire.addresses import replace_in_slices
 from penstock.wire.client_requests import as_version
 from penstock.wire.errors import (
@@ -77,12 +77,12 @@ async def _with_creations(
 async def _without_creation(context: RequestContext, body: Any) -> bytes:
     """Send the client's request without automatic creation; return the response.
 
-    Before version 4 that cannot be said: the response is one of version 12.
+    Before version 4 that cannot be said: the response has version 12.
     """
     request = context.request
     if request.version >= _CHOICE_FROM:
-        asked = request.with_body(replace(body, allow_auto_topic_creation=False))
-        return await context.forward(await context.in_turns(asked))
+        changed = request.with_body(replace(body, allow_auto_topic_creation=False))
+        return await context.forward(await context.in_turns(changed))
     return await context.send_metadata([topic.name for topic in body.topics])
 
 
@@ -94,7 +94,7 @@ async def _in_old_version(context: RequestContext, frame: bytes) -> bytes:
     return await context.response(await context.in_turns(as_version(body, kind)))
 
 
-async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
+async def _refusal(context: RequestContext, topic: str) -> PolicyRefusal | None:
     checks = PolicyChecks(context)
     try:
         if topic in INTERNAL_TOPICS:
@@ -103,10 +103,10 @@ async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
         created = await _as_created(context, topic)
     except MetadataUnavailableError as error:
         return checks.cannot_be_judged(topic, error)
-    return created if isinstance(created, Refusal) else await checks.creation(created)
+    return created if isinstance(created, PolicyRefusal) else await checks.creation(created)
 
 
-async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Refusal:
+async def _as_created(context: RequestContext, topic: str) -> TopicCreation | PolicyRefusal:
     """Return a topic as the cluster would create it automatically for the client."""
     request = CreateTopicsRequest(
         topics=(
@@ -123,13 +123,13 @@ async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Re
     )
     (result,) = (await context.send_as_client(request, CreateTopicsResponse)).topics
     if result.error_code != NONE:
-        return Refusal(int(result.error_code), result.error_message)
+        return PolicyRefusal(int(result.error_code), result.error_message)
     # The response has the counts only if the client may describe the configs of the topic.
     counts = await context.gateway.cluster.counts(result.num_partitions, result.replication_factor)
     return TopicCreation(topic, *counts, None, {})
 
 
-def _code(context: RequestContext, refusal: Refusal | None) -> int:
+def _code(context: RequestContext, refusal: PolicyRefusal | None) -> int:
     if refusal is None:
         return UNKNOWN_TOPIC_OR_PARTITION
     if refusal.code == TOPIC_AUTHORIZATION_FAILED:

@@ -36,22 +36,22 @@ STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic that stores topic configs cannot be changed through the gateway."""
 
 
-class Refusal(NamedTuple):
+class PolicyRefusal(NamedTuple):
     """An error for the client: Kafka's error code, and an optional message."""
 
     code: int
     message: str | None
 
 
-def _cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
+def _cannot_be_judged(error: MetadataUnavailableError) -> PolicyRefusal:
     """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
-    return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+    return PolicyRefusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be called: {error}")
 
 
 class PolicyChecks:
-    """Applies the policies for topics and configs to one request, and logs refusals.
+    """Applies the policies for topics and configs to a request, and logs refusals.
 
-    Where they only observe (`penstock.mode`), they are asked beside, and nothing is refused.
+    Where they only observe (`penstock.mode`), they judge in the background, and nothing is refused.
     """
 
     def __init__(self, context: RequestContext) -> None:
@@ -66,10 +66,10 @@ class PolicyChecks:
         return self._gateway.policies.topics
 
     def observes(self, topic: str) -> bool:
-        """Whether what is creation about a topic is only observed."""
+        """Whether the creation of a topic is only observed."""
         return self._gateway.policies.plan.observes_topic(topic)
 
-    def cannot_be_judged(self, topic: str, error: MetadataUnavailableError) -> Refusal | None:
+    def cannot_be_judged(self, topic: str, error: MetadataUnavailableError) -> PolicyRefusal | None:
         """Return the refusal of a topic's creation; None if that is only observed."""
         return None if self.leaves_out(topic) else _cannot_be_judged(error)
 
@@ -81,7 +81,7 @@ class PolicyChecks:
         self._policies.not_observed(policy)
         return True
 
-    async def creation(self, creation: TopicCreation) -> Refusal | None:
+    async def creation(self, creation: TopicCreation) -> PolicyRefusal | None:
         """Apply `CreateTopicPolicy`. An accepted topic counts as existing from then on."""
         policy = self._policies.create_topic
         if policy is None:
@@ -97,17 +97,17 @@ class PolicyChecks:
         async with self._gateway.cluster.deciding:
             return await self._counted(creation)
 
-    async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
+    async def internal_topic(self, missing: MissingTopic) -> PolicyRefusal | None:
         """Apply `CreateTopicPolicy` to an internal topic of Kafka."""
         name, partitions, replicas, configs = missing
         return await self.creation(TopicCreation(name, partitions, replicas, None, configs))
 
-    async def _counted(self, creation: TopicCreation) -> Refusal | None:
+    async def _counted(self, creation: TopicCreation) -> PolicyRefusal | None:
         """Apply `CreateTopicPolicy` with the existing topics, one creation at a time."""
-        asking = await self._asking()
-        if isinstance(asking, Refusal):
-            return asking
-        refusal = self._refusal(creation.topic, await self._policies.creation(creation, asking))
+        context = await self._admin_context()
+        if isinstance(context, PolicyRefusal):
+            return context
+        refusal = self._refusal(creation.topic, await self._policies.creation(creation, context))
         if refusal is None:
             assignments = creation.replicas_assignments or {}
             self._gateway.cluster.allow(
@@ -119,7 +119,7 @@ class PolicyChecks:
             )
         return refusal
 
-    async def alteration(self, alteration: ConfigAlteration) -> Refusal | None:
+    async def alteration(self, alteration: ConfigAlteration) -> PolicyRefusal | None:
         """Apply `AlterConfigPolicy`."""
         policy = self._policies.alter_config
         if policy is None:
@@ -131,10 +131,10 @@ class PolicyChecks:
             judge = partial(self._policies.alteration, alteration, is_observed=True)
             self._observe(what, policy, judge, resource)
             return None
-        asking = await self._asking()
-        if isinstance(asking, Refusal):
-            return asking
-        verdict = await self._policies.alteration(alteration, asking)
+        context = await self._admin_context()
+        if isinstance(context, PolicyRefusal):
+            return context
+        verdict = await self._policies.alteration(alteration, context)
         return self._refusal(what, verdict, resource)
 
     def _observe(
@@ -158,11 +158,11 @@ class PolicyChecks:
         resource: tuple[str, str] | None,
     ) -> None:
         try:
-            asking = await self._asking()
-            if isinstance(asking, Refusal):
+            context = await self._admin_context()
+            if isinstance(context, PolicyRefusal):
                 policies.not_observed(policy)
                 return
-            verdict = await judge(asking)
+            verdict = await judge(context)
             if (
                 verdict.outcome is not Outcome.ACCEPTED
                 and verdict.cause is not FailureCause.NOT_JUDGED
@@ -173,7 +173,7 @@ class PolicyChecks:
         finally:
             policies.end_observing()
 
-    async def _asking(self) -> AdminContext | Refusal:
+    async def _admin_context(self) -> AdminContext | PolicyRefusal:
         if not self._policies.needs_context:
             return AdminContext()
         try:
@@ -184,11 +184,11 @@ class PolicyChecks:
 
     def _refusal(
         self, what: str, verdict: Verdict, resource: tuple[str, str] | None = None
-    ) -> Refusal | None:
+    ) -> PolicyRefusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
             return None
         self._report(what, verdict, resource)
-        return Refusal(verdict.code, verdict.message)
+        return PolicyRefusal(verdict.code, verdict.message)
 
     def _report(
         self,
@@ -213,7 +213,7 @@ class PolicyChecks:
 
 
 def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
-    """Return why a key may not be set on topics, or what is no value of its type."""
+    """Return why a key may not be set on topics, or why a value is not of its type."""
     if not gateway.policies.plan.allows_key(key):
         return (
             f"Configuration {key} cannot be set on a topic: the gateway's configuration file does "

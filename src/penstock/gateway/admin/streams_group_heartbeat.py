@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (API key 88), version 0: applies `CreateTopicPolicy` to internal topics.
 
 Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topics of a topology. When a
-member sends a topology, the policy gets those that do not exist. If one is refused, the member gets
+member sends a topology, the policy gets those that do not exist. If any is refused, the member gets
 POLICY_VIOLATION with the policy's message, and does not join. If the topology leaves the partition
 count of a topic to the broker, the policy gets the largest count of the topology's source topics,
 which is at least the count that a broker would choose.
@@ -16,7 +16,7 @@ from kio.static.primitive import i32
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
+from penstock.gateway.admin.policy_checks import PolicyChecks, PolicyRefusal
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
@@ -53,9 +53,9 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
         # The broker would store the topology, and create them later without another request.
         return await _refused(
             context,
-            Refusal(
+            PolicyRefusal(
                 POLICY_VIOLATION,
-                f"Source topics {_listed(absent)} are missing: the policy cannot be asked about "
+                f"Source topics {_listed(absent)} are missing: the policy cannot be called about "
                 f"{_listed(sorted(undecided))}, which get as many partitions",
             ),
         )
@@ -73,8 +73,8 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
                 continue
             return await _refused(context, unjudged)
         configs = {config.key: config.value for config in topic.topic_configs}
-        asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
-        refusal = await checks.creation(asked)
+        creation = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
+        refusal = await checks.creation(creation)
         if refusal is not None:
             return await _refused(context, refusal)
     return await context.forward()
@@ -92,12 +92,12 @@ def _sources(topology: Any) -> Iterator[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names in one text; a string of the protocol has 32 KiB at most, a name 249 bytes."""
+    """Return names as a text; a string of the protocol has 32 KiB at most, a name 249 bytes."""
     more = len(names) - _NAMES_MAX
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _refused(context: RequestContext, refusal: Refusal) -> bytes:
+async def _refused(context: RequestContext, refusal: PolicyRefusal) -> bytes:
     body = await context.body()
     return await context.response(
         context.request.response_type(

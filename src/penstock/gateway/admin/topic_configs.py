@@ -76,7 +76,7 @@ class TopicConfigs:
 
     @property
     def position(self) -> int:
-        """Up to where the topic has been read; 0 without one."""
+        """Up to where the topic has been read; 0 without a topic."""
         return 0
 
     @property
@@ -120,7 +120,7 @@ class TopicConfigs:
         """
 
     def read_again(self) -> None:
-        """Read what was not understood once more: topics take other keys than before."""
+        """Read unreadable records once more: topics take other keys than before."""
 
     def open_creations(self, _topic: str) -> list[UUID]:
         """Return the creations of a topic with an unknown outcome."""
@@ -244,7 +244,7 @@ class StoredTopicConfigs(TopicConfigs):
             self._changed(topic, before)
 
     def read_again(self) -> None:
-        """Read what was not understood once more, as another gateway may have kept new keys."""
+        """Read unreadable records once more, as another gateway may have kept new keys."""
         self._tell(self.index.read_again())
 
     # Writing
@@ -284,7 +284,7 @@ class StoredTopicConfigs(TopicConfigs):
         entry = TopicConfigRecord(topic, settings, self._gateway, changes, base)
         record_key = topic_key(topic_id).encode()
         ended = {*over, *self.index.superseded(topic_id)}
-        tombstones = [(creation_key(one).encode(), None) for one in ended]
+        tombstones = [(creation_key(creation).encode(), None) for creation in ended]
         await self._append([(record_key, entry.encode()), *tombstones])
         held = self.index.entry(topic_id)
         while held is not None and held.id == entry.id and held.merged:
@@ -292,7 +292,7 @@ class StoredTopicConfigs(TopicConfigs):
             held = self.index.entry(topic_id)
 
     async def _make_whole(self, topic_id: UUID, merged: TopicConfigRecord) -> TopicConfigRecord:
-        """Write the result of a merge as one record, since compaction keeps only the last one."""
+        """Write the result of a merge as one record, as compaction keeps only the last record."""
         entry = TopicConfigRecord(merged.topic, merged.settings, self._gateway, {}, merged.id)
         await self._append([(topic_key(topic_id).encode(), entry.encode())])
         return entry
@@ -307,7 +307,9 @@ class StoredTopicConfigs(TopicConfigs):
         Raises:
             CompactedTopicError: They could not be deleted.
         """
-        record_keys: list[RecordKey] = [creation_key(one) for one in over if one not in self._mine]
+        record_keys: list[RecordKey] = [
+            creation_key(creation) for creation in over if creation not in self._mine
+        ]
         for topic_id in topic_ids:
             if self.index.has_topic(topic_id):
                 over = self.index.superseded(topic_id)
@@ -356,8 +358,8 @@ class StoredTopicConfigs(TopicConfigs):
             # Even without configs: then those of other creations do not apply.
             value = TopicConfigRecord(found.topic, found.settings, self._gateway).encode()
             await self._append([(topic_key(topic_id).encode(), value)])
-        for one in {creation, *self.index.superseded(topic_id)}:
-            await self.withdraw(one)
+        for open_creation in {creation, *self.index.superseded(topic_id)}:
+            await self.withdraw(open_creation)
 
     async def withdraw(self, creation: UUID) -> None:
         """Delete the configs of a failed creation.
@@ -387,7 +389,7 @@ class StoredTopicConfigs(TopicConfigs):
         self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
         found = self.index.creations(where, of=of)
-        return {one: entry for one, entry in found.items() if one not in self._mine}
+        return {creation: entry for creation, entry in found.items() if creation not in self._mine}
 
     def leave(self, creation: UUID) -> None:
         """Leave a creation with an unknown outcome to `sweep`."""
@@ -413,16 +415,18 @@ class StoredTopicConfigs(TopicConfigs):
         if starting:
             creations = self._not_mine(lambda entry: entry.gateway == self._gateway) | abandoned
         # Unreadable records stay: the policies of their topics are not known.
-        creations = {one: entry for one, entry in creations.items() if not entry.unreadable}
+        creations = {
+            creation: entry for creation, entry in creations.items() if not entry.unreadable
+        }
         old_ms = (time.time() - ABANDONED_AFTER_S) * 1000
         topics = {
-            one: entry
-            for one, entry in self.index.topics().items()
+            topic_id: entry
+            for topic_id, entry in self.index.topics().items()
             if entry.timestamp_ms < old_ms and entry.topic and not starting
         }
-        for one, entry in topics.items():
+        for merged_id, entry in topics.items():
             if entry.merged:
-                await self._make_whole(one, entry)
+                await self._make_whole(merged_id, entry)
         names = {entry.topic for entry in (*creations.values(), *topics.values())}
         if not names:
             return
@@ -450,15 +454,15 @@ class StoredTopicConfigs(TopicConfigs):
     ) -> None:
         """Delete the configs of topics that do not exist, or have been missing often enough."""
         gone = []
-        for one, entry in topics.items():
-            if found.get(entry.topic, one) == one:
-                del self._missed[one]
+        for topic_id, entry in topics.items():
+            if found.get(entry.topic, topic_id) == topic_id:
+                del self._missed[topic_id]
                 continue
-            self._missed[one] += 1
-            if found[entry.topic] is not None or self._missed[one] >= MISSED_TIMES:
-                gone.append(one)
-        for one in gone:
-            del self._missed[one]
+            self._missed[topic_id] += 1
+            if found[entry.topic] is not None or self._missed[topic_id] >= MISSED_TIMES:
+                gone.append(topic_id)
+        for topic_id in gone:
+            del self._missed[topic_id]
         if gone:
             await self.forget(gone)
             log.info("settings of deleted topics are deleted", count=len(gone))

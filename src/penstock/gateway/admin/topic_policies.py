@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 _KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
 _OBSERVED_MAX: Final = 100
-"""The most requests that are being judged and that nobody waits for."""
+"""The most requests that are judged in the background at a time."""
 
 
 class TopicPolicies:
@@ -95,31 +95,31 @@ class TopicPolicies:
         return self._pool.pids if self._pool is not None else []
 
     async def creation(
-        self, asked: TopicCreation, asking: AdminContext, *, is_observed: bool = False
+        self, creation: TopicCreation, context: AdminContext, *, is_observed: bool = False
     ) -> Verdict:
         """Judge the creation of a topic.
 
         Args:
-            asked: The topic.
-            asking: Who asks, and what topics there are.
+            creation: The topic to judge.
+            context: The client, and the existing topics.
             is_observed: Whether the verdict changes nothing (`penstock.mode`).
         """
         if self.create_topic is None:
             return ACCEPTED
-        question = JudgeTopicCreation(asked, asking)
+        question = JudgeTopicCreation(creation, context)
         return await self._judge(question, self.create_topic, is_observed=is_observed)
 
     async def alteration(
-        self, asked: ConfigAlteration, asking: AdminContext, *, is_observed: bool = False
+        self, alteration: ConfigAlteration, context: AdminContext, *, is_observed: bool = False
     ) -> Verdict:
         """Judge the alteration of configs; see `creation`."""
         if self.alter_config is None:
             return ACCEPTED
-        question = JudgeConfigAlteration(asked, asking)
+        question = JudgeConfigAlteration(alteration, context)
         return await self._judge(question, self.alter_config, is_observed=is_observed)
 
     def begin_observing(self, policy: str) -> bool:
-        """Return whether there is room to judge one thing more that nobody waits for."""
+        """Return whether there is room to judge another request in the background."""
         if self._observing >= _OBSERVED_MAX:
             self.not_observed(policy)
             return False
@@ -131,7 +131,7 @@ class TopicPolicies:
         self._observing -= 1
 
     def not_observed(self, policy: str) -> None:
-        """Count what was to be observed, and was not judged."""
+        """Count requests that were to be observed, and were not judged."""
         if self._counts is not None:
             self._counts.topic_not_observed(policy)
 

@@ -1,6 +1,6 @@
 """`audit.file`: a line for each refusal, appended. Rotation is left to others (`logrotate`).
 
-A file that was renamed or removed is opened anew before the next line, as `WatchedFileHandler` of
+A file that was renamed or removed is opened again before the next line, as `WatchedFileHandler` of
 Python's logging does it. A line that could not be written whole is completed later, in this file,
 or written again from its beginning in the next.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MODE: Final = 0o640
 _WRITE_BYTES: Final = 2**20
 _RETRY_S: Final = 1.0
-# O_NONBLOCK is for what is no file: to open a pipe would wait for its reader.
+# O_NONBLOCK is for special files: to open a pipe would wait for its reader.
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -57,7 +57,7 @@ class AuditFile:
             ) from None
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
-        """Take what is called with records that are written, and with errors."""
+        """Take the callbacks for records that are written, and for errors."""
         self._settle = settle
         self._warn = warn
 
@@ -66,7 +66,7 @@ class AuditFile:
         self._waiting.extend(record + b"\n" for record in records)
 
     def work(self) -> float | None:
-        """Write what was taken; return after how many seconds to try again, if that fails."""
+        """Write the taken records; return after how many seconds to try again, if that fails."""
         if not self._waiting:
             return None
         left_s = self._retry_at - time.monotonic()
@@ -83,14 +83,14 @@ class AuditFile:
         return None
 
     def reopen(self) -> None:
-        """Open the file anew if it was renamed, also where nothing is to be written."""
+        """Open the file again if it was renamed, also if nothing is to be written."""
         try:
             self._follow()
         except OSError as error:
             self._warn(error.strerror or str(error))
 
     def close(self) -> None:
-        """Have the system store what was written, and close the file."""
+        """Have the system store the written records, and close the file."""
         if self._file < 0:
             return
         # Whatever close(2) returns, the number is free then, and may be another file's.
@@ -102,10 +102,10 @@ class AuditFile:
                 self._warn(error.strerror or str(error))
 
     def _follow(self) -> None:
-        """Open the file anew if another one, or none, has its name now."""
+        """Open the file again if another file, or none, has its name now."""
         try:
             found = self._path.stat()
-            # After one that could not be opened there is none, whoever has its number now.
+            # After a failed open there is no file, whoever has its number now.
             is_same = self._file >= 0 and (found.st_dev, found.st_ino) == self._identity
         except FileNotFoundError:
             is_same = False

@@ -21,7 +21,7 @@ NAME_MAX_BYTES: Final = 256
 """More than any topic's name has. Client ids, principals and names of topics that were asked for
 may be longer, and come from clients."""
 POLICY_MAX_BYTES: Final = 1024
-"""Several classes may stand there."""
+"""There may be several classes."""
 # ASCII only: U+2028 and others end a line for some readers.
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -32,7 +32,7 @@ def audit_record(refused: Refused, *, gateway: str, run: str, number: int, at_s:
     Args:
         refused: The refusal.
         gateway: The name of the gateway.
-        run: What tells this run of it from others.
+        run: Distinguishes this run of it from others.
         number: The number of the refusal in this run, from 1.
         at_s: When, in seconds since the epoch.
     """

@@ -1,7 +1,7 @@
 """`audit.topic`: a record for each refusal, written by the gateway's own principal.
 
 Directly at the brokers, so that no policy judges it. A record is written when all replicas in sync
-have it. One that brokers do not take is sent again until they do, or the gateway ends.
+have it. A record that brokers do not take is retried until they do, or the gateway ends.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class AuditTopic:
         self._producer = self._new_producer()
 
     def _check(self, admin: AdminClient, found: Any, timeout_s: float) -> None:
-        allowed = found.authorized_operations  # None where brokers do not tell
+        allowed = found.authorized_operations  # None where brokers do not report them
         if allowed is not None and AclOperation.WRITE not in allowed:
             raise self._denied("Write is not allowed")
         configs = configs_of(admin, self.name, timeout_s)
@@ -118,7 +118,7 @@ class AuditTopic:
         )
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
-        """Take what is called with records that are delivered, and with errors."""
+        """Take the callbacks for records that are delivered, and for errors."""
         self._settle = settle
         self._warn = warn
 
@@ -150,7 +150,7 @@ class AuditTopic:
         """Do nothing: a topic is not renamed."""
 
     def close(self) -> None:
-        """Give up what is not delivered."""
+        """Give up undelivered records."""
         for producer in (*self._producers(), *self._retired):
             producer.purge()
             producer.poll(0)
@@ -199,7 +199,7 @@ class AuditTopic:
             self._not_sent(error, record, alone=alone)
 
     def _not_sent(self, error: KafkaError, record: bytes, *, alone: bool) -> None:
-        """Send a record again, or give it up where it is the one that brokers do not take."""
+        """Send a record again, or give it up if it is the record that brokers do not take."""
         if error.code() not in _REJECTED:
             self._replace_if_fatal(error)
             self._send_later(record, error.str())
@@ -227,7 +227,7 @@ class AuditTopic:
 
     def _replace(self, why: str) -> None:
         """Replace the producers; their records come back as not delivered."""
-        # If another producer fails while the last ones give their records back, the next record of
+        # If another producer fails while the last give their records back, the next record of
         # it that fails comes here again.
         if not self._retired:
             log.warning("a producer is replaced", topic=self.name, reason=why)

@@ -34,7 +34,7 @@ _JOIN_EXTRA_S: Final = 2.0
 
 
 class Settle(Protocol):
-    """Is told what has become of records."""
+    """Gets the outcome of records."""
 
     def __call__(self, records: Sequence[bytes], *, written: bool) -> None:
         """Count records that are written, or are given up."""
@@ -48,13 +48,13 @@ class Sink(Protocol):
         """The file or the topic, for the log."""
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
-        """Take what is called with records that are done, and with errors."""
+        """Take the callbacks for records that are done, and for errors."""
 
     def take(self, records: Sequence[bytes]) -> None:
         """Take records over; each is settled once, sooner or later."""
 
     def work(self) -> float | None:
-        """Go on with what was taken.
+        """Go on with the taken records.
 
         Returns:
             After how many seconds to call again at the latest; None if nothing is left.
@@ -64,7 +64,7 @@ class Sink(Protocol):
         """Look whether a file was renamed."""
 
     def close(self) -> None:
-        """Stop; what is not settled is given up."""
+        """Stop; unsettled records are given up."""
 
 
 class AuditTrail:
@@ -73,7 +73,7 @@ class AuditTrail:
     Attributes:
         written: How many are written: in the file, or acknowledged by all replicas in sync.
         left_out: How many will never be.
-        held_bytes: What is on its way.
+        held_bytes: The bytes of records that are on their way.
     """
 
     def __init__(
@@ -140,13 +140,13 @@ class AuditTrail:
         self._leave_out()
 
     def reopen(self) -> None:
-        """Have the file opened anew if it was renamed (`logrotate`)."""
+        """Have the file opened again if it was renamed (`logrotate`)."""
         with self._changed:
             self._reopens = True
             self._wake()
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Write what is queued, for so long at most; the rest is left out. Blocks."""
+        """Write the queued records, for so long at most; the rest is left out. Blocks."""
         with self._changed:
             self._ends_at = time.monotonic() + timeout_s
             self._wake()
@@ -211,7 +211,7 @@ class AuditTrail:
         return within_s
 
     def _tell_in_time(self) -> float | None:
-        """Say what was left out, if anything, or return after how many seconds it is time."""
+        """Log how many records were left out, if any, or return the seconds until it is time."""
         if self.left_out == self._told:
             return None
         left_s = self._told_at + _WARN_EVERY_S - time.monotonic()

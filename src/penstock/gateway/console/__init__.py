@@ -1,9 +1,9 @@
 """The console: one page on the metrics listener, and what `penstock top` shows.
 
-`recent_refusals` keeps what was refused lately, by reason; `figures` makes rates of what is
+`recent_refusals` keeps the recent refusals, by reason; `figures` makes rates of what is
 counted, and `history` keeps those of the last hour; `topic_plans` says which policies each topic
 has, and where its settings come from. `state` puts them together as JSON, `subscribers` passes on
-what is new, `page` is what browsers get, and `console` answers their requests.
+the changes, `page` has the files for browsers, and `console` answers their requests.
 
 All of it is bounded, whatever clients send: rows, points, subscribers and their queues. A refusal
 costs a look-up; everything else is done some times a second, and only while somebody looks.

@@ -1,11 +1,11 @@
-"""The files that browsers get: they are part of the package, and ask no other host for anything."""
+"""The files for browsers: they are part of the package, and load nothing from other hosts."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from typing import Final
 
-from penstock.gateway.metrics.http_server import Answer
+from penstock.gateway.metrics.http_server import HttpResponse
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -18,7 +18,7 @@ HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    # Not `no-referrer`: with that, browsers do not tell the origin of a form.
+    # Not `no-referrer`: with that, browsers do not send the origin of a form.
     ("Referrer-Policy", "same-origin"),
 )
 """Of all that the console answers."""
@@ -41,7 +41,7 @@ PUBLIC: Final = (
     "words.js",
     "icon.svg",
 )
-"""Served to whoever asks: the page to log in needs some of it."""
+"""Served without a login: the page to log in needs some of it."""
 
 
 _LOG_OUT: Final = b'action="logout" hidden', b'action="logout"'
@@ -49,19 +49,19 @@ _WRONG: Final = b"<!-- wrong -->"
 _SAID_OF_IT: Final = b'<p class="bad" role="alert">This is not the token.</p>'
 
 
-def asset(name: str, status: int = 200) -> Answer:
+def asset(name: str, status: int = 200) -> HttpResponse:
     """Return a file of the folder `page`."""
     body = files("penstock.gateway.console").joinpath("page", name).read_bytes()
-    return Answer(status, body, _TYPES[name.rpartition(".")[2]], HEADERS)
+    return HttpResponse(status, body, _TYPES[name.rpartition(".")[2]], HEADERS)
 
 
-def page(*, can_log_out: bool) -> Answer:
+def page(*, can_log_out: bool) -> HttpResponse:
     """Return the console's page."""
     found = asset(PAGE)
     return found._replace(body=found.body.replace(*_LOG_OUT)) if can_log_out else found
 
 
-def login(*, was_wrong: bool = False) -> Answer:
+def login(*, was_wrong: bool = False) -> HttpResponse:
     """Return the page to log in."""
     found = asset(LOGIN, 401)
     return found._replace(body=found.body.replace(_WRONG, _SAID_OF_IT)) if was_wrong else found

@@ -1,4 +1,4 @@
-"""What the console's requests are answered with, and what its subscribers are told, and when."""
+"""The responses to the console's requests, and the events for its subscribers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import structlog
 
 from penstock.gateway.console import assets, state
-from penstock.gateway.console.history import SAMPLE_S, History
+from penstock.gateway.console.history import SAMPLE_S, FigureHistory
 from penstock.gateway.console.recent_refusals import RecentRefusals, shown
 from penstock.gateway.console.subscribers import CONTENT_TYPE, Subscribers, as_text
 from penstock.gateway.console.topic_plans import Planned, TopicPlans
-from penstock.gateway.metrics.http_server import Answer, Stream
+from penstock.gateway.metrics.http_server import EventStream, HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -30,9 +30,9 @@ log = structlog.get_logger()
 
 JSON: Final = "application/json"
 EVERY_S: Final = 0.25
-"""How often subscribers are told of refusals."""
+"""How often subscribers get refusals."""
 CHANGED_MAX: Final = 100
-"""No more rows are told at a time; those that were seen last."""
+"""The most rows in an event; those that were seen last."""
 WRONG_LOGIN_S: Final = 1.0
 """So long a wrong token takes, over the few connections that there are."""
 WRONG_LOGINS_MAX: Final = 8
@@ -44,7 +44,7 @@ _TICKS_A_SAMPLE: Final = round(SAMPLE_S / EVERY_S)
 _AFTER_ERROR_S: Final = 60.0
 
 
-class Gateway(state.Shown, Planned, Protocol):
+class ConsoleGateway(state.ShownGateway, Planned, Protocol):
     """A gateway, as far as the console shows it."""
 
 
@@ -63,11 +63,11 @@ class Reload(NamedTuple):
 
 
 class Console:
-    """One page, the state behind it, and the events that change it."""
+    """The page, the state behind it, and the events that change it."""
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateway: ConsoleGateway,
         counts: GatewayCounts,
         checks: BrokerChecks,
         *,
@@ -95,7 +95,7 @@ class Console:
         self._refusals = RecentRefusals(now)
         self.refused: Callable[[Refused], None] = self._refusals.put
         self._plans = TopicPlans(gateway, clock)
-        self._history = History(counts.totals(), clock(), now())
+        self._history = FigureHistory(counts.totals(), clock(), now())
         self._subscribers = Subscribers()
         self._reload: Reload | None = None
 
@@ -106,7 +106,7 @@ class Console:
         self._subscribers.publish("reload", self._reload_as_json())
 
     async def run(self) -> None:
-        """Sample what is counted, and tell subscribers what is new, again and again."""
+        """Sample the counters, and send changes to subscribers, again and again."""
         for tick in count(1):
             await asyncio.sleep(EVERY_S)
             try:
@@ -135,7 +135,7 @@ class Console:
         if point is not None:
             self._subscribers.publish("point", point.as_json())
 
-    # What is answered
+    # Responses
 
     def paths(self, access: Access) -> Mapping[str, Handler]:
         """Return what makes the answers to GET, by path."""
@@ -155,15 +155,15 @@ class Console:
         return {"/login": partial(self._login, access), "/logout": partial(_logout, access)}
 
     @staticmethod
-    async def _page(access: Access, request: Request) -> Answer:
+    async def _page(access: Access, request: Request) -> HttpResponse:
         if access.is_authorized(request):
             return assets.page(can_log_out=access.needs_token)
         return assets.login()
 
-    async def _login(self, access: Access, request: Request) -> Answer:
+    async def _login(self, access: Access, request: Request) -> HttpResponse:
         if self._wrong_logins >= WRONG_LOGINS_MAX:
             text = b"too many wrong tokens at once; try again later\n"
-            return Answer(429, text, headers=(*assets.HEADERS, ("Retry-After", "1")))
+            return HttpResponse(429, text, headers=(*assets.HEADERS, ("Retry-After", "1")))
         cookie = access.open_session(request)
         if cookie is None:
             self._wrong_logins += 1
@@ -174,20 +174,20 @@ class Console:
             return assets.login(was_wrong=True)
         return _to_the_page(cookie)
 
-    async def _answer_state(self, _: Request) -> Answer:
+    async def _answer_state(self, _: Request) -> HttpResponse:
         return _json(await self._state())
 
-    async def _answer_topics(self, _: Request) -> Answer:
+    async def _answer_topics(self, _: Request) -> HttpResponse:
         return _json(await self._plans.read())
 
-    async def _answer_events(self, access: Access, request: Request) -> Answer | Stream:
+    async def _answer_events(self, access: Access, request: Request) -> HttpResponse | EventStream:
         if self._subscribers.is_full:
             text = b"as many are watching as may; try again later\n"
-            return Answer(503, text, headers=(("Retry-After", "10"),))
+            return HttpResponse(503, text, headers=(("Retry-After", "10"),))
         is_allowed = partial(access.is_authorized, request)
-        return Stream(self._subscribers.subscribe(self._state, is_allowed), CONTENT_TYPE)
+        return EventStream(self._subscribers.subscribe(self._state, is_allowed), CONTENT_TYPE)
 
-    # What is so
+    # The state
 
     async def _state(self) -> str:
         """Return everything but the plans of topics, as a line of JSON."""
@@ -214,7 +214,7 @@ class Console:
                 await asyncio.sleep(0)
 
     async def _figures(self) -> dict[str, Any]:
-        """Return what is told every few seconds."""
+        """Return the data of the regular events."""
         loop_time = asyncio.get_running_loop().time()
         now = await state.at_the_moment(self._gateway, self._checks.brokers, loop_time)
         return {
@@ -230,22 +230,22 @@ class Console:
         return None if self._reload is None else self._reload._asdict()
 
 
-async def _asset(name: str, _: Request) -> Answer:
+async def _asset(name: str, _: Request) -> HttpResponse:
     return assets.asset(name)
 
 
-async def _login_page(_: Request) -> Answer:
+async def _login_page(_: Request) -> HttpResponse:
     return assets.login()
 
 
-async def _logout(access: Access, request: Request) -> Answer:
+async def _logout(access: Access, request: Request) -> HttpResponse:
     return _to_the_page(access.close_session(request))
 
 
-def _to_the_page(cookie: str) -> Answer:
+def _to_the_page(cookie: str) -> HttpResponse:
     headers = (*assets.HEADERS, ("Location", "./"), ("Set-Cookie", cookie))
-    return Answer(303, b"", headers=headers)
+    return HttpResponse(303, b"", headers=headers)
 
 
-def _json(text: str) -> Answer:
-    return Answer(200, text.encode("ascii"), JSON, assets.HEADERS)
+def _json(text: str) -> HttpResponse:
+    return HttpResponse(200, text.encode("ascii"), JSON, assets.HEADERS)

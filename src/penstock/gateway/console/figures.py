@@ -1,4 +1,4 @@
-"""From what is counted since the start to rates and latencies of some seconds."""
+"""Makes rates and latencies of some seconds from counts since the start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.gateway.metrics.cells import BOUNDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.gateway.metrics.counts import Totals
+    from penstock.gateway.metrics.counts import CountedTotals
 
 
 class Latency(NamedTuple):
@@ -24,7 +24,7 @@ class Latency(NamedTuple):
         return {"p50": _rounded(self.p50), "p99": _rounded(self.p99)}
 
 
-class Figures(NamedTuple):
+class ConsoleFigures(NamedTuple):
     """What happened in some seconds.
 
     Attributes:
@@ -67,7 +67,9 @@ class Figures(NamedTuple):
         }
 
 
-def figures_between(before: Totals, after: Totals, *, seconds: float, at: float) -> Figures:
+def figures_between(
+    before: CountedTotals, after: CountedTotals, *, seconds: float, at: float
+) -> ConsoleFigures:
     """Return what happened between two moments.
 
     Args:
@@ -80,7 +82,7 @@ def figures_between(before: Totals, after: Totals, *, seconds: float, at: float)
     def rate(then: float, now: float) -> float:
         return (now - then) / seconds if seconds > 0 else 0.0
 
-    return Figures(
+    return ConsoleFigures(
         at,
         seconds,
         rate(before.requests, after.requests),

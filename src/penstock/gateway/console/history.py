@@ -1,6 +1,6 @@
 """The figures of the last hour, in a bounded number of points, and those of the last seconds.
 
-`sample` reads what is counted once a second; nothing is kept for each request or record. A point is
+`sample` reads the counters once a second; nothing is kept for each request or record. A point is
 kept as the text of which it is a part whenever somebody begins to look.
 """
 
@@ -13,8 +13,8 @@ from penstock.gateway.console.figures import figures_between
 from penstock.gateway.console.subscribers import as_text
 
 if TYPE_CHECKING:
-    from penstock.gateway.console.figures import Figures
-    from penstock.gateway.metrics.counts import Totals
+    from penstock.gateway.console.figures import ConsoleFigures
+    from penstock.gateway.metrics.counts import CountedTotals
 
 SAMPLE_S: Final = 1.0
 POINT_S: Final = 10
@@ -24,19 +24,19 @@ POINTS_MAX: Final = 360
 
 
 class _Sample(NamedTuple):
-    totals: Totals
+    totals: CountedTotals
     clock: float
     at: float
 
 
-class History:
+class FigureHistory:
     """What `totals` were, and the figures made of them."""
 
-    def __init__(self, totals: Totals, clock: float, at: float) -> None:
+    def __init__(self, totals: CountedTotals, clock: float, at: float) -> None:
         """Begin.
 
         Args:
-            totals: What has been counted.
+            totals: The counts.
             clock: The monotonic time in seconds.
             at: The time in seconds since the epoch.
         """
@@ -45,8 +45,8 @@ class History:
         self._of_point = self._samples[0]
         self._since_point = 0
 
-    def sample(self, totals: Totals, clock: float, at: float) -> Figures | None:
-        """Take note of what has been counted; return a new point, if there is one."""
+    def sample(self, totals: CountedTotals, clock: float, at: float) -> ConsoleFigures | None:
+        """Take the current counts; return a new point, if it is complete."""
         last = _Sample(totals, clock, at)
         self._samples.append(last)
         self._since_point += 1
@@ -59,7 +59,7 @@ class History:
         return point
 
     @property
-    def now(self) -> Figures:
+    def now(self) -> ConsoleFigures:
         """The figures of the last seconds."""
         return _between(self._samples[0], self._samples[-1])
 
@@ -69,7 +69,7 @@ class History:
         return f'{{"seconds":{POINT_S * SAMPLE_S},"points_max":{POINTS_MAX},"points":[{points}]}}'
 
 
-def _between(before: _Sample, after: _Sample) -> Figures:
+def _between(before: _Sample, after: _Sample) -> ConsoleFigures:
     return figures_between(
         before.totals, after.totals, seconds=after.clock - before.clock, at=after.at
     )

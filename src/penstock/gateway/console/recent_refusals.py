@@ -1,8 +1,8 @@
-"""What was refused, or would have been, lately: a row for each reason, with how often it happened.
+"""Recent refusals, also those that were only observed: a row for each reason, with its count.
 
 `put` is called for every refusal, so it does no more than find its row and count. What comes from
 outside (names, client ids, messages) is bounded in length, and there are no more rows than
-`ROWS_MAX`: a new reason takes the row of the one that was not seen for longest. Where new reasons
+`ROWS_MAX`: a new reason takes the row of the least recently seen reason. Where new reasons
 come faster than `NEW_MAX` at a time, as they do where a message has a number in it, the others
 are counted together.
 """
@@ -32,8 +32,8 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(slots=True)
-class Row:
-    """One reason, with texts that can be shown.
+class RefusalRow:
+    """A reason, with texts that can be shown.
 
     Attributes:
         number: Tells it apart from all others that there were.
@@ -111,14 +111,14 @@ class RecentRefusals:
             now: Returns the time in seconds since the epoch.
         """
         self._now = now
-        self._rows: dict[Reason, Row] = {}
-        self._changed: list[tuple[Reason, Row]] = []
+        self._rows: dict[Reason, RefusalRow] = {}
+        self._changed: list[tuple[Reason, RefusalRow]] = []
         self._numbers = 0
         self._new = 0
         self.others = 0
 
     def put(self, refused: Refused) -> None:
-        """Count a refusal. Every one takes this time."""
+        """Count a refusal. Every refusal takes this time."""
         verdict = refused.verdict
         errors = verdict.record_errors
         client_id = refused.client_id
@@ -144,7 +144,7 @@ class RecentRefusals:
             row.dead_letter_topic = refused.dead_letter_topic
             self._changed.append((reason, row))
 
-    def _add(self, reason: Reason) -> Row | None:
+    def _add(self, reason: Reason) -> RefusalRow | None:
         if self._new >= NEW_MAX or not self._has_room():
             self.others += 1
             return None
@@ -152,7 +152,7 @@ class RecentRefusals:
         self._numbers += 1
         now = self._now()
         topic, policy, code, message, client_id, is_observed, outcome = reason
-        row = self._rows[reason] = Row(
+        row = self._rows[reason] = RefusalRow(
             self._numbers,
             is_observed,
             outcome,
@@ -170,12 +170,12 @@ class RecentRefusals:
         if len(self._rows) < ROWS_MAX:
             return True
         # `look` moves those that were seen to the end.
-        oldest = next((one for one, row in self._rows.items() if not row.is_changed), None)
+        oldest = next((key for key, row in self._rows.items() if not row.is_changed), None)
         if oldest is not None:
             del self._rows[oldest]
         return oldest is not None
 
-    def look(self) -> list[Row]:
+    def look(self) -> list[RefusalRow]:
         """Return the rows that were seen since the last look; others may be new from now on."""
         now = self._now()
         self._new = 0
@@ -189,7 +189,7 @@ class RecentRefusals:
         self._changed.clear()
         return changed
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RefusalRow]:
         """Return all rows, those that were seen last first."""
         return list(reversed(self._rows.values()))
 
@@ -202,5 +202,7 @@ def shown(text: str) -> str:
     cut = text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 3]}..."
     if cut.isprintable():
         return cut
-    return "".join(one if one.isprintable() else " " if one in "\n\t" else _REPLACEMENT
-                   for one in cut)  # fmt: skip
+    return "".join(
+        character if character.isprintable() else " " if character in "\n\t" else _REPLACEMENT
+        for character in cut
+    )

@@ -1,4 +1,4 @@
-"""What is so in a gateway, as JSON: for the console's page, and for `penstock top`."""
+"""The state of a gateway, as JSON: for the console's page, and for `penstock top`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STARTED: Final = time.time()
 _OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
 
 
-class Shown(gauges.Measured, Inspected, Protocol):
+class ShownGateway(gauges.Measured, Inspected, Protocol):
     """A gateway, as far as it is shown."""
 
     @property
@@ -39,7 +39,7 @@ class Shown(gauges.Measured, Inspected, Protocol):
         """The configuration with which it was started."""
 
 
-def about(gateway: Shown) -> dict[str, Any]:
+def about(gateway: ShownGateway) -> dict[str, Any]:
     """Return what does not change while a gateway runs."""
     of = gateway.configuration
     return {
@@ -55,9 +55,9 @@ def about(gateway: Shown) -> dict[str, Any]:
     }
 
 
-async def at_the_moment(gateway: Shown, brokers: Mapping[int, Reached], now: float
+async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], now: float
                         ) -> dict[str, Any]:  # fmt: skip
-    """Return what is so at the moment.
+    """Return the current state.
 
     Args:
         gateway: The gateway.
@@ -69,8 +69,8 @@ async def at_the_moment(gateway: Shown, brokers: Mapping[int, Reached], now: flo
     return {
         "ready": {
             "is_ready": not found.missing,
-            "missing": [shown(one) for one in found.missing],
-            "troubles": [shown(one) for one in found.troubles],
+            "missing": [shown(text) for text in found.missing],
+            "troubles": [shown(text) for text in found.troubles],
         },
         "connections": {
             "limit": gateway.connections_max,
@@ -81,12 +81,12 @@ async def at_the_moment(gateway: Shown, brokers: Mapping[int, Reached], now: flo
         "brokers": [
             {
                 "node": node,
-                "address": shown(str(one.address)),
-                "reachable": not one.why_not,
-                "why_not": shown(one.why_not),
-                "seconds_ago": round(max(0.0, now - one.at), 1),
+                "address": shown(str(broker.address)),
+                "reachable": not broker.why_not,
+                "why_not": shown(broker.why_not),
+                "seconds_ago": round(max(0.0, now - broker.at), 1),
             }
-            for node, one in sorted(brokers.items())
+            for node, broker in sorted(brokers.items())
         ],
         "audit_trail": _audit_trail(gateway.audit_trail),
         "settings_generation": gateway.settings_position,
@@ -103,17 +103,19 @@ def topics(counted: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
         )
 
     ordered = sorted(counted, key=lambda topic: (-lost(topic), topic))
-    return [{"topic": shown(one), "records": counted[one]} for one in ordered[:TOPICS_MAX]]
+    return [{"topic": shown(topic), "records": counted[topic]} for topic in ordered[:TOPICS_MAX]]
 
 
 def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
-    states = Counter(worker.state.name.lower() for one in schedules for worker in one.pool.alive)
-    waiting = sum(one.waiting for one in schedules)
+    states = Counter(
+        worker.state.name.lower() for schedule in schedules for worker in schedule.pool.alive
+    )
+    waiting = sum(schedule.waiting for schedule in schedules)
     return {
         "states": states,
-        "limit": sum(one.pool.limit for one in schedules),
+        "limit": sum(schedule.pool.limit for schedule in schedules),
         "waiting": waiting,
-        "sent": sum(one.outstanding for one in schedules) - waiting,
+        "sent": sum(schedule.outstanding for schedule in schedules) - waiting,
     }
 
 

@@ -1,8 +1,8 @@
-"""Passes on what is new to those who watch, as server-sent events.
+"""Sends changes to subscribers, as server-sent events.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html. A message is encoded once for all.
-Each subscriber has a bounded queue: one that reads too slowly loses messages, and is told how many
-before it gets the next one. The first message is a snapshot, so nothing has to be kept for those
+Each subscriber has a bounded queue: a slow subscriber loses messages, and gets their number
+before the next message. The first message is a snapshot, so nothing has to be kept for those
 who come back.
 """
 
@@ -43,7 +43,7 @@ class Subscriber:
     """Waits for messages.
 
     Attributes:
-        missed: How many it lost since it was told.
+        missed: How many it lost since that was last reported to it.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Subscriber:
         self.missed = 0
 
     def put(self, message: bytes) -> None:
-        """Add a message; the oldest ones are lost if there are too many."""
+        """Add a message; the oldest messages are lost if there are too many."""
         self._messages.append(message)
         self._bytes += len(message)
         while len(self._messages) > 1 and (
@@ -71,12 +71,14 @@ class Subscriber:
         except TimeoutError:
             return _HEARTBEAT
         self._there.clear()
-        told = encode_event("missed", as_text({"count": self.missed})) if self.missed else b""
+        missed_event = (
+            encode_event("missed", as_text({"count": self.missed})) if self.missed else b""
+        )
         self.missed = 0
         messages = b"".join(self._messages)
         self._messages.clear()
         self._bytes = 0
-        return told + messages
+        return missed_event + messages
 
 
 class Subscribers:
@@ -91,31 +93,31 @@ class Subscribers:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for one more."""
+        """Whether there is no room for another subscriber."""
         return len(self._all) >= SUBSCRIBERS_MAX
 
     def publish(self, name: str, data: Any) -> None:
         """Pass on an event to all."""
         if self._all:
             message = encode_event(name, as_text(data))
-            for one in self._all:
-                one.put(message)
+            for subscriber in self._all:
+                subscriber.put(message)
 
     async def subscribe(
         self, snapshot: Callable[[], Awaitable[str]], is_allowed: Callable[[], bool]
     ) -> AsyncGenerator[bytes]:
-        """Yield what one more subscriber gets, from when it is first asked.
+        """Yield the messages for a new subscriber, which begins at the first iteration.
 
         Args:
-            snapshot: Returns what is so, as a line of JSON, for the first event (`state`).
-            is_allowed: Whether the subscriber may still watch; it is asked now and then.
+            snapshot: Returns the state, as a line of JSON, for the first event (`state`).
+            is_allowed: Whether the subscriber may still watch; it is called now and then.
         """
-        one = Subscriber()
-        # Not before it is read for the first time: nobody would end one that is not.
-        self._all.add(one)
+        subscriber = Subscriber()
+        # Not before it is read for the first time: an iterator that was not started is not ended.
+        self._all.add(subscriber)
         try:
             yield _RETRY + encode_event("state", await snapshot())
             while is_allowed():
-                yield await one.next()
+                yield await subscriber.next()
         finally:
-            self._all.discard(one)
+            self._all.discard(subscriber)

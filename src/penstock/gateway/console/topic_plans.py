@@ -1,8 +1,8 @@
 """The policies of each topic, and where each of its settings comes from, as JSON.
 
-Asked for by whoever looks, so it is made anew every few seconds at most, on the event loop, some
+Every viewer requests them, so they are made every few seconds at most, on the event loop, some
 topics at a time. The names of topics, and the ids under which their own settings are kept, are
-asked from the cluster, in a thread.
+read from the cluster, in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TOPICS_MAX: Final = 1000
 FRESH_S: Final = 5.0
-"""What is younger is not made anew."""
+"""Younger plans are not made again."""
 _AT_ONCE: Final = 20
 """How many topics are looked at before everything else has its turn."""
 
@@ -72,7 +72,7 @@ class TopicPlans:
         self._making = asyncio.Lock()
 
     def forget(self) -> None:
-        """Make them anew when they are asked for: there are other policies."""
+        """Make them again at the next request: there are other policies."""
         self._made = ""
 
     async def read(self) -> str:
@@ -92,7 +92,7 @@ class TopicPlans:
             why_not = ""
         except MetadataUnavailableError as error:
             existing, why_not = {}, shown(str(error))
-        configured = [one for one in existing if gateway.topic_configs.names(one)][:TOPICS_MAX]
+        configured = [name for name in existing if gateway.topic_configs.names(name)][:TOPICS_MAX]
         ids = await asyncio.to_thread(gateway.cluster.ids, configured)
         found, without = await self._of_topics(plan, existing, configured, ids)
         others = {
@@ -133,9 +133,9 @@ class TopicPlans:
             if judged is None and not own and not unreadable:
                 without += 1
             elif len(found) < TOPICS_MAX:
-                one = {"topic": shown(name), "partitions": existing[name][0]}
+                shape = {"topic": shown(name), "partitions": existing[name][0]}
                 # As text at once: all of them together would keep the event loop for long.
-                found[name] = as_text({**one, **_as_json(plan, name, judged, own, unreadable)})
+                found[name] = as_text({**shape, **_as_json(plan, name, judged, own, unreadable)})
         return [found[name] for name in sorted(found)], without
 
     def _own(self, name: str, topic_id: UUID | None) -> tuple[Mapping[str, str], str]:
@@ -160,7 +160,7 @@ def _as_json(
         "mode": judged.mode if judged is not None else "",
         "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
         "policies": _policies(plan, judged) if judged is not None else [],
-        "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],
+        "settings": [_setting(setting) for setting in plan.settings_and_origins(name, own)],
     }
 
 
@@ -169,11 +169,11 @@ def _policies(plan: Plan, judged: TopicPlan) -> list[dict[str, str]]:
     batch = [judged.records_policy] if judged.records_policy else []
     last = [judged.validation_policy] if judged.validation_policy else []
     rows = [
-        *(("interceptor", one, INTERCEPTORS) for one in judged.interceptors),
-        *(("batch", one, RECORDS_POLICY) for one in batch),
-        *(("record", one, VALIDATORS) for one in judged.validators),
-        *(("record", one, VALIDATION) for one in last),
-        *((plan.judges(one), one, POLICIES) for one in judged.named),
+        *(("interceptor", name, INTERCEPTORS) for name in judged.interceptors),
+        *(("batch", name, RECORDS_POLICY) for name in batch),
+        *(("record", name, VALIDATORS) for name in judged.validators),
+        *(("record", name, VALIDATION) for name in last),
+        *((plan.judges(name), name, POLICIES) for name in judged.named),
     ]
     return [
         {
@@ -185,11 +185,15 @@ def _policies(plan: Plan, judged: TopicPlan) -> list[dict[str, str]]:
     ]
 
 
-def _setting(one: Setting) -> dict[str, str]:
-    key = f"topics.{one.glob}.{one.key}" if one.origin is KeyOrigin.PATTERN else one.key
+def _setting(setting: Setting) -> dict[str, str]:
+    key = (
+        f"topics.{setting.glob}.{setting.key}"
+        if setting.origin is KeyOrigin.PATTERN
+        else setting.key
+    )
     return {
-        "key": one.key,
-        "value": shown(one.value),
-        "from": one.origin.value,
-        "line": shown(key) if one.origin is not KeyOrigin.TOPIC else "",
+        "key": setting.key,
+        "value": shown(setting.value),
+        "from": setting.origin.value,
+        "line": shown(key) if setting.origin is not KeyOrigin.TOPIC else "",
     }

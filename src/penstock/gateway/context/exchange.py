@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.context.topic_names import TopicNames
-    from penstock.gateway.sessions.authentication import Authentication
+    from penstock.gateway.sessions.authentication import ConnectionAuthentication
     from penstock.wire.requests.produce import RequestReader
     from penstock.wire.requests.share_fetch import Rewriter
     from penstock.wire.slices import Slices
@@ -243,7 +243,7 @@ class ConnectionContext(Protocol):
         """A number that identifies the connection in this process."""
 
     @property
-    def authentication(self) -> Authentication:
+    def authentication(self) -> ConnectionAuthentication:
         """The client's authentication state and principal."""
 
     @property

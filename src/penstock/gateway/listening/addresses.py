@@ -17,7 +17,7 @@ _CLOSED_PORT: Final = 1
 """For a node that cannot be reached here: a port that refuses connections, not the broker's."""
 
 
-class Places(Protocol):
+class BrokerPlaces(Protocol):
     """How clients reach brokers."""
 
     def place(self, node: int) -> Address | None:
@@ -87,7 +87,7 @@ class Addresses:
     """The brokers known so far, by node id."""
 
     def __init__(
-        self, *, bootstrap: Iterable[Address], advertised_host: str, places: Places
+        self, *, bootstrap: Iterable[Address], advertised_host: str, places: BrokerPlaces
     ) -> None:
         """Make a table without brokers.
 
@@ -121,7 +121,7 @@ class Addresses:
         return self._brokers
 
     def of_cluster(self) -> list[Address]:
-        """Return the addresses to try for any broker: the bootstrap ones, then all brokers."""
+        """Return the addresses to try for any broker: the bootstrap addresses, then all brokers."""
         return list(dict.fromkeys((*self._bootstrap, *self._brokers.values())))
 
     def for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
@@ -131,7 +131,7 @@ class Addresses:
         return self._places.place(node) or (self._advertised_host, _CLOSED_PORT)
 
     def learn_for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Store the address of a broker, and return the one for clients."""
+        """Store the address of a broker, and return the address for clients."""
         if host and node >= 0:
             self.learn(node, Address(host, port))
         return self.for_clients(node, host, port)

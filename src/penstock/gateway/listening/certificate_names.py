@@ -38,7 +38,7 @@ class CertificateNames:
 
     def uncovered(self, names: Iterable[str]) -> list[str]:
         """Return the names for which clients would not accept the certificate."""
-        return [one for one in names if not self._covers(one)]
+        return [name for name in names if not self._covers(name)]
 
     @property
     def expires_at(self) -> float | None:

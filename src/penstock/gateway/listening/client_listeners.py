@@ -49,7 +49,7 @@ class Listening:
             configuration: The configuration.
             endpoints: Its endpoints.
             limits: The limits of all listeners together.
-            make: Returns the protocol of a connection. Its arguments are what tells the broker,
+            make: Returns the protocol of a connection. Its arguments are what returns the broker,
                 the client's address, and a function to be called when the connection is closed.
         """
         self._configuration = configuration
@@ -86,7 +86,7 @@ class Listening:
             try:
                 opened = self._open(known)
             except ConfigurationError:
-                # The port was free, but one of those that follow it was not.
+                # The port was free, but a port behind it was not.
                 if not tries:
                     raise
                 await self.close()
@@ -155,7 +155,7 @@ class Listening:
         try:
             return CertificateNames(of.properties, of.path)
         except ConfigurationError:
-            return None  # the next reload reads it again, and tells
+            return None  # the next reload reads it again, and reports it
 
     def _check_names(self, certificate: CertificateNames) -> None:
         """Warn as the start does, if clients would not accept the certificate."""
@@ -218,7 +218,7 @@ def check_free(configuration: Configuration) -> None:
     where another program has the port.
 
     Raises:
-        ConfigurationError: One is taken, or its address is not one of this machine.
+        ConfigurationError: A port is taken, or its address does not belong to this machine.
     """
     wanted = {
         "metrics.listener": configuration.metrics_listener,
@@ -230,4 +230,4 @@ def check_free(configuration: Configuration) -> None:
 
 
 def _any_node(_: asyncio.BaseTransport) -> None:
-    """Return None: the bootstrap address stands for any broker."""
+    """Return None: the bootstrap address means any broker."""

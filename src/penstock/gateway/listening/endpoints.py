@@ -34,7 +34,7 @@ class Endpoints(NamedTuple):
         upstream_tls: The TLS context of connections to the cluster; None without TLS.
         advertised_host: The host name for clients.
         server_names: The names of brokers (`broker.addresses=sni`); None if each has a port.
-        warnings: What is not as it should be, and no error.
+        warnings: Faults that are no errors.
     """
 
     listener_tls: ssl.SSLContext | None
@@ -143,7 +143,7 @@ def _advertised_host(configuration: Configuration) -> str:
 def _check_metrics_listener(configuration: Configuration) -> None:
     """Raise an error if the address is none of this machine, is for Kafka's clients, or is open.
 
-    Whether the port is free is not asked: it is not where a gateway runs with this file.
+    Whether the port is free is not checked: it is not while a gateway runs with this file.
     """
     address, clients = configuration.metrics_listener, configuration.listener.address
     if address is None:

@@ -37,7 +37,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 _NAME_REFUSED: Final = "CALLBACK_FAILED"
 _BACKLOG: Final = 1024
 _EXHAUSTED_WAIT_S: Final = 0.2
-"""How long no connection is accepted after one could not be for lack of resources."""
+"""How long no connection is accepted after a failure for lack of resources."""
 
 
 def bind(address: Address, key: str, file: Path) -> socket.socket:
@@ -49,7 +49,7 @@ def bind(address: Address, key: str, file: Path) -> socket.socket:
         file: The configuration file, for errors.
 
     Raises:
-        ConfigurationError: The address is taken, or is not one of this machine.
+        ConfigurationError: The address is taken, or does not belong to this machine.
     """
     host, port = address
     try:
@@ -80,8 +80,8 @@ class ConnectionLimits:
 
         Args:
             max_connections: `max.connections`: no more are accepted until one closes.
-            per_ip: `max.connections.per.ip`: further ones from the same address are closed.
-            creation_rate: `max.connection.creation.rate`, per second: further ones wait.
+            per_ip: `max.connections.per.ip`: further connections from the same address are closed.
+            creation_rate: `max.connection.creation.rate`, per second: further connections wait.
             clock: Returns the monotonic time in seconds.
         """
         self._max_connections = max_connections
@@ -96,11 +96,11 @@ class ConnectionLimits:
         self._room.set()
 
     async def room(self) -> None:
-        """Wait until one more connection may be accepted."""
+        """Wait until another connection may be accepted."""
         if not self._room.is_set():
             log.warning("no more connections are accepted", max_connections=self._max_connections)
         await self._room.wait()
-        # The connections of one second may be made in a burst; further ones are delayed.
+        # The connections of one second may be made in a burst; further connections are delayed.
         early = self._due - self._burst_s - self._clock()
         if early > 0:
             await asyncio.sleep(early)
@@ -231,7 +231,7 @@ class Listener:
                     await self._loop.connect_accepted_socket(
                         make, connection, ssl=self._tls, ssl_handshake_timeout=TLS_HANDSHAKE_S
                     )
-        except (OSError, TimeoutError) as error:  # ssl.SSLError is one
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.info("closing a connection", side="client", peer=peer.host, reason=_text_of(error))
             connection.close()
             closed()
@@ -245,7 +245,7 @@ class Listener:
         """Let `close` cancel the task meanwhile: what it does depends on the client.
 
         Nothing else may be cancelled: an event loop that was to attach a protocol closes the
-        connection then, and does not tell the protocol.
+        connection then, and does not notify the protocol.
         """
         task = asyncio.current_task()
         self._awaited.add(task)

@@ -1,7 +1,7 @@
 """The PROXY protocol, version 2: the address of a client behind a load balancer.
 
 A header of 16 bytes and an address precede the client's first byte, also that of TLS. Source:
-proxy-protocol.txt of HAProxy, section 2.2. What is not needed of it is skipped: the destination,
+proxy-protocol.txt of HAProxy, section 2.2. The unused parts of it are skipped: the destination,
 the client's other attributes (TLVs).
 
 Whoever reaches the port can write such a header: it is believed, because the configuration says so.
@@ -36,7 +36,7 @@ _WITHOUT_ADDRESS: Final = frozenset({0x00, 0x12, 0x22, 0x31, 0x32})
 
 
 class ProxyHeaderError(MalformedError):
-    """What a connection begins with is no header, or one that cannot be used."""
+    """A connection does not begin with a header, or with an unusable header."""
 
 
 class EndedError(Exception):
@@ -50,7 +50,7 @@ async def read_client(connection: socket.socket) -> Address | None:
         connection: A connected, non-blocking socket of which nothing has been read.
 
     Returns:
-        The client's address; None if the peer speaks for itself, or does not tell.
+        The client's address; None if the peer speaks for itself, or does not name it.
 
     Raises:
         ProxyHeaderError: There is no header, or an invalid one.
@@ -85,7 +85,7 @@ def read_address(family: int, data: bytes) -> Address | None:
     """Read the address of a client out of the variable part of a header.
 
     Raises:
-        ProxyHeaderError: There is none where there should be one.
+        ProxyHeaderError: The header is missing.
     """
     if family in _WITHOUT_ADDRESS:
         return None

@@ -63,7 +63,7 @@ class ServerNames:
 def _log_names_that_cannot_be_read() -> None:
     """Have a name that is not ASCII be a line of the log, and not a traceback.
 
-    Python ends such a handshake before `sni_callback` is called, and tells this hook alone.
+    Python ends such a handshake before `sni_callback` is called, and calls only this hook.
     """
     before = sys.unraisablehook
 

@@ -77,7 +77,7 @@ def peer_principal(transport: asyncio.BaseTransport) -> str | None:
     """Return Kafka's principal for a client's certificate: `User:` and its subject (RFC 2253).
 
     Returns:
-        None where the client showed no certificate, or one whose subject has parts that Java
+        None if the client showed no certificate, or its certificate's subject has parts that Java
         writes as numbers.
     """
     certificate = transport.get_extra_info("peercert")
@@ -90,7 +90,7 @@ def peer_principal(transport: asyncio.BaseTransport) -> str | None:
 
 
 def _escaped(value: str) -> str:
-    text = "".join(f"\\{one}" if one in _ESCAPED else one for one in value)
+    text = "".join(f"\\{character}" if character in _ESCAPED else character for character in value)
     if text[:1] in {"#", " "}:
         text = "\\" + text
     if text[-1:] == " " and len(value) > 1:

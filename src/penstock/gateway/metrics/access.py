@@ -1,4 +1,4 @@
-"""Who may ask the metrics listener for what.
+"""Access to the metrics listener.
 
 Without a token it listens on a loopback address, and serves whoever is on this machine. A browser
 on this machine is there too, with pages of strangers in it: such a page may have its own name
@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
-from penstock.gateway.metrics.http_server import Answer
+from penstock.gateway.metrics.http_server import HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.gateway.metrics.http_server import Request
 
 SESSIONS_MAX: Final = 100
-"""The oldest one ends for another."""
+"""At the limit the oldest session ends."""
 SESSION_S: Final = 12 * 3600.0
 _OF_THIS_PAGE: Final = frozenset({None, b"same-origin", b"none"})
 """`Sec-Fetch-Site` of requests that no other page makes; other programs do not send it."""
@@ -57,7 +57,7 @@ class Access:
                 or by a session that has been opened with it.
             without_token: The paths that are answered all the same.
             host: Where it listens: a name that is served in any case.
-            cookie: The name of the cookie; browsers do not tell ports apart.
+            cookie: The name of the cookie; browsers do not distinguish ports.
             clock: Returns the monotonic time in seconds.
         """
         self._token = None if token is None else token.encode()
@@ -72,14 +72,16 @@ class Access:
         """Whether there is a token, so that one can log in and out."""
         return self._token is not None
 
-    def refuse(self, request: Request) -> Answer | None:
-        """Return what is answered to a request that is not served; None if it is."""
+    def refuse(self, request: Request) -> HttpResponse | None:
+        """Return the response to a request that is not served; None if it is served."""
         if self._token is None and not self._is_local(request.header(b"host")):
-            return Answer(421, _WRONG_NAME)
+            return HttpResponse(421, _WRONG_NAME)
         if not _is_of_this_page(request):
-            return Answer(403, b"not for pages of another origin\n")
+            return HttpResponse(403, b"not for pages of another origin\n")
         if request.path not in self._without_token and not self.is_authorized(request):
-            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+            return HttpResponse(
+                401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
+            )
         return None
 
     def is_authorized(self, request: Request) -> bool:
@@ -106,8 +108,8 @@ class Access:
         if self._token is None or not compare_digest(given, self._token):
             return None
         now = self._clock()
-        for one in [one for one, until in self._sessions.items() if until <= now]:
-            del self._sessions[one]
+        for ended in [session for session, until in self._sessions.items() if until <= now]:
+            del self._sessions[ended]
         if len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
@@ -116,8 +118,8 @@ class Access:
 
     def close_session(self, request: Request) -> str:
         """End the session of a request; return the cookie that takes its place."""
-        for one in self._given(request):
-            self._sessions.pop(one, None)
+        for session in self._given(request):
+            self._sessions.pop(session, None)
         return self._set_cookie("", 0)
 
     def _set_cookie(self, value: str, age_s: int) -> str:
@@ -126,12 +128,12 @@ class Access:
 
     def _is_open(self, request: Request) -> bool:
         now = self._clock()
-        return any(self._sessions.get(one, now) > now for one in self._given(request))
+        return any(self._sessions.get(session, now) > now for session in self._given(request))
 
     def _given(self, request: Request) -> list[bytes]:
         """Return the sessions that a request names, as they are kept: not to be guessed by time."""
         pairs = (request.header(b"cookie") or b"").split(b";")
-        named = (one.strip().partition(b"=") for one in pairs)
+        named = (pair.strip().partition(b"=") for pair in pairs)
         return [_digest(value) for name, _, value in named if name == self._cookie]
 
     def _is_local(self, host: bytes | None) -> bool:
@@ -150,7 +152,7 @@ class Access:
 
 def _is_of_this_page(request: Request) -> bool:
     if request.header(b"sec-fetch-mode") == b"navigate" and request.method == "GET":
-        return True  # a link to the console; its page is not read by where the link stands
+        return True  # a link to the console; its page is not read by the page with the link
     if request.header(b"sec-fetch-site") not in _OF_THIS_PAGE:
         return False
     origin, host = request.header(b"origin"), request.header(b"host")

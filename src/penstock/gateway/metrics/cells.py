@@ -1,11 +1,11 @@
 """Counters and histograms that cost little to count in, with a bounded number of series.
 
-The client library of Prometheus takes locks for every increment, and looks labels up under one:
+The client library of Prometheus takes locks for every increment, and looks labels up under a lock:
 that takes many times as long. All of this runs in one thread, the event loop's, so a cell is a
 plain number in a dictionary.
 
-What is counted may depend on what clients send, as the name of a topic does. So a metric has at
-most `series_max` series, first come, first served; what would be one more is counted with `OTHER`
+Labels may depend on the clients, as the name of a topic does. So a metric has at
+most `series_max` series, first come, first served; further series are counted with `OTHER`
 for these labels, and `penstock_series_over_bound_total` counts how often.
 """
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 OTHER: Final = "(other)"
-"""The value of labels that are not told apart any more; no topic and no class has such a name."""
+"""The value of labels beyond the maximum; no topic and no class has such a name."""
 SERIES_MAX: Final = 1000
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
                  10.0, 30.0)  # fmt: skip
 """The upper bounds of buckets, in seconds: from a check of a few records to a client's timeout."""
 
 
-class Counter:
+class MetricCounter:
     """A metric that only grows, by labels.
 
     Attributes:
         name: The metric's name.
-        meaning: What is counted, in a sentence.
+        meaning: The counted events, in a sentence.
         labels: The names of the labels.
         over_bound: How many times a series more would have been needed.
     """
@@ -55,11 +55,11 @@ class Counter:
         kept: Collection[str] = (),
         series_max: int = SERIES_MAX,
     ) -> None:
-        """Make a counter without series; without labels, one that is 0.
+        """Make a counter without series; without labels, its series is 0.
 
         Args:
             name: The metric's name.
-            meaning: What is counted.
+            meaning: The counted events.
             labels: The names of the labels.
             kept: Those of them that keep their value in a series too many, as they have few.
             series_max: The most series.
@@ -103,11 +103,11 @@ class Counter:
         return tuple(value if label in self._kept else OTHER for label, value in named)
 
     def value(self, *values: str) -> int:
-        """Return what was counted with these labels."""
+        """Return the count with these labels."""
         return self._counts.get(values, 0)
 
     def items(self) -> list[tuple[Labels, int]]:
-        """Return what was counted, by the values of the labels."""
+        """Return the counts, by the values of the labels."""
         return list(self._counts.items())
 
     def blocks(self) -> Iterator[str]:
@@ -117,11 +117,11 @@ class Counter:
 
 
 class Cell:
-    """One series of a histogram.
+    """A series of a histogram.
 
     Attributes:
-        total_s: The sum of what was observed.
-        counts: How many are in each bucket, and not in the one before.
+        total_s: The sum of the observed times.
+        counts: How many are in each bucket, and not in the bucket before.
     """
 
     __slots__ = ("counts", "total_s")
@@ -136,17 +136,17 @@ class Cell:
         self.total_s += seconds
 
     def add(self, counts: Iterable[int], total_s: float) -> None:
-        """Add what was counted elsewhere in the same buckets."""
+        """Add counts that were made elsewhere in the same buckets."""
         self.counts = [*map(operator.add, self.counts, counts)]
         self.total_s += total_s
 
 
 class Histogram:
-    """Times in buckets, by one label.
+    """Times in buckets, by a label.
 
     Attributes:
         name: The metric's name.
-        meaning: What is measured, in a sentence.
+        meaning: The measured time, in a sentence.
         labels: The name of the label.
         cells: The series, by the value of the label.
         over_bound: How many times a series more would have been needed.
@@ -159,7 +159,7 @@ class Histogram:
 
         Args:
             name: The metric's name.
-            meaning: What is measured.
+            meaning: The measured time.
             label: The name of the label.
             series_max: The most values of the label.
         """
@@ -203,7 +203,7 @@ class Histogram:
         return (*buckets, *ends)
 
     def blocks(self) -> Iterator[str]:
-        """Return the lines of each series; those of one are of one moment."""
+        """Return the lines of each series; those of a series belong to the same moment."""
         for value, (*buckets, total, count) in list(self._samples.items()):
             cell, below = self.cells[value], 0
             lines = []
@@ -214,6 +214,6 @@ class Histogram:
 
 
 def warn_of_bound(name: str, series_max: int) -> None:
-    """Log, once for each metric, that further series are not told apart."""
+    """Log, once for each metric, that further series are counted together."""
     log.warning("a metric has too many series: others are counted together", metric=name,
                 series_max=series_max)  # fmt: skip

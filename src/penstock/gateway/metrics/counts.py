@@ -10,7 +10,7 @@ from kio.schema.index import api_key_map
 
 from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.metrics.cells import BOUNDS, Cell, Counter, Histogram
+from penstock.gateway.metrics.cells import BOUNDS, Cell, Histogram, MetricCounter
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
@@ -60,8 +60,8 @@ class Answered(Protocol):
         """The first error that the gateway itself answers with; 0 without one."""
 
 
-class Totals(NamedTuple):
-    """What has been counted since the start, as far as the console shows it.
+class CountedTotals(NamedTuple):
+    """The counts since the start, as far as the console shows them.
 
     Attributes:
         requests: How many were answered.
@@ -107,7 +107,7 @@ class GatewayCounts:
         broker_bytes: The bytes received from brokers.
         records_max: No more records of one batch are believed in, whatever its header says.
         lane_errors: Errors of the native threads, which closed a connection or ended a thread.
-        collect_more: Called before the counts are read: has what is counted elsewhere added.
+        collect_more: Called before the counts are read: adds the counts that were made elsewhere.
     """
 
     def __init__(self, *, records_max: int) -> None:
@@ -140,30 +140,30 @@ class GatewayCounts:
             "Time to judge a batch, or a request about a topic, by the classes that judge it.",
             "policy",
         )
-        self._records = Counter(
+        self._records = MetricCounter(
             "penstock_records_total",
             "Records of judged batches, by outcome; all records of a refused batch count.",
             ("topic", "policy", "outcome"),
             kept=("outcome",),
         )
-        self._topic_verdicts = Counter(
+        self._topic_verdicts = MetricCounter(
             "penstock_topic_verdicts_total",
             "Verdicts about topics and configs (KIP-108, KIP-133).",
             ("policy", "outcome"),
             kept=("outcome",),
         )
-        self._restarts = Counter(
+        self._restarts = MetricCounter(
             "penstock_worker_restarts_total",
             "Policy workers that ended unexpectedly, by cause.",
             ("cause",),
         )
-        self._policy_events = Counter(
+        self._policy_events = MetricCounter(
             "penstock_policy_events_total",
             "Events that policies count, such as look-ups in a schema registry.",
             ("event", "result"),
             kept=(),
         )
-        self._reloads = Counter(
+        self._reloads = MetricCounter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by result.", ("result",)
         )
         for cause in WorkerEnd:
@@ -197,7 +197,7 @@ class GatewayCounts:
             "penstock_series_over_bound_total",
             "Events that were counted as (other), because the metric has its maximum of series.",
             ("metric",),
-            {(one.name,): one.over_bound for one in counted},
+            {(counter.name,): counter.over_bound for counter in counted},
             "counter",
         )
 
@@ -220,7 +220,7 @@ class GatewayCounts:
         client_bytes: int,
         broker_bytes: int,
     ) -> None:
-        """Count what was forwarded natively.
+        """Count requests that were forwarded natively.
 
         Args:
             whole: How long requests took.
@@ -273,11 +273,11 @@ class GatewayCounts:
             verdict: On the batch, with what interceptors dropped, and what policies object to.
         """
         count = min(record_count(data), self.records_max)
-        for one in verdict.diverted:
-            of = one.verdict
-            self._records.add((plan.topic, of.policy, of.outcome.value), one.count)
+        for part in verdict.diverted:
+            of = part.verdict
+            self._records.add((plan.topic, of.policy, of.outcome.value), part.count)
             if of.outcome is Outcome.MARKED:
-                count = max(0, count - one.count)
+                count = max(0, count - part.count)
         made = verdict.replacement
         if made is not None and made.dropped:
             dropped = len(made.dropped) - len(made.quarantined)
@@ -350,7 +350,7 @@ class GatewayCounts:
             self._judging.observe(policies, judged_s)
 
     def judged_beside(self, policies: str, cause: FailureCause | None, judged_s: float) -> None:
-        """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
+        """Count how long a batch was judged that is only observed (`penstock.mode`)."""
         if cause not in UNJUDGED:
             self._judging.observe(policies, judged_s)
 
@@ -359,7 +359,7 @@ class GatewayCounts:
         self._policy_events.add((event, result), amount)
 
     def ended(self, cause: WorkerEnd) -> None:
-        """Count a worker that ended and was not asked to."""
+        """Count a worker that ended unexpectedly."""
         self._restarts.add((cause.value,))
 
     def reloaded(self, *, worked: bool) -> None:
@@ -368,13 +368,13 @@ class GatewayCounts:
 
     # What the console shows
 
-    def totals(self) -> Totals:
-        """Return what has been counted since the start."""
+    def totals(self) -> CountedTotals:
+        """Return the counts since the start."""
         self.collect_more()
         records: dict[str, int] = {}
         for (_, _, outcome), count in self._records.items():
             records[outcome] = records.get(outcome, 0) + count
-        return Totals(
+        return CountedTotals(
             sum(sum(cell.counts) for cell in self._whole.cells.values()),
             records,
             self.client_bytes,
@@ -394,7 +394,7 @@ class GatewayCounts:
         return found
 
     def restarts(self) -> dict[str, int]:
-        """Return how many workers ended that were not asked to, by cause."""
+        """Return how many workers ended unexpectedly, by cause."""
         return {cause: count for (cause,), count in self._restarts.items()}
 
 

@@ -1,4 +1,4 @@
-"""What is so in a gateway at the moment in which it is asked."""
+"""The gauges: the state of a gateway at the moment of a request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STARTED: Final = time.time()
 _CONNECTIONS_AT_A_TIME: Final = 500
-_STATES: Final = [one for one in WorkerState if one is not WorkerState.DEAD]
+_STATES: Final = [state for state in WorkerState if state is not WorkerState.DEAD]
 
 
 class Measured(Protocol):
@@ -67,7 +67,7 @@ class Measured(Protocol):
 
     @property
     def state_writes(self) -> Mapping[str, StateWrites]:
-        """How writes of state have ended, by what is written."""
+        """How writes of state have ended, by the kind of state."""
 
     @property
     def settings_position(self) -> int:
@@ -76,10 +76,10 @@ class Measured(Protocol):
 
 async def connections(gateway: Measured) -> Gauge:
     """Count the connections by state, some at a time."""
-    found: Counter[tuple[str, ...]] = Counter({(one.value,): 0 for one in ConnectionState})
+    found: Counter[tuple[str, ...]] = Counter({(state.value,): 0 for state in ConnectionState})
     clients = iter(list(gateway.connections))
     while part := list(islice(clients, _CONNECTIONS_AT_A_TIME)):
-        found.update((one.state.value,) for one in part)
+        found.update((connection.state.value,) for connection in part)
         await asyncio.sleep(0)
     return Gauge(
         "penstock_connections",
@@ -98,25 +98,25 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         brokers: How the last attempt to connect to each broker ended.
         is_ready: Whether clients can be served.
     """
-    one = ()
-    yield Gauge("penstock_ready", "1 if /readyz says ready.", (), {one: int(is_ready)})
+    unlabelled = ()
+    yield Gauge("penstock_ready", "1 if /readyz says ready.", (), {unlabelled: int(is_ready)})
     yield Gauge(
         "penstock_connections_limit",
         "The maximum of connections (max.connections).",
         (),
-        {one: gateway.connections_max},
+        {unlabelled: gateway.connections_max},
     )
     yield Gauge(
         "penstock_held_bytes",
         "Memory that is held for all clients and counts in queued.max.request.bytes.",
         (),
-        {one: gateway.budget.used_bytes},
+        {unlabelled: gateway.budget.used_bytes},
     )
     yield Gauge(
         "penstock_held_bytes_limit",
         "queued.max.request.bytes. Above it, clients that hold much are not read.",
         (),
-        {one: gateway.budget.max_bytes},
+        {unlabelled: gateway.budget.max_bytes},
     )
     yield from _workers(gateway.all_schedules)
     yield Gauge(
@@ -130,39 +130,39 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "penstock_listener_certificate_expiry_timestamp_seconds",
         "When the listener's certificate expires, in seconds since 1970; absent without TLS.",
         (),
-        {} if expires_at is None else {one: expires_at},
+        {} if expires_at is None else {unlabelled: expires_at},
     )
     yield Gauge(
         "penstock_producers",
         "Producers whose sequence numbers are kept, because interceptors may drop their records.",
         (),
-        {one: gateway.producers.count},
+        {unlabelled: gateway.producers.count},
     )
     yield Gauge(
         "penstock_producers_kept_bytes",
         "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
-        {one: gateway.producers.kept_bytes},
+        {unlabelled: gateway.producers.kept_bytes},
     )
     yield Gauge(
         "penstock_producers_evicted_total",
         "Producers whose state was removed because of missing memory.",
         (),
-        {one: gateway.producers.evicted},
+        {unlabelled: gateway.producers.evicted},
         "counter",
     )
     yield Gauge(
         "penstock_sequence_translations_total",
         "Batches that were sent with changed sequence numbers.",
         (),
-        {one: gateway.producers.translated},
+        {unlabelled: gateway.producers.translated},
         "counter",
     )
     yield Gauge(
         "penstock_settings_generation",
         "Position up to which topic.settings.topic has been read; 0 if it is not used.",
         (),
-        {one: gateway.settings_position},
+        {unlabelled: gateway.settings_position},
     )
     yield from _state_writes(gateway.state_writes)
     yield from _audit_trail(gateway.audit_trail)
@@ -183,11 +183,11 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
         ("state", "result"),
         {
             (state, result): count
-            for state, one in writes.items()
+            for state, results in writes.items()
             for result, count in (
-                ("written", one.written),
-                ("failed", one.failed),
-                ("late", one.late),
+                ("written", results.written),
+                ("failed", results.failed),
+                ("late", results.late),
             )
         },
         "counter",
@@ -214,22 +214,27 @@ def _audit_trail(trail: AuditTrail | None) -> Iterator[Gauge]:
 
 
 def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
-    states: Counter[tuple[str, ...]] = Counter({(one.name.lower(),): 0 for one in _STATES})
-    states.update((worker.state.name.lower(),) for one in schedules for worker in one.pool.alive)
+    states: Counter[tuple[str, ...]] = Counter({(state.name.lower(),): 0 for state in _STATES})
+    states.update(
+        (worker.state.name.lower(),) for schedule in schedules for worker in schedule.pool.alive
+    )
     yield Gauge("penstock_workers", "Processes that run policies, by state.", ("state",), states)
     yield Gauge(
         "penstock_workers_limit",
         "The maximum of processes that run policies.",
         (),
-        {(): sum(one.pool.limit for one in schedules)},
+        {(): sum(schedule.pool.limit for schedule in schedules)},
     )
-    waiting = sum(one.waiting for one in schedules)
+    waiting = sum(schedule.waiting for schedule in schedules)
     yield Gauge(
         "penstock_batches",
         "Batches, and requests about topics, without a verdict: waiting for a worker, or sent to "
         "a worker.",
         ("state",),
-        {("waiting",): waiting, ("sent",): sum(one.outstanding for one in schedules) - waiting},
+        {
+            ("waiting",): waiting,
+            ("sent",): sum(schedule.outstanding for schedule in schedules) - waiting,
+        },
     )
 
 

@@ -2,7 +2,7 @@
 
 Whoever can reach the port can connect, so everything is bounded: the number of connections, the
 size of a request, the time that it takes, and the time in which an answer is read. A connection
-serves one request, so that nothing behind it can be taken for another one.
+serves one request, so that nothing behind it can be taken for another request.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECTIONS_MAX: Final = 32
-"""For one more, the oldest that has not asked for anything makes room, or it is closed itself."""
+"""At the limit, the oldest connection without a request is closed, or else the new one."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
 """The time in which a request has to be there."""
 ANSWER_S: Final = 30.0
-"""The time in which an answer, or a piece of one, has to be made and read."""
+"""The time in which a response, or a piece of it, has to be made and read."""
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -48,11 +48,11 @@ class Request(NamedTuple):
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of a header that is there once; None otherwise."""
-        found = [value for one, value in self.headers if one == name]
+        found = [value for header, value in self.headers if header == name]
         return found[0] if len(found) == 1 else None
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """An answer."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Stream(NamedTuple):
+class EventStream(NamedTuple):
     """An answer that goes on until its client goes, or the parts end.
 
     Attributes:
@@ -74,11 +74,11 @@ class Stream(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Handler = Callable[[Request], Coroutine[object, object, Answer | Stream]]
+    Handler = Callable[[Request], Coroutine[object, object, HttpResponse | EventStream]]
 
 
-def admit_all(_: Request) -> Answer | None:
-    """Serve whoever asks."""
+def admit_all(_: Request) -> HttpResponse | None:
+    """Serve a connection."""
     return None
 
 
@@ -91,7 +91,7 @@ class HttpServer:
         paths: Mapping[str, Handler],
         *,
         posts: Mapping[str, Handler] | None = None,
-        refuse: Callable[[Request], Answer | None] = admit_all,
+        refuse: Callable[[Request], HttpResponse | None] = admit_all,
         request_s: float = REQUEST_S,
         answer_s: float = ANSWER_S,
     ) -> None:
@@ -101,13 +101,13 @@ class HttpServer:
             listening: A listening socket, which is closed with the server.
             paths: Makes the answer to GET, by path.
             posts: Makes the answer to POST, by path; other paths have none.
-            refuse: Returns what is answered instead, if a request is not to be served.
+            refuse: Returns another response, if a request is not to be served.
             request_s: The time in which a request has to be there.
-            answer_s: The time in which an answer, or a piece of one, has to be made and read.
+            answer_s: The time in which a response, or a piece of it, has to be made and read.
         """
         self._listening = listening
-        self._handlers = {("GET", path): one for path, one in paths.items()}
-        self._handlers |= {("POST", path): one for path, one in (posts or {}).items()}
+        self._handlers = {("GET", path): handler for path, handler in paths.items()}
+        self._handlers |= {("POST", path): handler for path, handler in (posts or {}).items()}
         self._paths = list(paths)
         self._refuse = refuse
         self._request_s = request_s
@@ -142,7 +142,7 @@ class HttpServer:
         task.add_done_callback(self._ended)
 
     def _make_room(self) -> bool:
-        """End the oldest that has not asked for anything: idle ones would keep out probes."""
+        """End the oldest connection without a request: idle connections would keep out probes."""
         oldest = next(iter(self._unasked), None)
         if oldest is not None:
             oldest.cancel()
@@ -163,12 +163,14 @@ class HttpServer:
                 request = await self._read(connection, reader)
             self._unasked.pop(task, None)
             async with asyncio.timeout(self._answer_s):
-                answer: Answer | Stream
-                answer = request if isinstance(request, Answer) else await self._answer(request)
-                if isinstance(answer, Answer):
+                answer: HttpResponse | EventStream
+                answer = (
+                    request if isinstance(request, HttpResponse) else await self._answer(request)
+                )
+                if isinstance(answer, HttpResponse):
                     writer.write(_encode(connection, answer))
                     await self._end(writer)
-            if isinstance(answer, Stream):
+            if isinstance(answer, EventStream):
                 await self._stream(connection, reader, writer, answer)
         except (OSError, EOFError, TimeoutError, h11.LocalProtocolError) as error:
             log.debug("closing a connection", side="metrics", reason=str(error))
@@ -188,7 +190,7 @@ class HttpServer:
         connection: h11.Connection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answer: Stream,
+        answer: EventStream,
     ) -> None:
         """Send the parts of an answer until they end, or the client closes or says more."""
         task = asyncio.current_task()
@@ -210,15 +212,15 @@ class HttpServer:
             gone.cancel()
 
     async def _read(self, connection: h11.Connection, reader: asyncio.StreamReader
-                    ) -> Answer | Request:  # fmt: skip
-        """Return a request, or what is answered to one that is not understood."""
+                    ) -> HttpResponse | Request:  # fmt: skip
+        """Return a request, or the response to an unreadable request."""
         request = None
         body = b""
         try:
             while True:
                 event = connection.next_event()
                 if event is h11.NEED_DATA:
-                    # h11 limits what is not complete after a piece, so pieces are small.
+                    # h11 limits an incomplete event after a piece, so pieces are small.
                     data = await reader.read(_READ_BYTES)
                     if not data and request is None:
                         raise EOFError("it was closed before its request was there")
@@ -231,14 +233,14 @@ class HttpServer:
                 elif isinstance(event, h11.Data) and request and request.method == "POST":
                     body += event.data
                     if len(body) > REQUEST_MAX_BYTES:
-                        return Answer(413, b"the body is too large\n")
+                        return HttpResponse(413, b"the body is too large\n")
                 else:  # a piece of a body, or the end of the connection
-                    return Answer(400, b"no body is expected\n")
+                    return HttpResponse(400, b"no body is expected\n")
         except h11.RemoteProtocolError as error:
             # Not the error's text, which may hold parts of the request.
-            return Answer(error.error_status_hint, b"not a request that is understood\n")
+            return HttpResponse(error.error_status_hint, b"not a request that is understood\n")
 
-    async def _answer(self, request: Request) -> Answer | Stream:
+    async def _answer(self, request: Request) -> HttpResponse | EventStream:
         refusal = self._refuse(request)
         if refusal is not None:
             return refusal
@@ -247,9 +249,9 @@ class HttpServer:
             return await handler(request)
         allowed = [method for method, path in self._handlers if path == request.path]
         if not allowed:
-            return Answer(404, f"there are {' '.join(self._paths)}\n".encode())
+            return HttpResponse(404, f"there are {' '.join(self._paths)}\n".encode())
         # HEAD, too: its answer would have no body.
-        return Answer(405, b"", headers=(("Allow", ", ".join(allowed)),))
+        return HttpResponse(405, b"", headers=(("Allow", ", ".join(allowed)),))
 
 
 def _request(read: h11.Request) -> Request:
@@ -267,7 +269,7 @@ _ALWAYS: Final = (
 )
 
 
-def _encode(connection: h11.Connection, answer: Answer) -> bytes:
+def _encode(connection: h11.Connection, answer: HttpResponse) -> bytes:
     head = h11.Response(
         status_code=answer.status,
         headers=[

@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: all clients wait for as long."""
+"""The delay of the event loop: all clients wait for as long."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ import structlog
 
 from penstock.configuration import Address
 from penstock.gateway.console import assets
-from penstock.gateway.console.console import Console, Gateway
+from penstock.gateway.console.console import Console, ConsoleGateway
 from penstock.gateway.listening.listener import bind
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
-from penstock.gateway.metrics.http_server import Answer, HttpServer
+from penstock.gateway.metrics.http_server import HttpResponse, HttpServer
 from penstock.gateway.metrics.loop_lag import LoopLag
 from penstock.gateway.metrics.negotiation import accepts, compressed
 from penstock.gateway.metrics.process_usage import WorkerUsage
@@ -35,7 +35,7 @@ WITHOUT_TOKEN: Final = ("/livez", "/readyz", "/", "/login", "/logout",
 """Probes, and what it takes to log in."""
 
 
-class Observed(Gateway, Protocol):
+class Observed(ConsoleGateway, Protocol):
     """A gateway, as far as it is looked at from here."""
 
     @property
@@ -47,7 +47,7 @@ class Observed(Gateway, Protocol):
 
 
 class MetricsListener:
-    """Serves what is known of a gateway, from before it has started until it has ended.
+    """Serves the state of a gateway, from before it has started until it has ended.
 
     Attributes:
         console: The console.
@@ -115,7 +115,7 @@ class MetricsListener:
     def _readiness(self) -> Readiness:
         return inspect(self._gateway, self._checks.brokers)
 
-    async def _metrics(self, request: Request) -> Answer:
+    async def _metrics(self, request: Request) -> HttpResponse:
         is_ready = not self._readiness.missing
         is_openmetrics = accepts(request.header(b"accept"), "application/openmetrics-text")
         body = await render(
@@ -129,13 +129,13 @@ class MetricsListener:
             ],
             is_openmetrics=is_openmetrics,
         )
-        answer = Answer(200, body, OPENMETRICS if is_openmetrics else CONTENT_TYPE)
+        answer = HttpResponse(200, body, OPENMETRICS if is_openmetrics else CONTENT_TYPE)
         return await compressed(answer, request)
 
-    async def _livez(self, _: Request) -> Answer:
+    async def _livez(self, _: Request) -> HttpResponse:
         """Answer that the event loop runs."""
-        return Answer(200, b"alive\n")
+        return HttpResponse(200, b"alive\n")
 
-    async def _readyz(self, _: Request) -> Answer:
+    async def _readyz(self, _: Request) -> HttpResponse:
         found = self._readiness
-        return Answer(503 if found.missing else 200, found.text.encode("utf-8", "replace"))
+        return HttpResponse(503 if found.missing else 200, found.text.encode("utf-8", "replace"))

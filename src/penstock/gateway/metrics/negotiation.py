@@ -7,7 +7,7 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from penstock.gateway.metrics.http_server import Answer, Request
+    from penstock.gateway.metrics.http_server import HttpResponse, Request
 
 _LEAST_BYTES: Final = 1024
 """Smaller bodies are sent as they are."""
@@ -23,9 +23,9 @@ def accepts(header: bytes | None, wanted: str) -> bool:
         wanted: A media type or an encoding. Wildcards do not count as naming it.
     """
     for part in (header or b"").decode("latin-1").lower().split(","):
-        name, *parameters = (one.strip() for one in part.split(";"))
+        name, *parameters = (item.strip() for item in part.split(";"))
         if name == wanted:
-            return not any(_is_zero(one) for one in parameters)
+            return not any(_is_zero(parameter) for parameter in parameters)
     return False
 
 
@@ -34,7 +34,7 @@ def _is_zero(parameter: str) -> bool:
     return name.strip() == "q" and not value.strip().strip("0.")
 
 
-async def compressed(answer: Answer, request: Request) -> Answer:
+async def compressed(answer: HttpResponse, request: Request) -> HttpResponse:
     """Return an answer with gzip, where its client accepts that and it is worth the time."""
     headers = (*answer.headers, _VARY)
     is_wanted = accepts(request.header(b"accept-encoding"), "gzip")

@@ -28,14 +28,14 @@ class Usage(NamedTuple):
 
 
 def usage_of(pid: int | str) -> Usage | None:
-    """Return what a process uses; None where it has ended, or the system does not tell.
+    """Return what a process uses; None if it has ended, or the system does not report it.
 
     Args:
         pid: Its id, or `self`.
     """
     folder = _PROC / str(pid)
     try:
-        # The name of the program stands in parentheses, and may hold spaces and parentheses.
+        # The name of the program is in parentheses, and may hold spaces and parentheses.
         fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
         pages = int((folder / "statm").read_bytes().split()[1])
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
@@ -45,7 +45,7 @@ def usage_of(pid: int | str) -> Usage | None:
 
 
 def open_descriptors() -> int | None:
-    """Return how many file descriptors this process has open; None where nobody tells."""
+    """Return how many file descriptors this process has open; None if that is unknown."""
     try:
         # A Path for each of ten thousand would take long; the folder itself is open, too.
         return len(os.listdir(_PROC / "self" / "fd")) - 1  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""Whether a gateway can serve clients, and what is missing, in words (`/readyz`)."""
+"""Whether a gateway can serve clients, and the missing parts, in words (`/readyz`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Readiness(NamedTuple):
-    """What is missing.
+    """The missing parts.
 
     Attributes:
         missing: Why clients should be sent elsewhere; empty if they need not be.
-        troubles: What is wrong besides.
+        troubles: Other faults.
     """
 
     missing: Sequence[str]
@@ -47,7 +47,7 @@ class Inspected(Protocol):
 
     @property
     def state_writes(self) -> Mapping[str, StateWrites]:
-        """How writes of state have ended, by what is written."""
+        """How writes of state have ended, by the kind of state."""
 
     @property
     def is_listening(self) -> bool:
@@ -66,13 +66,13 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     if gateway.settings_are_missing:
         missing.append("settings: those of topics have not been read yet")
     troubles: list[str] = []
-    for writes in filter(lambda one: one.trouble, gateway.state_writes.values()):
+    for writes in filter(lambda state: state.trouble, gateway.state_writes.values()):
         # What is shared no gateway can write, and topics that need no state are served.
         (troubles if writes.is_shared else missing).append(writes.trouble)
     unreachable = [
-        f"broker {node} at {one.address} cannot be reached: {one.why_not}"
-        for node, one in sorted(brokers.items())
-        if one.why_not
+        f"broker {node} at {broker.address} cannot be reached: {broker.why_not}"
+        for node, broker in sorted(brokers.items())
+        if broker.why_not
     ]
     if not brokers:
         missing.append("brokers: none has been reached yet")

@@ -1,4 +1,4 @@
-"""The SASL authentication of one connection, and when it expires.
+"""The SASL authentication of a connection, and when it expires.
 
 The broker authenticates the client; the gateway reads the messages. If the cluster requires SASL, a
 client that has not authenticated is not served, as with a broker (SaslServerAuthenticator.java).
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Authentication:
-    """The SASL state of one connection (KIP-43, KIP-152, KIP-368)."""
+class ConnectionAuthentication:
+    """The SASL state of a connection (KIP-43, KIP-152, KIP-368)."""
 
     def __init__(
         self, *, is_required: bool, certificate_principal: str | None, clock: Callable[[], float]
@@ -82,7 +82,7 @@ class Authentication:
         self._messages.sent(sasl.read_authenticate(frame))
 
     def message_answered(self, frame: bytes, version: int) -> None:
-        """Read the broker's response to the first request without one."""
+        """Read the broker's response to the first request without a response."""
         accepted = sasl.authenticated(frame, version)
         has_authenticated = self._messages.answered(accepted)
         self._uses_sasl = self._uses_sasl or accepted is not None

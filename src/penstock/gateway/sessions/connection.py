@@ -3,7 +3,7 @@
 Back-pressure: while one side cannot be written to, the other side is not read. A client is also
 not read while too many of its bytes wait for a verdict, or all clients hold too much memory. In
 that case the broker is not read either while its response is collected: a client can make it send a
-thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
+thousand times as much as it has sent itself. Nor is it read during work on its last request.
 
 While nothing on a connection needs Python, native threads have its sockets (`lane`): the transports
 are paused. Whatever else is to happen to the connection takes it back first.
@@ -53,8 +53,8 @@ HALF_CLOSED_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
 _FIRST_TRY: Final = 4
-"""A connection is given to the lane after so many reads. What is not taken, or comes back soon,
-waits longer."""
+"""A connection is given to the lane after so many reads. If it is not taken, or comes back soon,
+it waits longer."""
 _LAST_TRY: Final = 1024
 _WORTH_IT: Final = 8
 """So many requests have to be forwarded natively, so that giving a connection away pays."""
@@ -64,7 +64,7 @@ _TLS_BYTES: Final = 2**20
 """The most bytes that may be buffered between the kernel and the session."""
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """The phase of a client's connection."""
 
     CONNECTING = auto()
@@ -73,14 +73,16 @@ class Phase(Enum):
     ENDING = auto()
     """Requests in flight get their responses; no further requests are accepted."""
     CLOSED = auto()
-    """Both connections are closed, or closing after what was written has been flushed."""
+    """Both connections are closed, or closing after the written bytes have been flushed."""
 
 
-TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
-    Phase.CONNECTING: frozenset({Phase.OPEN, Phase.ENDING, Phase.CLOSED}),
-    Phase.OPEN: frozenset({Phase.ENDING, Phase.CLOSED}),
-    Phase.ENDING: frozenset({Phase.ENDING, Phase.CLOSED}),
-    Phase.CLOSED: frozenset({Phase.CLOSED}),
+TRANSITIONS: Final[dict[ConnectionPhase, frozenset[ConnectionPhase]]] = {
+    ConnectionPhase.CONNECTING: frozenset(
+        {ConnectionPhase.OPEN, ConnectionPhase.ENDING, ConnectionPhase.CLOSED}
+    ),
+    ConnectionPhase.OPEN: frozenset({ConnectionPhase.ENDING, ConnectionPhase.CLOSED}),
+    ConnectionPhase.ENDING: frozenset({ConnectionPhase.ENDING, ConnectionPhase.CLOSED}),
+    ConnectionPhase.CLOSED: frozenset({ConnectionPhase.CLOSED}),
 }
 
 
@@ -95,7 +97,7 @@ class ConnectionState(Enum):
     ENDING = "ending"
     """Requests in flight get their responses."""
     CLOSING = "closing"
-    """What was written is being flushed."""
+    """The written bytes are being flushed."""
 
 
 class ServerContext(GatewayContext, Protocol):
@@ -128,14 +130,14 @@ class ServerContext(GatewayContext, Protocol):
 
 
 _STATES: Final = {
-    Phase.CONNECTING: ConnectionState.CONNECTING,
-    Phase.OPEN: ConnectionState.OPEN,
-    Phase.ENDING: ConnectionState.ENDING,
-    Phase.CLOSED: ConnectionState.CLOSING,
+    ConnectionPhase.CONNECTING: ConnectionState.CONNECTING,
+    ConnectionPhase.OPEN: ConnectionState.OPEN,
+    ConnectionPhase.ENDING: ConnectionState.ENDING,
+    ConnectionPhase.CLOSED: ConnectionState.CLOSING,
 }
 
 
-class BrokerConnection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """The gateway's connection to a broker."""
 
     def __init__(self, client: ClientConnection) -> None:
@@ -164,7 +166,7 @@ class BrokerConnection(asyncio.Protocol):
 
 
 class ClientConnection(asyncio.Protocol):
-    """A client's connection, and the owner of the one to the broker.
+    """A client's connection, and the owner of the connection to the broker.
 
     Attributes:
         held_bytes: The bytes that the budget counts for the client.
@@ -185,7 +187,7 @@ class ClientConnection(asyncio.Protocol):
             node_of: Returns the node id of the broker; None for the bootstrap address.
             peer: The client's address, which is not that of a load balancer in between.
             on_closed: Called when both connections are closed. A client that has gone counts until
-                the broker has what was received of it without expecting a response (acks=0).
+                the broker has the received requests without a response (acks=0).
         """
         self._on_closed = on_closed
         self._gateway = gateway
@@ -198,7 +200,7 @@ class ClientConnection(asyncio.Protocol):
         self.held_bytes = 0
         self._pauses: set[str] = set()
         self._broker_pauses: set[str] = set()
-        self._phase = Phase.CONNECTING
+        self._phase = ConnectionPhase.CONNECTING
         self._open_connections = 0
         self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
@@ -227,7 +229,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def state(self) -> ConnectionState:
         """The state, in the words of metrics."""
-        if self._phase is Phase.OPEN and self._pauses:
+        if self._phase is ConnectionPhase.OPEN and self._pauses:
             return ConnectionState.PAUSED
         return _STATES[self._phase]
 
@@ -247,19 +249,19 @@ class ClientConnection(asyncio.Protocol):
             return max(self._last_active, self._lane.figures(self._lane_number).last_active)
         return self._last_active
 
-    def _become(self, phase: Phase) -> None:
+    def _become(self, phase: ConnectionPhase) -> None:
         assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
         self._phase = phase
 
     async def _connect(self) -> None:
         node = self._node_of(self._transport)
-        transport = await self._gateway.connect_upstream(node, BrokerConnection(self))
+        transport = await self._gateway.connect_upstream(node, UpstreamConnection(self))
         if transport is None:
             await self._wait_for_request()
             self._is_lost = True
             self.close()
             return
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             transport.close()
             return
         self._session = Session(
@@ -278,10 +280,10 @@ class ClientConnection(asyncio.Protocol):
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
-        if self._phase is Phase.ENDING:
+        if self._phase is ConnectionPhase.ENDING:
             self._session.end()
-        elif self._phase is Phase.CONNECTING:
-            self._become(Phase.OPEN)
+        elif self._phase is ConnectionPhase.CONNECTING:
+            self._become(ConnectionPhase.OPEN)
         self.resume("connecting")
 
     async def _wait_for_request(self) -> None:
@@ -331,14 +333,14 @@ class ClientConnection(asyncio.Protocol):
     # Native threads
 
     def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
-        """Give the connection to the lane, with what was received now; return whether it has it."""
+        """Give the connection and the received bytes to the lane; return whether it has it."""
         self._reads = 0
         session, upstream, lane = self._session, self._upstream, self._lane
         if lane is None or session is None or upstream is None:
             self._reads_until_try = sys.maxsize
             return False
         if (
-            self._phase is not Phase.OPEN
+            self._phase is not ConnectionPhase.OPEN
             or self._pauses
             or self._broker_pauses
             or self._half_closed is not None
@@ -402,7 +404,7 @@ class ClientConnection(asyncio.Protocol):
 
     def account(self) -> None:
         """Report to the budget how many bytes are held for this client."""
-        if self._session is None or self._phase is Phase.CLOSED:
+        if self._session is None or self._phase is ConnectionPhase.CLOSED:
             return
         if self._lane is not None and self._lane_number is not None:
             self._account_lane(self._lane, self._lane_number, self._session)
@@ -418,7 +420,7 @@ class ClientConnection(asyncio.Protocol):
         """Handle bytes from the broker."""
         self._last_active = self._gateway.loop.time()
         session = self._session
-        if session is None or self._phase is Phase.CLOSED:
+        if session is None or self._phase is ConnectionPhase.CLOSED:
             return
         if self._reads >= self._reads_until_try and self._give_away(b"", data):
             return
@@ -437,11 +439,11 @@ class ClientConnection(asyncio.Protocol):
     def _progress(self) -> None:
         if "work" in self._broker_pauses and self._session and not self._session.is_answering:
             self.resume_broker("work")
-            self._gateway.loop.call_soon(self.broker_data_received, b"")  # what was put aside
+            self._gateway.loop.call_soon(self.broker_data_received, b"")  # the buffered bytes
         if "memory" in self._pauses and self._session is not None:
             self._session.forget_topics()
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
-            self._gateway.loop.call_soon(self.data_received, b"")  # process what is buffered
+            self._gateway.loop.call_soon(self.data_received, b"")  # process the buffered bytes
         if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
             self.resume("waiting")
         if self.held_bytes:
@@ -521,7 +523,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _close_half_closed(self) -> None:
         """Close, unless the expected responses are needed even if the client is gone."""
-        if self._phase is Phase.CLOSED or self._session is None:
+        if self._phase is ConnectionPhase.CLOSED or self._session is None:
             return
         if self._session.serves_client_only:
             self.close()
@@ -531,7 +533,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Handle the end of the client's connection."""
         self.take_back()
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             self._gateway.budget.remove(self)
         self.resume_writing()
         self._client_disconnected()
@@ -549,13 +551,13 @@ class ClientConnection(asyncio.Protocol):
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
         if self._lane is not None and self._lane_number is not None:
-            # One that stays blocked may have lost its client, which nobody reads: see below.
+            # A connection that stays blocked may have lost its client unnoticed: see below.
             is_blocked = self._lane.figures(self._lane_number).is_blocked
             if is_blocked and self._was_blocked:
                 self.take_back()
             self._was_blocked = is_blocked
         self.account()
-        if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
+        if not self._pauses or self._session is None or self._phase is ConnectionPhase.CLOSED:
             return
         state = tcp_state(self._transport)
         if state == _TCP_CLOSE:
@@ -569,7 +571,7 @@ class ClientConnection(asyncio.Protocol):
             self.account()
 
     def _client_disconnected(self) -> None:
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             return
         if self._session is None:
             self.close()
@@ -609,18 +611,18 @@ class ClientConnection(asyncio.Protocol):
     def end(self) -> None:
         """Close both connections after the responses to the requests in flight."""
         self.take_back()
-        if self._phase is not Phase.CLOSED:
-            self._become(Phase.ENDING)
+        if self._phase is not ConnectionPhase.CLOSED:
+            self._become(ConnectionPhase.ENDING)
             self._is_lost = True
         if self._session is not None:
             self._session.end()
 
     def close(self) -> None:
-        """Close both connections after what was written has been flushed."""
+        """Close both connections after the written bytes have been flushed."""
         self.take_back()
-        if self._phase is Phase.CLOSED:
+        if self._phase is ConnectionPhase.CLOSED:
             return
-        self._become(Phase.CLOSED)
+        self._become(ConnectionPhase.CLOSED)
         self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
@@ -647,7 +649,7 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close both connections at once."""
         self.take_back()
-        self._become(Phase.CLOSED)
+        self._become(ConnectionPhase.CLOSED)
         self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
@@ -667,7 +669,7 @@ def tcp_state(transport: asyncio.Transport) -> int:
         return 0
     try:
         info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-    except (OSError, ValueError):  # uvloop raises the latter for a closed one
+    except (OSError, ValueError):  # uvloop raises the latter for a closed socket
         return 0
     return int(info[0])
 

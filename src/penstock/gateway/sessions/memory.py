@@ -8,7 +8,7 @@ have been received, whatever length was announced.
 When the total reaches the budget, connections that hold more than a little are paused: neither
 their client is read, nor the broker where what it sends would be held. TCP makes them wait; nothing
 is dropped. So that this comes to an end, one of them is read on, until its request is complete and
-has its response: that frees the memory for the next one.
+has its response: that frees the memory for the next connection.
 
 Connections that hold little are still read. All of these together have a share beyond the budget.
 When they have used it up, each of them may hold its part of the share: those that hold more are
@@ -36,7 +36,7 @@ LOW_USE_BYTES: Final = 64 * 1024
 LOW_USE_SHARE: Final = 4
 """All that hold little may hold this part of the budget; then each may hold less."""
 READ_BYTES: Final = 256 * 1024
-"""The most bytes of one read."""
+"""The most bytes of a read."""
 _COUNTS_BYTES: Final = 16 * 1024
 """A client that holds less is not stuck in the sense of `STUCK_S`."""
 STUCK_S: Final = 30.0
@@ -47,7 +47,7 @@ _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
 _COLLECTOR_THRESHOLDS: Final = (10_000, 5, 200)
-"""A generation's collection follows so many objects, or collections of the one before it."""
+"""A generation's collection follows so many objects, or collections of the generation before it."""
 
 
 class Holder(Protocol):
@@ -148,7 +148,7 @@ class Budget:
         self.set_held_bytes(holder, 0)
 
     def _restrain(self, holder: Holder) -> None:
-        """Pause a connection that holds much, unless it is the one that is read to its end."""
+        """Pause a connection that holds much, unless it is read to its end."""
         if holder in self._paused:
             return
         if self._ahead is None and holder.missing_bytes:
@@ -168,9 +168,9 @@ class Budget:
         holder.pause("memory")
 
     def _read_on(self, holder: Holder) -> None:
-        """Read a paused connection again if it is to be read to its end, or nobody else is.
+        """Read a paused connection again if it is to be read to its end, or no other connection is.
 
-        The one that is ahead may need several responses until it holds nothing any more.
+        The connection that is ahead may need several responses until it holds nothing any more.
         """
         if holder in self._paused and self._ahead in (None, holder) and holder.missing_bytes:
             if self._ahead is None:
@@ -179,7 +179,7 @@ class Budget:
 
     def _let_the_next_go_ahead(self) -> None:
         self._ahead = None
-        following = next((one for one in self._paused if one.missing_bytes), None)
+        following = next((holder for holder in self._paused if holder.missing_bytes), None)
         if following is not None:
             self._let_go_ahead(following)
             self._resume(following)
@@ -201,7 +201,7 @@ class Budget:
             self._ahead = None
 
     def _resume_one_with_little(self) -> None:
-        """Resume one that holds little, if there is room again in the share of these."""
+        """Resume a connection that holds little, if there is room again in the share of these."""
         if self._paused_with_little and self.low_use_bytes == LOW_USE_BYTES:
             self._resume(next(iter(self._paused_with_little)))
 
@@ -256,7 +256,7 @@ def collect_seldom() -> None:
     """Have Python's collector stop the event loop seldom and shortly, once everything is loaded.
 
     A full collection looks at every object: with what Penstock loads and a request of 20,000
-    entries that takes 0.1 s. What is there now is left out from here on, and objects that outlive
+    entries that takes 0.1 s. Current objects are left out from here on, and objects that outlive
     two collections are looked at seldom. Connections that have ended leave no cycles of objects.
     """
     gc.collect()

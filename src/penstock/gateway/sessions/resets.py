@@ -24,11 +24,11 @@ def reset_on_close(transport: asyncio.Transport, is_reset: bool) -> None:
     """Say how a connection ends, also where the process is killed.
 
     Args:
-        transport: The connection. One that is closed already is left as it is.
-        is_reset: Whether by a reset, which discards what was not sent yet.
+        transport: The connection. A closed connection stays as it is.
+        is_reset: Whether by a reset, which discards unsent bytes.
     """
     given = transport.get_extra_info("socket")
     if given is None:
         return
-    with contextlib.suppress(OSError, ValueError):  # uvloop raises the latter for a closed one
+    with contextlib.suppress(OSError, ValueError):  # uvloop raises the latter for a closed socket
         given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET if is_reset else _END)

@@ -206,7 +206,7 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
 
     Args:
         api_key: The API of the response.
-        all_brokers: Whether the response lists all brokers, so that new ones get a port.
+        all_brokers: Whether the response lists all brokers, so that new brokers get a port.
     """
     known = known_versions(api_key)
 
@@ -339,5 +339,5 @@ VERSIONS: Final = {row.api_key: row.versions for row in ROUTES if row.versions !
 
 
 def route(api_key: int) -> Route:
-    """Return what is done with the requests of an API."""
+    """Return the handling of the requests of an API."""
     return _BY_API_KEY.get(api_key, _DEFAULT)

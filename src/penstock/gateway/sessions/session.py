@@ -1,14 +1,14 @@
-"""The protocol of one client's connection to one broker, without sockets: bytes in, bytes out.
+"""The protocol of a client's connection to a broker, without sockets: bytes in, bytes out.
 
 Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
-held until it is decided what is sent to the broker. Requests that follow a held one wait in
+held until it is decided what is sent to the broker. Requests that follow a held request wait in
 `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
-its next response belongs to the first exchange in `_expected`. That one is also the first in
+its next response belongs to the first exchange in `_expected`. That exchange is also the first in
 `_unanswered` then, unless it is a request of the gateway's own.
 
-Responses that are read or changed are collected. What is collected of them, and the work on it,
+Responses that are read or changed are collected. The collected bytes, and the work on them,
 counts in `held_bytes` as it is received (`answer_bytes`), so that the owner of the connections
 can stop reading the broker. Work on a long response is done in slices (`turns`); the responses
 behind it are put aside until then (`is_answering`).
@@ -31,7 +31,7 @@ import structlog
 from penstock.gateway.context.exchange import Exchange, Held, State, Streamed
 from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.context.topic_names import TopicNames
-from penstock.gateway.sessions.authentication import Authentication
+from penstock.gateway.sessions.authentication import ConnectionAuthentication
 from penstock.wire import api_versions
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
@@ -57,7 +57,7 @@ RESPONSE_MAX_BYTES: Final = 2**31 - 1
 COLLECTED_MAX_BYTES: Final = 100 * 2**20
 """The largest response that is collected, as large as the largest request is by default."""
 PENDING_MAX: Final = 64
-"""The most requests of one connection that are processed ahead of the next one to be sent. More
+"""The most requests of one connection that are processed ahead of the next request to be sent. More
 would only queue up before those of other clients."""
 UNANSWERED_MAX: Final = 256
 """The most requests of one connection without a response; then reading is paused."""
@@ -73,7 +73,7 @@ _SIZE_OF_WORK: Final = 2
 _BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     """The phase of a connection."""
 
     OPEN = auto()
@@ -102,7 +102,7 @@ class Between(NamedTuple):
 
     Attributes:
         request_left: The bytes of the current request that have not been received yet.
-        is_last: Whether that is the last one of `expected`.
+        is_last: Whether that is the last exchange of `expected`.
         receiving: Otherwise the request, if there is one.
         response_left: The bytes of the current response that have not been received yet.
         expected: The requests whose responses are expected, in order.
@@ -132,7 +132,7 @@ class OwnRequest:
 
 
 class Session:
-    """The state of one connection; for the requests on it, an `exchange.ConnectionContext`."""
+    """The state of a connection; for the requests on it, an `exchange.ConnectionContext`."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Session:
             client: The client's connection, for responses.
             upstream: The broker's connection, for requests.
             request_max_bytes: `socket.request.max.bytes`.
-            on_done: Called when both connections are to be closed, after what was written has
+            on_done: Called when both connections are to be closed, after the written bytes have
                 been flushed.
             on_progress: Called when requests that were waiting have been processed.
             certificate_principal: The principal of the client's TLS certificate.
@@ -175,7 +175,7 @@ class Session:
         self.produce_requests = RequestReader()
         self.submitting: asyncio.Future[None] | None = None
         self.number = next(_numbers)
-        self.authentication = Authentication(
+        self.authentication = ConnectionAuthentication(
             is_required=gateway.requires_sasl,
             certificate_principal=certificate_principal,
             clock=gateway.clock,
@@ -195,7 +195,7 @@ class Session:
             on_frame=self._response_frame,
             on_piece=self._response_piece,
         )
-        self._phase = Phase.OPEN
+        self._phase = SessionPhase.OPEN
         self._work: Work | None = None
         self._work_bytes = 0
         self._rewriter: Rewriter | None = None
@@ -226,13 +226,13 @@ class Session:
         """Give away a session of which nothing is held, changed or awaited by the gateway.
 
         Returns:
-            The state between the bytes, and what was received of the client's next request and of
+            The state between the bytes, and the received bytes of the client's next request and of
             the broker's next response; None if it cannot be given away now.
         """
         receiving = self._receiving
         if (
             self._pending
-            or self._phase is not Phase.OPEN
+            or self._phase is not SessionPhase.OPEN
             or self._opening is not None
             or self._work is not None
             or not self.is_established
@@ -252,7 +252,7 @@ class Session:
             is_last,
             _transferred(receiving) if receiving is not None and not is_last else None,
             response_left,
-            [_transferred(one) for one in exchanges],
+            [_transferred(exchange) for exchange in exchanges],
             self._unconfirmed,
         )
         self._expected.clear()
@@ -265,8 +265,8 @@ class Session:
         return between, client_head, broker_head
 
     def enter(self, between: Between) -> None:
-        """Go on from a state between the bytes. What was received after it is to be fed next."""
-        exchanges = [self._exchange(one) for one in between.expected]
+        """Go on from a state between the bytes. The bytes received after it are to be fed next."""
+        exchanges = [self._exchange(exchange) for exchange in between.expected]
         self._expected.extend(exchanges)
         self._unanswered.extend(exchanges)
         self._unanswered_size += UNANSWERED_BYTES * len(exchanges)
@@ -314,7 +314,7 @@ class Session:
         if self._counts is not None:
             self._counts.client_bytes += len(data)
         self._requests.feed(data)
-        if self._phase is Phase.ENDING and self._requests.between_frames:
+        if self._phase is SessionPhase.ENDING and self._requests.between_frames:
             self._requests.stop()
 
     def upstream_data(self, data: bytes) -> None:
@@ -330,7 +330,7 @@ class Session:
     def client_disconnected(self) -> None:
         """End the session, since the client sends nothing more. Complete requests are still sent.
 
-        Of those that expect a response only the ones that workers have begun to judge are sent.
+        Of those that expect a response only those are sent that workers have begun to judge.
         """
         self.cancel_waiting()
         self._requests.stop()
@@ -352,20 +352,20 @@ class Session:
         for policies in self._policies_of_pending():
             policies.cancel(self.number)
             policies.leave(without_response(self.number))
-            if not any(one is policies for one in self._left):
+            if not any(left is policies for left in self._left):
                 self._left.append(policies)
 
     def end(self) -> None:
         """End the session after the responses to the requests in flight."""
-        if self._phase is Phase.OPEN:
-            self._phase = Phase.ENDING
+        if self._phase is SessionPhase.OPEN:
+            self._phase = SessionPhase.ENDING
         if self._requests.between_frames:
             self._requests.stop()
         self._end_when_idle()
 
     def closed(self) -> None:
         """Cancel everything: both connections are closed."""
-        self._phase = Phase.CLOSED
+        self._phase = SessionPhase.CLOSED
         self._stop_work()
         self._cancel_pending()
         for policies in self._left:
@@ -397,7 +397,7 @@ class Session:
 
     @property
     def is_answering(self) -> bool:
-        """Whether work on a response goes on; no further ones are processed until then."""
+        """Whether work on a response goes on; no further responses are processed until then."""
         return self._work is not None
 
     @property
@@ -407,7 +407,7 @@ class Session:
             not self._pending
             and not self._opening
             and not self._unconfirmed
-            and not any(one.is_needed_after_disconnect for one in self._expected)
+            and not any(exchange.is_needed_after_disconnect for exchange in self._expected)
         )
 
     @property
@@ -447,7 +447,7 @@ class Session:
         It has to be sent again, to be judged.
         """
         exchanges = (self._receiving, *self._pending)
-        return any(_is_streamed(one) and self._is_held(one) for one in exchanges)
+        return any(_is_streamed(exchange) and self._is_held(exchange) for exchange in exchanges)
 
     def _is_held(self, exchange: Exchange) -> bool:
         try:
@@ -505,7 +505,7 @@ class Session:
             self._opened(exchange)
 
     def _open_in_slices(self, slices: Slices[Exchange], size: int) -> None:
-        """Read a long request in slices; the next one waits until then."""
+        """Read a long request in slices; the next request waits until then."""
         begun = self.gateway.turns.begin(slices, self._opened, self._opening_failed)
         if begun is not None:
             self._opening, self._opening_bytes = begun, size
@@ -533,7 +533,7 @@ class Session:
         if was_suspended:
             self._resume_if_possible()
             self._on_progress()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
@@ -549,7 +549,7 @@ class Session:
             self._waiting_bytes += len(piece)
             if exchange.state is State.RECEIVING:
                 self._find_acks(exchange, is_whole=last)
-        if last and self._phase is Phase.ENDING:
+        if last and self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _find_acks(self, exchange: Streamed, *, is_whole: bool) -> None:
@@ -606,7 +606,7 @@ class Session:
 
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
-        while self._phase is not Phase.CLOSED:
+        while self._phase is not SessionPhase.CLOSED:
             if self._pending and self._pending[0].state is State.READY:
                 self._exclusive_count -= self._pending[0].is_exclusive
                 self._release(self._pending.popleft())
@@ -615,11 +615,11 @@ class Session:
         first = self._pending[0] if self._pending else None
         if isinstance(first, Held) and first.is_exclusive:
             first.run_handler()
-        elif self._not_started and self._phase is not Phase.CLOSED:
+        elif self._not_started and self._phase is not SessionPhase.CLOSED:
             self._start_next()
         self._resume_if_possible()
         self._on_progress()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
@@ -709,8 +709,8 @@ class Session:
 
     def _policies_of_pending(self) -> Sequence[PolicySet]:
         """Return the policies of the pending requests; after a reload there may be two sets."""
-        used = (one.policies for one in self._pending)
-        return list({id(one): one for one in used if one is not None}.values())
+        used = (exchange.policies for exchange in self._pending)
+        return list({id(policies): policies for policies in used if policies is not None}.values())
 
     # Responses
 
@@ -732,7 +732,7 @@ class Session:
         expected = self._expected.popleft()
         if isinstance(expected, OwnRequest):
             expected.on_response(frame)
-            if self._phase is Phase.ENDING:
+            if self._phase is SessionPhase.ENDING:
                 self._end_when_idle()
             return
         transform, expected.transform = expected.transform, None
@@ -750,7 +750,7 @@ class Session:
             self._requests.max_bytes = self._request_max_bytes
         self._flush()
         self._resume_if_possible()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _response_piece(self, piece: bytes | memoryview, last: bool) -> None:
@@ -766,7 +766,7 @@ class Session:
         self._complete(self._unanswered.popleft())
         self._flush()
         self._resume_if_possible()
-        if self._phase is Phase.ENDING:
+        if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _rewrite(self, rewriter: Rewriter, piece: bytes, last: bool) -> None:
@@ -817,7 +817,7 @@ class Session:
     def _flush(self) -> None:
         """Send the responses that are next in order.
 
-        Local responses are made only now: clients take a success as one for all batches before.
+        Local responses are made only now: clients take a success as that of all batches before.
         """
         while self._unanswered and self._work is None:
             first = self._unanswered[0]
@@ -888,7 +888,7 @@ class Session:
         self._finish()
 
     def _end_when_idle(self) -> None:
-        if self._phase is Phase.CLOSED or self._receiving is not None:
+        if self._phase is SessionPhase.CLOSED or self._receiving is not None:
             return
         if self._opening or self._pending or self._expected or self._unanswered:
             return
@@ -902,7 +902,7 @@ class Session:
         self._finish()
 
     def _finish(self) -> None:
-        if self._phase is not Phase.CLOSED:
+        if self._phase is not SessionPhase.CLOSED:
             self.closed()
             self._on_done()
 
@@ -913,7 +913,7 @@ def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
 
 
 def _is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
-    """Return whether a request was forwarded unchanged, and its response is the next one."""
+    """Return whether a request was forwarded unchanged, and its response is the next."""
     return (
         expected is unanswered
         and isinstance(unanswered, Streamed)

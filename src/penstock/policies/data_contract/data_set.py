@@ -49,8 +49,8 @@ _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "mustBeGreaterOrEqualTo": ("must be at least", operator.ge),
     "mustBeLessThan": ("must be less than", operator.lt),
     "mustBeLessOrEqualTo": ("must be at most", operator.le),
-    "mustBeBetween": ("must be between", lambda one, two: two[0] <= one <= two[1]),
-    "mustNotBeBetween": ("must not be between", lambda one, two: not two[0] <= one <= two[1]),
+    "mustBeBetween": ("must be between", lambda value, two: two[0] <= value <= two[1]),
+    "mustNotBeBetween": ("must not be between", lambda value, two: not two[0] <= value <= two[1]),
 }
 _SECONDS: Final = {
     "s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1,
@@ -100,13 +100,13 @@ class DataSetRule:
     Attributes:
         place: The object, or the property, that it is about.
         name: Its name.
-        metric: What is measured.
+        metric: The metric.
         limits: Operators of ODCS, with their numbers.
         unit: What the number counts; empty for values.
         paths: The properties.
         severity: As it is written; empty for none.
         schema: What values have to be, for `invalidValues` and `missingValues`.
-        seconds: Of one unit, for `freshness`.
+        seconds: Of the unit, for `freshness`.
     """
 
     place: str
@@ -195,12 +195,12 @@ class DataSetRule:
         if not self.paths:
             return Given(1, 0, timestamp if 0 <= timestamp <= latest else None)
         found = [_milliseconds(value) for value in _values(row, self.paths[0])]
-        known = [one for one in found if one is not None and one <= latest]
+        known = [time for time in found if time is not None and time <= latest]
         return Given(len(found), 0, max(known, default=None))
 
 
 class DataSetRules(NamedTuple):
-    """What a contract says of a topic that its records are not judged by one by one.
+    """The rules of a contract about all records of a topic together.
 
     Attributes:
         title: The contract and the object.
@@ -229,10 +229,10 @@ def data_set_rules(
         agreed: What the contract promises of it: `slaProperties`.
         others: What the contract says of it that records are not judged by.
     """
-    made = _Maker(written, [one for one in others if one.concern is not Concern.DATA_SET])
+    made = _Maker(written, [entry for entry in others if entry.concern is not Concern.DATA_SET])
     made.of_object(name)
-    for one in agreed:
-        made.promise(one, name)
+    for promise in agreed:
+        made.promise(promise, name)
     return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
 
 
@@ -246,25 +246,25 @@ class _Maker:
         """Read the rules of the object, and of its properties."""
         written = self._written
         keys = [
-            (_name(one),)
-            for one in listed(written, "properties", name)
-            if one.get("primaryKey") is True
+            (_name(field),)
+            for field in listed(written, "properties", name)
+            if field.get("primaryKey") is True
         ]
         if keys:
-            text = f"primaryKey {', '.join(one for (one,) in keys)}"
+            text = f"primaryKey {', '.join(key for (key,) in keys)}"
             self._unique(name, text, tuple(keys))
         for rule in listed(written, "quality", name):
             self._rule(rule, name, None)
         self._properties(written, name, ())
 
-    def promise(self, one: Mapping[str, Any], name: str) -> None:
-        """Read one of `slaProperties`."""
-        title = str(one.get("property"))[:100]
-        element = str(one.get("element") or name).strip()
+    def promise(self, promise: Mapping[str, Any], name: str) -> None:
+        """Read an entry of `slaProperties`."""
+        title = str(promise.get("property"))[:100]
+        element = str(promise.get("element") or name).strip()
         place = element[:100]
-        unit = str(one.get("unit")).strip()
+        unit = str(promise.get("unit")).strip()
         seconds = None if unit == "M" else _SECONDS.get(unit.lower())  # M is a month
-        value = one.get("value")
+        value = promise.get("value")
         inner = element.removeprefix(f"{name}.")
         path = () if element == name else self._path(inner)
         if title not in {"freshness", "latency"} or "," in element:
@@ -287,17 +287,17 @@ class _Maker:
             )
 
     def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
-        for one in self._listed(written, "properties", place):
-            name = _name(one)
-            self._property(one, f"{place}.{name}", (*path, name))
+        for field in self._listed(written, "properties", place):
+            name = _name(field)
+            self._property(field, f"{place}.{name}", (*path, name))
 
-    def _property(self, one: Mapping[str, Any], place: str, path: Path) -> None:
-        if one.get("unique") is True:
+    def _property(self, field: Mapping[str, Any], place: str, path: Path) -> None:
+        if field.get("unique") is True:
             self._unique(place, "unique", (path,))
-        for rule in self._listed(one, "quality", place):
+        for rule in self._listed(field, "quality", place):
             self._rule(rule, place, path)
-        self._properties(one, place, path)
-        items, of_map = one.get("items"), one.get("map")
+        self._properties(field, place, path)
+        items, of_map = field.get("items"), field.get("map")
         if isinstance(items, dict):
             self._property(items, f"{place}[*]", (*path, _ITEMS))
         if isinstance(of_map, dict) and isinstance(of_map.get("value"), dict):
@@ -417,16 +417,16 @@ def _path_of(name: str, within: Mapping[str, Any]) -> Path | None:
     written = within.get("properties")
     properties = written if isinstance(written, list) else ()
     for key in ("name", "physicalName"):
-        for one in properties:
-            known = one.get(key) if isinstance(one, dict) else None
+        for field in properties:
+            known = field.get(key) if isinstance(field, dict) else None
             if not isinstance(known, str) or not known:
                 continue
             if name == known:
-                return (_name(one),)
+                return (_name(field),)
             if name.startswith(f"{known}."):
-                inner = _path_of(name.removeprefix(f"{known}."), one)
+                inner = _path_of(name.removeprefix(f"{known}."), field)
                 if inner is not None:
-                    return (_name(one), *inner)
+                    return (_name(field), *inner)
     return None
 
 
@@ -439,11 +439,11 @@ def _values(row: Any, path: Path) -> Iterator[Any]:
     if isinstance(step, str):
         yield from _values(row.get(step) if isinstance(row, dict) else None, rest)
     elif step == _ITEMS and isinstance(row, list):
-        for one in row:
-            yield from _values(one, rest)
+        for item in row:
+            yield from _values(item, rest)
     elif step == _VALUES and isinstance(row, dict):
-        for one in row.values():
-            yield from _values(one, rest)
+        for item in row.values():
+            yield from _values(item, rest)
 
 
 def _digest(value: Any) -> bytes:
@@ -479,8 +479,8 @@ def _validator(schema: str) -> Any:
     return found
 
 
-def _name(one: Mapping[str, Any]) -> str:
-    return str(one.get("physicalName") or one.get("name"))
+def _name(field: Mapping[str, Any]) -> str:
+    return str(field.get("physicalName") or field.get("name"))
 
 
 def _no_property(name: str) -> str:

@@ -36,12 +36,14 @@ class Contract(NamedTuple):
     agreed: Sequence[Mapping[str, Any]]
 
     def object_of(self, topic: str) -> str | None:
-        """Return the name of a topic's object, if one is known for it.
+        """Return the name of a topic's object, if an object is known for it.
 
-        It is the one whose `physicalName` is the topic, or else whose name is, or else the only
-        one.
+        It is the object whose `physicalName` is the topic, or else whose name is, or else the only
+        object.
         """
-        physical = (name for name, one in self.objects.items() if one.get("physicalName") == topic)
+        physical = (
+            name for name, entry in self.objects.items() if entry.get("physicalName") == topic
+        )
         found = next(physical, None)
         if found is None and topic in self.objects:
             found = topic
@@ -55,7 +57,7 @@ def read_contract(folder: Path, name: str) -> Contract:
 
     Args:
         folder: The folder of the configuration file.
-        name: A path below it, or an absolute one.
+        name: A path below it, or an absolute path.
 
     Raises:
         ContractError: It is missing, or is no contract.
@@ -84,7 +86,7 @@ def _parsed(name: str, data: bytes) -> Any:
         raise ContractError(f"{name} is not YAML{where}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError):  # a tag of another value
         raise ContractError(f"{name} is not YAML, or is nested too deeply") from None
-    if _is_too_large(document):  # an alias stands for all that it names, each time
+    if _is_too_large(document):  # an alias repeats all that it names, each time
         raise ContractError(f"{name} has more than {_NODES_MOST} values, its aliases replaced")
     return document
 
@@ -93,12 +95,12 @@ def _is_too_large(document: Any) -> bool:
     count = 0
     waiting = [document]
     while waiting and count <= _NODES_MOST:
-        one = waiting.pop()
+        node = waiting.pop()
         count += 1
-        if isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
     return count > _NODES_MOST
 
 
@@ -109,13 +111,13 @@ def _contract(name: str, document: Any) -> Contract:
     if not version.startswith("v3."):
         raise ContractError(f"{name}: apiVersion must be of ODCS 3, like v3.1.0, not {version!r}")
     objects: dict[str, Mapping[str, Any]] = {}
-    for one in listed(document, "schema", name):
-        title = one.get("name")
+    for entry in listed(document, "schema", name):
+        title = entry.get("name")
         if not isinstance(title, str) or not title:
             raise ContractError(f"{name}: an object of schema has no name")
         if title in objects:
             raise ContractError(f"{name}: schema has two objects with the name {title}")
-        objects[title] = one
+        objects[title] = entry
     if not objects:
         raise ContractError(f"{name}: schema has no object")
     called = document.get("name") or document.get("id") or name
@@ -132,6 +134,6 @@ def listed(of: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
     found = of.get(key)
     if found is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise ContractError(f"{where}: {key} must be a list of mappings")
     return found

@@ -1,7 +1,7 @@
 """Dates, times and timestamps as regular expressions, which `native/` judges by the bytes.
 
 Without a format they are those of RFC 3339, the colon in the distance from UTC being free; with
-one, of Java's `DateTimeFormatter`, as far as its letters stand for digits.
+one, of Java's `DateTimeFormatter`, as far as its letters mean digits.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _SPECIAL: Final = re.compile(r"[.+*?|(){}^$\[\]\\/-]")
 
 
 def pattern_of(kind: str, written: str | None, *, has_zone: bool = True) -> tuple[str, str] | None:
-    """Return a regular expression for a logical type, and what is said of a text that it is not.
+    """Return a regular expression for a logical type, and the message about other texts.
 
     Args:
         kind: `date`, `time` or `timestamp`.
-        written: The format, if there is one.
+        written: The format, if it has one.
         has_zone: Whether a timestamp without a format has to say its distance from UTC.
 
     Returns:

@@ -57,9 +57,9 @@ class _Object(NamedTuple):
     Attributes:
         check: Its schema.
         not_judged: What the contract says beside that.
-        words: What is said where a pattern of ours does not match.
+        words: The messages where a pattern of ours does not match.
         title: The object and the contract, for messages.
-        of_data_set: What is measured of all records together.
+        of_data_set: The rules about all records together.
     """
 
     check: Check
@@ -119,8 +119,8 @@ class DataContract(Policy):
         self._of_object = lru_cache(_OBJECTS_KEPT)(self._compiled)
         try:
             self._contract = contract = read_contract(self._base, name)
-            for one in contract.objects:
-                self._of_object(one)
+            for object_name in contract.objects:
+                self._of_object(object_name)
         except ContractError as error:
             raise ValueError(f"{CONTRACT}={name}: {error}") from None
         if self._named and self._named not in contract.objects:
@@ -152,7 +152,7 @@ class DataContract(Policy):
         del configs
         of = self._object_of(topic)
         yield of.title
-        yield from (f"  not judged: {one}" for one in of.not_judged)
+        yield from (f"  not judged: {rule}" for rule in of.not_judged)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.
@@ -226,7 +226,7 @@ class DataContract(Policy):
     def _warn(self, contract: Contract) -> None:
         """Say what records are not judged by, once for the contract."""
         names = (self._named,) if self._named else contract.objects
-        found = [str(one) for name in names for one in self._of_object(name).not_judged]
+        found = [str(rule) for name in names for rule in self._of_object(name).not_judged]
         if found:
             more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
             shown = "; ".join(found[:_SHOWN_MOST]) + more
@@ -259,7 +259,9 @@ class DataContract(Policy):
         except ValueError as error:
             raise ContractError(f"{name}: {error}") from None
         agreed: list[Any] = [
-            one for one in self._contract.agreed if _is_about(str(one.get("element") or ""), name)
+            promise
+            for promise in self._contract.agreed
+            if _is_about(str(promise.get("element") or ""), name)
         ]
         title = f"contract {self._contract.title}, {name}"
         rules = data_set_rules(title, name, self._contract.objects[name], agreed, found.not_judged)
@@ -278,12 +280,12 @@ def _promises(agreed: Sequence[Mapping[str, Any]], name: str) -> list[NotJudged]
 
     return [
         NotJudged(
-            str(one.get("element") or name)[:100],
-            str(one.get("property"))[:100],
+            str(promise.get("element") or name)[:100],
+            str(promise.get("property"))[:100],
             Concern.DATA_SET,
             "a promise about the data set",
         )
-        for one in agreed
+        for promise in agreed
     ]
 
 

@@ -124,7 +124,7 @@ def _values(arguments: Mapping[str, Any], key: str, place: str, name: str) -> li
     if found is None:
         return None
     if not isinstance(found, list) or not all(
-        one is None or isinstance(one, (str, int, float, bool)) for one in found
+        value is None or isinstance(value, (str, int, float, bool)) for value in found
     ):
         raise ContractError(f"{place}: {key} of rule {name} must be a list of values")
     return found

@@ -1,4 +1,4 @@
-"""The JSON Schema that stands for an object of a contract, and what it leaves out."""
+"""The JSON Schema for an object of a contract, and the rules that it leaves out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ObjectSchema:
     Attributes:
         schema: The JSON Schema.
         not_judged: What the contract says of it beside that.
-        words: What is said where a pattern of ours does not match, by the pattern as it is shown.
+        words: The messages where a pattern of ours does not match, by the pattern as it is shown.
         formats: Whether the schema has a `format`.
     """
 
@@ -77,7 +77,7 @@ def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
         written: As it is written.
 
     Raises:
-        ContractError: A part of it is wrong; the text says which one.
+        ContractError: A part of it is wrong; the text names it.
     """
     made = _Maker()
     made.found.schema = made.of_properties(written, name, 0)
@@ -95,13 +95,13 @@ class _Maker:
             raise ContractError(f"{place}: more than {_LEVELS_MOST} levels of properties")
         properties: Schema = {}
         required = []
-        for one in listed(written, "properties", place):
-            name = one.get("physicalName") or one.get("name")
+        for entry in listed(written, "properties", place):
+            name = entry.get("physicalName") or entry.get("name")
             if not isinstance(name, str) or not name:
                 raise ContractError(f"{place}: a property has no name")
             if name in properties:
                 raise ContractError(f"{place}: there are two properties with the name {name}")
-            properties[name], is_required = self._property(one, f"{place}.{name}", level)
+            properties[name], is_required = self._property(entry, f"{place}.{name}", level)
             if is_required:
                 required.append(name)
         schema: Schema = {"type": "object"}
@@ -114,9 +114,9 @@ class _Maker:
     def of_data_set(self, written: Mapping[str, Any], place: str) -> None:
         """Note what an object says of all of its records together."""
         keys = [
-            str(one.get("physicalName") or one.get("name"))
-            for one in listed(written, "properties", place)
-            if one.get("primaryKey") is True
+            str(entry.get("physicalName") or entry.get("name"))
+            for entry in listed(written, "properties", place)
+            if entry.get("primaryKey") is True
         ]
         if keys:
             self._note(
@@ -128,13 +128,13 @@ class _Maker:
             if isinstance(found, NotJudged):
                 self.found.not_judged.append(found)
 
-    def _property(self, one: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
+    def _property(self, entry: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
         """Return the schema of a property, and whether it has to be there."""
-        required = _is_true(one, "required", place) or _is_true(one, "primaryKey", place)
-        if one.get("unique") is True:
+        required = _is_true(entry, "required", place) or _is_true(entry, "primaryKey", place)
+        if entry.get("unique") is True:
             self._note(place, "unique", Concern.DATA_SET, "it is about the data set")
-        parts = [self._type(one, place, level), *self._enumerations(one, place)]
-        for rule in listed(one, "quality", place):
+        parts = [self._type(entry, place, level), *self._enumerations(entry, place)]
+        for rule in listed(entry, "quality", place):
             found = schema_of_rule(rule, place, of_property=True)
             if isinstance(found, NotJudged):
                 self.found.not_judged.append(found)
@@ -145,15 +145,15 @@ class _Maker:
         schema = parts[0] if len(parts) == 1 else {"allOf": parts} if parts else {}
         return _with_null(schema, null=not required), required
 
-    def _type(self, one: Mapping[str, Any], place: str, level: int) -> Schema:
-        kind = one.get("logicalType")
+    def _type(self, entry: Mapping[str, Any], place: str, level: int) -> Schema:
+        kind = entry.get("logicalType")
         if kind is None:
             return {}
         if not isinstance(kind, str) or kind not in _TYPES:
             raise ContractError(
                 f"{place}: logicalType must be one of {', '.join(_TYPES)}, not {kind}"
             )
-        options = _mapping(one, "logicalTypeOptions", place)
+        options = _mapping(entry, "logicalTypeOptions", place)
         if isinstance(options.get("format"), (list, dict)):
             raise ContractError(f"{place}: format must be a text")
         schema: Schema = {"type": _TYPES[kind], **_counts(kind, options, place)}
@@ -163,28 +163,33 @@ class _Maker:
             return schema | self._limits(options, place)
         if kind == "string":
             return schema | self._string(options, place)
-        return schema | self._inside(kind, one, options, place, level)
+        return schema | self._inside(kind, entry, options, place, level)
 
     def _inside(
-        self, kind: str, one: Mapping[str, Any], options: Mapping[str, Any], place: str, level: int
+        self,
+        kind: str,
+        entry: Mapping[str, Any],
+        options: Mapping[str, Any],
+        place: str,
+        level: int,
     ) -> Schema:
-        """Return what is said of what is inside an object, an array or a map."""
+        """Return the schema keywords about the contents of an object, an array or a map."""
         schema: Schema = {}
         if kind == "object":
-            schema = self.of_properties(one, place, level + 1)
+            schema = self.of_properties(entry, place, level + 1)
             schema |= _required_names(options, schema, place)
         elif kind == "array":
-            items = _mapping(one, "items", place)
+            items = _mapping(entry, "items", place)
             if items:
                 schema["items"] = self._property(items, f"{place}[*]", level + 1)[0]
             if options.get("uniqueItems") is True:
                 schema["uniqueItems"] = True
         elif kind == "map":
-            schema = self._map(one, place, level)
+            schema = self._map(entry, place, level)
         return schema
 
-    def _map(self, one: Mapping[str, Any], place: str, level: int) -> Schema:
-        written = _mapping(one, "map", place)
+    def _map(self, entry: Mapping[str, Any], place: str, level: int) -> Schema:
+        written = _mapping(entry, "map", place)
         schema: Schema = {}
         if isinstance(written.get("value"), dict):
             inner = self._property(written["value"], f"{place}[*]", level + 1)
@@ -245,18 +250,18 @@ class _Maker:
         self.found.words[shown(pattern)] = words
         return {"pattern": pattern}
 
-    def _enumerations(self, one: Mapping[str, Any], place: str) -> list[Schema]:
+    def _enumerations(self, entry: Mapping[str, Any], place: str) -> list[Schema]:
         """Return what the ways to list a property's values say."""
         found = []
-        written = one.get("enum")
+        written = entry.get("enum")
         if written is not None:
             if not isinstance(written, list):
                 raise ContractError(f"{place}: enum must be a list")
             found.append([v.get("value") if isinstance(v, dict) else v for v in written])
-        options = one.get("logicalTypeOptions") or {}
+        options = entry.get("logicalTypeOptions") or {}
         if isinstance(options, dict) and isinstance(options.get("enum"), list):
             found.append(options["enum"])
-        for custom in listed(one, "customProperties", place):
+        for custom in listed(entry, "customProperties", place):
             if custom.get("property") == "enum":
                 values = _json_list(custom.get("value"))
                 found += [values] if values is not None else []

@@ -6,7 +6,7 @@ Both see the same documents:
 - `NaN`, `Infinity`, comments, trailing commas and halves of surrogate pairs are not JSON
 - at most 127 levels of arrays and objects
 - of properties with the same name the last counts
-- whole numbers of 64 bits are exact, any other number is the nearest double; what is too large
+- whole numbers of 64 bits are exact, other numbers are the nearest double; a number too large
   for a double is refused
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Check(Protocol):
-    """Judges texts by one schema."""
+    """Judges texts by a schema."""
 
     @property
     def is_bounded(self) -> bool:
@@ -34,10 +34,10 @@ class Check(Protocol):
         ...
 
     def refused(self, texts: Texts, start: int = 0) -> Iterable[tuple[int, str]]:
-        """Give the positions of texts that do not fit, ascending, each with what is said of it.
+        """Return the positions of texts that do not fit, ascending, each with its message.
 
         Args:
-            texts: What is judged; None is passed over.
+            texts: The texts to judge; None is ignored.
             start: Where each of them starts: the bytes before, a schema id, are not looked at.
         """
         ...
@@ -55,7 +55,7 @@ def compile_check(files: SchemaDocuments, *, formats: bool) -> Check:
         formats: Whether `format` is judged.
 
     Raises:
-        SchemaError: It is not a valid schema, refers to what is not there, or is too large.
+        SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
     """
     found, _ = find_native()
     if found is not None:

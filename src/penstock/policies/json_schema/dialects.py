@@ -1,4 +1,4 @@
-"""Which draft a schema is of: by its `$schema`, and by a metaschema of one's own."""
+"""Which draft a schema is of: by its `$schema`, and by a metaschema of the schema's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
-"""The drafts by their `$schema`; draft 4 to 7 by number, the later ones by year."""
+"""The drafts by their `$schema`; draft 4 to 7 by number, later drafts by year."""
 LATEST: Final = 2020
 METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 
@@ -102,7 +102,7 @@ def uri_of(draft: int) -> str:
 
 
 def dialect_of(metaschema: Any) -> Dialect | None:
-    """Return the dialect that a metaschema of one's own describes; None where that is not known."""
+    """Return the dialect that a metaschema of the schema's own describes; None if unknown."""
     if not isinstance(metaschema, dict):
         return None
     draft = draft_of_uri(metaschema.get("$schema"))

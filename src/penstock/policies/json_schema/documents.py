@@ -1,4 +1,4 @@
-"""The documents that one schema consists of, wherever they are.
+"""The documents that a schema consists of, wherever they are.
 
 Inside this package each has a URI, that of the schema's own being the base of what it refers to,
 so that `$ref` works as for any URI. Nothing is fetched.
@@ -23,15 +23,15 @@ from penstock.policies.json_schema.dialects import (
 )
 
 ROOT: Final = "file:///"
-"""Where the URIs of documents start that do not give themselves another one."""
+"""The base URI of documents that have no URI of their own."""
 
 
 class SchemaError(Exception):
-    """A schema cannot be used; the text says which one and why."""
+    """A schema cannot be used; the text names it, and the reason."""
 
 
 class SchemaDocuments(ABC):
-    """The documents that one schema consists of: its own, and those that it refers to.
+    """The documents that a schema consists of: its own, and those that it refers to.
 
     Attributes:
         name: The schema's own document, for messages.
@@ -105,7 +105,7 @@ class SchemaDocuments(ABC):
         return self._custom(name, given)
 
     def _custom(self, name: str, given: object) -> Dialect:
-        """Return the dialect of a metaschema of one's own, which is read as a document."""
+        """Return the dialect of a metaschema of the schema's own, which is read as a document."""
         try:
             found = self._find(urldefrag(urljoin(self.uri, str(given))).url)
         except SchemaError:
@@ -168,7 +168,7 @@ def parsed(name: str, data: bytes) -> Any:
 
 
 def draft_of(schema: Any, default: int) -> int:
-    """Return the draft that a schema names; another one where it names none that is known."""
+    """Return the draft that a schema names; a default if it names no known draft."""
     draft = draft_of_uri(schema.get("$schema")) if isinstance(schema, dict) else None
     return default if draft is None else draft
 

@@ -27,7 +27,7 @@ _SEARCHED_FILES: Final = 1000
 
 
 class SchemaFiles(SchemaDocuments):
-    """The files that one schema consists of: its own, and those that it refers to."""
+    """The files that a schema consists of: its own, and those that it refers to."""
 
     _other = "a file"
 

@@ -1,7 +1,7 @@
 """Patterns of which the library cannot say that it gave up.
 
 A pattern with look-around may go back a bounded number of times. `jsonschema-rs` takes a text that
-needs more for one that does not match. That refuses the text, except where a mismatch lets it pass:
+needs more for a mismatch. That refuses the text, except where a mismatch lets it pass:
 under `not`, `if` and `oneOf`, under `contains` with `maxContains`, and in `patternProperties`.
 """
 

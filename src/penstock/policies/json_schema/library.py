@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.native import Texts
-    from penstock.policies.json_schema.work import Work
+    from penstock.policies.json_schema.work import SchemaWork
 
 MAX_LEVELS: Final = 127
 MAX_STEPS_BACK: Final = 100_000
@@ -35,7 +35,7 @@ _TOO_LARGE: Final = "infinity when parsed as double"
 
 
 class LibraryCheck:
-    """Judges texts by one schema; implements `check.Check`."""
+    """Judges texts by a schema; implements `check.Check`."""
 
     is_bounded = False
 
@@ -47,7 +47,7 @@ class LibraryCheck:
             formats: Whether `format` is judged.
 
         Raises:
-            SchemaError: It is not a valid schema, refers to what is not there, or is too large.
+            SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
         """
         files.problem = ""
         check_schema(files, files.schema)
@@ -105,7 +105,7 @@ class LibraryCheck:
 
 
 def _check_patterns(files: SchemaDocuments) -> None:
-    """Look whether a pattern that is given up refuses a text, wherever it stands."""
+    """Look whether a pattern that is given up refuses a text, wherever it is."""
     pattern = inverted_pattern(files.documents)
     if pattern is not None:
         raise SchemaError(
@@ -119,7 +119,7 @@ def bounded_validator(make: Callable[..., Any]) -> Any:
     """Return a validator whose patterns are linear; the other kind where there is look-around.
 
     Args:
-        make: Makes one of `jsonschema-rs`, with the options of patterns that it is given.
+        make: Makes a validator of `jsonschema-rs`, with the options of patterns that it is given.
 
     Raises:
         ValueError: The schema is none, or has a pattern that is none.
@@ -149,12 +149,14 @@ def levels_of(text: bytes, document: Any) -> int:
         return isinstance(document, list | dict)
     levels, inside = 0, [document]
     while True:
-        inside = [one for one in inside if isinstance(one, dict | list)]
+        inside = [node for node in inside if isinstance(node, dict | list)]
         if not inside:
             return levels
         levels += 1
         inside = [
-            value for one in inside for value in (one.values() if isinstance(one, dict) else one)
+            value
+            for node in inside
+            for value in (node.values() if isinstance(node, dict) else node)
         ]
 
 
@@ -165,7 +167,7 @@ def _retrieved(files: SchemaDocuments, uri: str) -> Any:
     return schema
 
 
-def _work(files: SchemaDocuments) -> Work:
+def _work(files: SchemaDocuments) -> SchemaWork:
     registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
 
     def lookup(base: str, reference: str) -> tuple[Any, str]:

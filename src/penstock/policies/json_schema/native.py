@@ -1,6 +1,6 @@
 """Texts judged in Rust (`native/src/json`), by the bytes, with the reason beside the verdict.
 
-What is judged is bounded: each text may take steps in proportion to its bytes, and all of a column
+The work is bounded: each text may take steps in proportion to its bytes, and all of a column
 share a number of others. Each schema judges each value once, by however many ways it is reached.
 A text that takes more is refused, with a reason that says so.
 """
@@ -38,7 +38,7 @@ class MetaschemaNeeded(Exception):  # noqa: N818 - no error: another evaluator h
 
 
 class NativeCheck:
-    """Judges texts by one schema; implements `check.Check`."""
+    """Judges texts by a schema; implements `check.Check`."""
 
     def __init__(self, native: Any, files: SchemaDocuments, *, formats: bool) -> None:
         """Compile a schema.
@@ -49,7 +49,7 @@ class NativeCheck:
             formats: Whether `format` is judged.
 
         Raises:
-            SchemaError: It is not a valid schema, or refers to what is not there.
+            SchemaError: It is not a valid schema, or refers to a missing schema.
             MetaschemaNeeded: It refers to a metaschema.
         """
         self._schema = _compiled(

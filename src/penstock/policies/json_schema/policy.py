@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _TEXTS_KEPT: Final = 1000
 
 
-class Columns(Protocol):
+class ValidatedColumns(Protocol):
     """The columns of a batch that are validated."""
 
     @property
@@ -57,7 +57,7 @@ class Columns(Protocol):
 
 
 class _TopicChecks(NamedTuple):
-    """The checks of one text: how keys and how values are judged, or None."""
+    """The checks of a text: how keys and how values are judged, or None."""
 
     key: Check | None
     value: Check | None
@@ -130,7 +130,7 @@ class JsonSchema(Policy):
             return False
         return all(check is None or check.is_bounded for check in checks)
 
-    def all_fit(self, text: str, batch: Columns) -> bool:
+    def all_fit(self, text: str, batch: ValidatedColumns) -> bool:
         """Return whether every record is accepted; also False if the check would take long.
 
         Args:
@@ -155,7 +155,9 @@ class JsonSchema(Policy):
         for _, text in self.validate_batch(topic, _Single(record)):
             raise InvalidRecordException(text)
 
-    def validate_batch(self, topic: TopicMetadata, batch: Columns) -> Iterable[tuple[int, str]]:
+    def validate_batch(
+        self, topic: TopicMetadata, batch: ValidatedColumns
+    ) -> Iterable[tuple[int, str]]:
         """Return the position and the text of each record that `validate` would refuse."""
         refused: dict[int, str] = {}
         for check, column, field, null in self._columns(topic.validation_policy, batch):
@@ -167,8 +169,8 @@ class JsonSchema(Policy):
                         refused.setdefault(position, f"the {field} is null")
         return sorted(refused.items()) if refused else ()
 
-    def _columns(self, text: str, batch: Columns) -> Iterator[_Column]:
-        """Yield what is judged: the key first, whose objection counts."""
+    def _columns(self, text: str, batch: ValidatedColumns) -> Iterator[_Column]:
+        """Yield the judged columns: the key first, whose objection counts."""
         key, value = self._of(text)
         if key is not None:
             yield _Column(key, batch.keys, "key", self._settings.null_keys)
@@ -198,7 +200,7 @@ class _Column(NamedTuple):
         check: The schema.
         column: The keys or values.
         field: Which of both, as messages call it.
-        null: Whether one may be missing.
+        null: Whether it may be missing.
     """
 
     check: Check
@@ -208,7 +210,7 @@ class _Column(NamedTuple):
 
 
 class _Single:
-    """One record as a batch."""
+    """A record as a batch."""
 
     __slots__ = ("keys", "values")
 

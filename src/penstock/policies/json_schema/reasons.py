@@ -1,7 +1,7 @@
 """Why a value does not fit: where, and what the schema expects, never what the value holds.
 
 The text is made of the schema's words alone. Names of properties are shown where the schema
-mentions them; any other name is the producer's, and `*` stands in its place. Indexes of arrays
+mentions them; any other name is the producer's, and `*` replaces it. Indexes of arrays
 are shown.
 """
 
@@ -19,7 +19,7 @@ _MAX_SHOWN: Final = 200
 
 
 def reason(error: ValidationError, names: Collection[str]) -> str:
-    """Return the text about an error, as what is said of a value.
+    """Return the text about an error, to follow the name of a value.
 
     Args:
         error: Of jsonschema-rs. Its own messages quote the value, and are not used.
@@ -31,7 +31,7 @@ def reason(error: ValidationError, names: Collection[str]) -> str:
 
 
 def native_reason(keyword: str, written: str | None, place: str) -> str:
-    """Return the text about what `native/` found, as what is said of a value.
+    """Return the text about what `native/` found, to follow the name of a value.
 
     Args:
         keyword: The keyword that the value breaks, or a key of `FLAWS`.
@@ -99,7 +99,7 @@ FLAWS: Final = {
     "tooLong": "is longer than 4 GB",
     "tooMuch": "takes too much work to judge by its schema",
 }
-"""What is said of a text that no schema has been asked about, or not to the end."""
+"""The message about a text that was not judged to the end by a schema."""
 _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "type": lambda kind: f"must be of type {' or '.join(kind.types)}",
     "required": lambda kind: f"lacks the property {shown(kind.property)}",

@@ -51,7 +51,7 @@ class JsonSchemaSettings:
         formats: Whether `format` is judged.
         null_values: Whether a record may have no value, where values are judged.
         null_keys: Whether a record may have no key, where keys are judged.
-        schema: What is judged by, in place of a topic's text; empty where that says it.
+        schema: The schema, in place of a topic's text; empty where that says it.
     """
 
     folder: str
@@ -110,7 +110,7 @@ def schema_names(text: str) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for part in text.split(","):
-        field, equals, name = (one.strip() for one in part.partition("="))
+        field, equals, name = (text.strip() for text in part.partition("="))
         if not equals:
             field, name = "value", field
         if field not in {"key", "value"} or not name or field in names:

@@ -1,9 +1,9 @@
 """A schema given as a text, with the texts that it refers to, each by its name.
 
 It is taken for what Confluent's serializer for Java takes it for (`JsonSchema.rawSchema` of
-`kafka-json-schema-provider`): of draft 7 where it has no `$schema`, or one that is not known.
+`kafka-json-schema-provider`): of draft 7 where it has no `$schema`, or an unknown one.
 
-A name is what stands in `$ref`, as in the references of Confluent's Schema Registry. Nothing else
+A name is the value of `$ref`, as in the references of Confluent's Schema Registry. Nothing else
 is found: no file is read and nothing is fetched.
 """
 
@@ -82,7 +82,7 @@ class SchemaTexts(SchemaDocuments):
 
     @cached_property
     def _folders(self) -> set[str]:
-        return {urljoin(one, ".") for one in self._by_id}
+        return {urljoin(uri, ".") for uri in self._by_id}
 
     def _read(self, name: str) -> Any:
         """Return a reference without its own `$id`: it is known by the URI that leads to it."""

@@ -37,7 +37,7 @@ def check_schema(files: SchemaDocuments, schema: Any, uri: str | None = None) ->
 
 
 def about(error: BaseException) -> str:
-    """Return what an error of the library says, as what is said of a schema."""
+    """Return the text about an error of the library, to follow the name of a schema."""
     if not isinstance(error, jsonschema_rs.ValidationError):
         return _cut(str(error))
     place = "".join(f"/{step}" for step in error.instance_path)

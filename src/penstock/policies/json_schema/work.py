@@ -55,15 +55,15 @@ MAX_SCHEMAS: Final = 100_000
 MAX_REPEATS: Final = 1000
 MAX_EXPLAINED: Final = 3000
 """Of up to how many schemas for one value the reasons are gathered. Each anyOf or oneOf copies
-those of the ones inside it: with 15 behind each other, of two branches each, it is gigabytes."""
+those of the schemas inside it: with 15 behind each other, of two branches each, it is gigabytes."""
 _MS_PER_BYTE: Final = 0.000_01
 _MS_PER_COPY: Final = 0.000_1
 _MS_PER_SCHEMA: Final = 0.001
 
 
 @dataclass(slots=True)
-class Work:
-    """What is known of a schema.
+class SchemaWork:
+    """The facts about a schema.
 
     Attributes:
         names: The property names that it mentions; they may be shown.
@@ -95,7 +95,7 @@ class Work:
             return _MS_PER_BYTE * size
         if self.in_place > MAX_EXPLAINED or self.repeats**levels > MAX_REPEATS:
             return inf
-        # What is inside is copied into the reasons of each level around it.
+        # The contents are copied into the reasons of each level around it.
         copied = _MS_PER_COPY * size * max(levels, 1)
         ways: int = self.repeats**levels
         return (copied + _MS_PER_SCHEMA * self.in_place) * ways
@@ -120,10 +120,10 @@ class _Target:
 
 
 class _Walk:
-    """One walk over a schema."""
+    """A walk over a schema."""
 
     def __init__(self, files: SchemaDocuments, lookup: Lookup) -> None:
-        self.work = Work()
+        self.work = SchemaWork()
         self.targets: dict[str, _Target] = {}
         self.places: dict[str, _Place] = {}
         self._places_inside: list[_Place] = []
@@ -160,9 +160,9 @@ class _Walk:
         known: dict[str, int] = {}
 
         def total(place: _Place) -> int:
-            return min(own(place) + sum(known[one] for one in place.references), most + 1)
+            return min(own(place) + sum(known[name] for name in place.references), most + 1)
 
-        for name in _inner_first({name: one.references for name, one in self.places.items()}):
+        for name in _inner_first({name: place.references for name, place in self.places.items()}):
             known[name] = total(self.places[name])
         return max(*known.values(), *map(total, self._places_inside), 0)
 
@@ -188,7 +188,7 @@ class _Walk:
             if isinstance(schema.get(keyword), str):
                 self._reference(schema[keyword], base, target, place, in_place=in_place)
                 if self._draft <= 7:
-                    return  # what stands beside a reference does not count
+                    return  # keywords beside a reference do not count
         place.ways += _ways_inside(schema)
         for keyword, inner in _subschemas(schema, self._draft):
             stays = keyword in _IN_PLACE or keyword == "dependencies"
@@ -212,7 +212,7 @@ class _Walk:
             self._waiting.append((name, *self._lookup(base, reference)))
 
 
-def work_of(files: SchemaDocuments, lookup: Lookup) -> Work:
+def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
     """Walk a schema.
 
     Args:
@@ -252,7 +252,7 @@ def _inner_first(edges: dict[str, list[str]]) -> Iterator[str]:
     for start in edges:
         waiting = [start]
         while waiting:
-            missing = [one for one in edges[waiting[-1]] if one not in done]
+            missing = [name for name in edges[waiting[-1]] if name not in done]
             if missing:
                 waiting += missing
                 continue
@@ -311,13 +311,13 @@ def _subschemas(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]
             continue
         value = schema.get(keyword)
         if isinstance(value, dict) and keyword in _MAPS:
-            inner = [one for one in value.values() if not isinstance(one, list)]
+            inner = [subschema for subschema in value.values() if not isinstance(subschema, list)]
         elif isinstance(value, list):
             inner = value
         else:
             inner = [] if value is None else [value]
-        for one in inner:
-            yield keyword, one
+        for subschema in inner:
+            yield keyword, subschema
 
 
 def _names(schema: dict[str, Any]) -> Iterator[str]:
@@ -326,9 +326,9 @@ def _names(schema: dict[str, Any]) -> Iterator[str]:
         value = schema.get(keyword)
         if isinstance(value, dict):
             yield from value
-            for one in value.values():
-                if isinstance(one, list):
-                    yield from (name for name in one if isinstance(name, str))
+            for names in value.values():
+                if isinstance(names, list):
+                    yield from (name for name in names if isinstance(name, str))
     required = schema.get("required")
     if isinstance(required, list):
         yield from (name for name in required if isinstance(name, str))

@@ -1,4 +1,4 @@
-"""Avro whose schema is the one of a registry that each key or value names by its id.
+"""Avro whose schema is in a registry: each key or value names it by its id.
 
 Which subject the schema is under is for `SchemaPolicy` to judge.
 """
@@ -21,7 +21,7 @@ from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.rules.options import RuleOptions
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
-    Location,
+    SchemaIdLocation,
     find_id,
     groups_of,
 )
@@ -47,7 +47,7 @@ class _Schema(NamedTuple):
 
 
 class ByRegistry:
-    """Implements `Reader`; the registry is asked in `prepare`."""
+    """Implements `Reader`; the registry is queried in `prepare`."""
 
     pool = None
 
@@ -70,7 +70,7 @@ class ByRegistry:
 
     @classmethod
     def opened(cls, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> ByRegistry:
-        """Return a reader for the registry of a configuration; nobody is asked yet.
+        """Return a reader for the registry of a configuration; no request is sent yet.
 
         Raises:
             ValueError: A key is wrong, or a package is missing.
@@ -101,7 +101,7 @@ class ByRegistry:
         """
         self._registry.allow(self._look_up_s)
         self._registry.asks_for(topic)
-        groups, _ = groups_of(column, headers, is_key=self._is_key, location=Location.ANY)
+        groups, _ = groups_of(column, headers, is_key=self._is_key, location=SchemaIdLocation.ANY)
         for group in groups:
             # It is said of the records that have it, when they are read.
             with suppress(UnreadableError, UndecidableException):
@@ -116,7 +116,7 @@ class ByRegistry:
             RetriableException: The registry does not answer now, or the schema cannot be used.
         """
         try:
-            framed = find_id(data, headers, is_key=self._is_key, location=Location.ANY)
+            framed = find_id(data, headers, is_key=self._is_key, location=SchemaIdLocation.ANY)
         except FramingError as error:
             raise UnreadableError(str(error)) from None
         schema = self._schema(framed.schema)

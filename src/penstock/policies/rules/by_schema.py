@@ -1,4 +1,4 @@
-"""Conditions about JSON values that are judged natively, by a schema that stands for them."""
+"""Conditions about JSON values that are judged natively, by a schema with the same meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BySchema(NamedTuple):
     Attributes:
         conditions: Their positions among the rules.
         check: The schema.
-        longest: Only texts of no more bytes are judged by it: for longer ones, a condition may be
+        longest: Only texts of no more bytes are judged by it: for longer texts, a condition may be
             too much work.
     """
 
@@ -32,7 +32,7 @@ class BySchema(NamedTuple):
     longest: float
 
     def not_known(self, values: Sequence[bytes | None]) -> set[int]:
-        """Return the positions of values for which the conditions have to be asked."""
+        """Return the positions of values for which the conditions have to be evaluated."""
         found = {position for position, _ in self.check.refused(values)}
         if self._longest_of(values) > self.longest:
             for position, value in enumerate(values):
@@ -50,7 +50,7 @@ class BySchema(NamedTuple):
 
 
 def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
-    """Return a schema for those conditions that have one; None where none has.
+    """Return a schema for those conditions that have a schema; None if none has.
 
     Args:
         conditions: Those of a policy whose values are JSON.

@@ -1,4 +1,4 @@
-"""A rule, compiled: asked about the variables of a record or of a batch."""
+"""A rule, compiled: evaluated over the variables of a record or of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Condition:
-    """A rule that can be asked.
+    """A rule that can be evaluated.
 
     Attributes:
         reads: The variables that it reads, without `now`.
@@ -46,7 +46,7 @@ class Condition:
         self._shown = rule.shown
 
     def objection(self, variables: Variables) -> str | None:
-        """Return what is said where the condition is not true, and None where it is."""
+        """Return the message if the condition is not true, and None if it is."""
         try:
             result = self._program.holds(variables)
         except EvaluationError as error:
@@ -54,7 +54,7 @@ class Condition:
         return None if result is True else f"{self._title} failed: {self._shown}"
 
     def without_result(self, error: EvaluationError) -> str:
-        """Return what is said where the condition is neither true nor false."""
+        """Return the message for a condition that is neither true nor false."""
         return f"{self._title} has no result: {error}: {self._shown}"
 
 
@@ -69,7 +69,7 @@ def compile_conditions(
         pool: The descriptors of Protobuf messages that they meet.
 
     Raises:
-        ValueError: One cannot be used, or a package is missing.
+        ValueError: A rule cannot be used, or a package is missing.
     """
     if not rules:
         return []

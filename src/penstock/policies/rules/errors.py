@@ -1,4 +1,4 @@
-"""What goes wrong where the parts of a record are read."""
+"""Errors of reading the parts of a record."""
 
 
 class UnreadableError(Exception):

@@ -39,7 +39,7 @@ class Reader(Protocol):
         Args:
             data: The bytes.
             fields: The fields that are wanted, so far as there are fields.
-            headers: Of the record, where a schema's id may be in one.
+            headers: Of the record, where a schema's id may be in a header.
 
         Raises:
             UnreadableError: They are of another format.
@@ -101,7 +101,7 @@ def _text(data: bytes) -> str:
 
 
 class _BySchema:
-    """Implements `Reader` for payloads of one schema."""
+    """Implements `Reader` for payloads of a schema."""
 
     def __init__(
         self, name: str, compiled: CompiledSchema, convert: Callable[[Any], Any] | None, pool: Any

@@ -1,4 +1,4 @@
-"""One record, as conditions are asked about it: each part is read when it is wanted, and once."""
+"""A record as conditions see it: each part is read when it is needed, and once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OneRecord:
     def objection(self, conditions: Sequence[Condition]) -> str | None:
         """Return the first objection of a condition; None where all of them are true.
 
-        A condition that reads the value is not asked where there is none.
+        A condition that reads the value is not evaluated without a value.
         """
         try:
             return self._objection(conditions)
@@ -67,7 +67,7 @@ class OneRecord:
 
     def _objection(self, conditions: Sequence[Condition]) -> str | None:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
-            conditions = [one for one in conditions if "value" not in one.reads]
+            conditions = [condition for condition in conditions if "value" not in condition.reads]
         given, flaws = self._given(self._read_by(conditions))
         variables = Variables(given, is_shared=len(conditions) > 1)
         for condition in conditions:

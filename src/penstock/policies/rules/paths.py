@@ -73,12 +73,12 @@ def _paths(tree: Tree, variable: str) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     waiting = [tree]
     while waiting:
-        one = waiting.pop()
-        path = path_of(one, variable)
+        node = waiting.pop()
+        path = path_of(node, variable)
         if path is not None:
             found.append(path)
             continue
-        if isinstance(one, Loop) and variable in (*one.names, one.result_name):
+        if isinstance(node, Loop) and variable in (*node.names, node.result_name):
             return [()]  # the name means something else in there
-        waiting.extend(parts_of(one))
+        waiting.extend(parts_of(node))
     return found

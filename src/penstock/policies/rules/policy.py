@@ -29,7 +29,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.rules.settings import CONFIG_KEYS, Format, RulesSettings, Scope
+from penstock.policies.rules.settings import CONFIG_KEYS, Format, RuleScope, RulesSettings
 from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
@@ -96,9 +96,9 @@ class Rules(Policy):
         del topic, configs
         native = self._by_schema.conditions if self._by_schema is not None else ()
         for rule in self._settings.rules:
-            if rule.scope is Scope.BATCH:
+            if rule.scope is RuleScope.BATCH:
                 yield f"rule {rule.name}, of the batch: {rule.expression}"
-        of_records = (rule for rule in self._settings.rules if rule.scope is Scope.RECORD)
+        of_records = (rule for rule in self._settings.rules if rule.scope is RuleScope.RECORD)
         for position, rule in enumerate(of_records):
             how = "natively" if position in native else "by CEL"
             yield f"rule {rule.name}, {how}: {rule.expression}"
@@ -175,10 +175,12 @@ class Rules(Policy):
         pools = [reader.pool for reader in readers.values() if reader.pool is not None]
         if len(pools) > 1:
             raise ValueError("format and key.format: one of both may be protobuf")
-        scopes = {scope: [one for one in settings.rules if one.scope is scope] for scope in Scope}
-        self._of_batches = compile_conditions(scopes[Scope.BATCH], OF_BATCHES)
+        scopes = {
+            scope: [rule for rule in settings.rules if rule.scope is scope] for scope in RuleScope
+        }
+        self._of_batches = compile_conditions(scopes[RuleScope.BATCH], OF_BATCHES)
         self._of_records = compile_conditions(
-            scopes[Scope.RECORD], OF_RECORDS, pools[0] if pools else None
+            scopes[RuleScope.RECORD], OF_RECORDS, pools[0] if pools else None
         )
         trees = [condition.tree for condition in self._of_records]
         self._sides = {
@@ -191,7 +193,7 @@ class Rules(Policy):
         if self._by_registry:  # any other policy has nothing to prepare
             self.prepare_batch = self._prepare_batch  # type: ignore[method-assign]
         self._reads = frozenset(
-            name for one in (*self._of_batches, *self._of_records) for name in one.reads
+            name for condition in (*self._of_batches, *self._of_records) for name in condition.reads
         )
         is_json = settings.value_format is Format.JSON
         self._by_schema = by_schema(self._of_records) if is_json else None
@@ -237,8 +239,10 @@ class Rules(Policy):
             if values and values[position] is None and not self._settings.null_values:
                 yield position, "the value is null"
                 continue
-            asked = self._of_records if position in not_known else others
-            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(asked)
+            conditions = self._of_records if position in not_known else others
+            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(
+                conditions
+            )
             if text is not None:
                 yield position, text
 

@@ -4,8 +4,8 @@ A schema takes a tenth of the time that CEL takes, since it judges bytes. It is 
 of CEL that it can say exactly; a condition with any other part has none. What does not fit is for
 CEL to decide, so a schema may be narrower than its condition, and never wider.
 
-Numbers are compared up to 2^53 only: beyond, CEL rounds where it compares a whole number with one
-that is not.
+Numbers are compared up to 2^53 only: beyond, CEL rounds where it compares a whole number with
+a fraction.
 """
 
 from __future__ import annotations
@@ -51,12 +51,16 @@ def all_of(schemas: Sequence[Schema]) -> Schema:
     """Return one schema for several, such that each value is looked at once where that can be.
 
     Args:
-        schemas: What has to fit, each as `schema_of` returns it.
+        schemas: The schemas that have to fit, each as `schema_of` returns it.
     """
-    objects = [one for one in schemas if one.keys() == _OBJECT and one["type"] == "object"]
-    rest = [one for one in schemas if one not in objects]
-    numbers = [one for one in rest if one.get("type") == "number" and one.keys() <= _LIMITS]
-    rest = [one for one in rest if one and one not in numbers]
+    objects = [
+        schema for schema in schemas if schema.keys() == _OBJECT and schema["type"] == "object"
+    ]
+    rest = [schema for schema in schemas if schema not in objects]
+    numbers = [
+        schema for schema in rest if schema.get("type") == "number" and schema.keys() <= _LIMITS
+    ]
+    rest = [schema for schema in rest if schema and schema not in numbers]
     if objects:
         rest.insert(0, _one_object(objects))
     if numbers:
@@ -225,7 +229,7 @@ def _size(function: str, value: object) -> Schema | None:
 
 
 def _among(call: Call, holds: bool) -> Schema | None:
-    one, all_of = call.arguments
+    operand, all_of = call.arguments
     if not isinstance(all_of, Collection) or not all_of.parts:
         return None
     constants = [_constant(part) for part in all_of.parts]
@@ -240,7 +244,7 @@ def _among(call: Call, holds: bool) -> Schema | None:
     else:
         return None
     same = {"enum": list({repr(value): value for value in values}.values())}
-    return _at(one, {**kind, **(same if holds else {"not": same})})
+    return _at(operand, {**kind, **(same if holds else {"not": same})})
 
 
 def _found(call: Call, holds: bool) -> Schema | None:

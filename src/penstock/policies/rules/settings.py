@@ -1,4 +1,4 @@
-"""The keys of `Rules`: what is judged, and how keys and values are read."""
+"""The keys of `Rules`: the rules, and how keys and values are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_MESSAGE: Final = 500
 _LONGEST_SHOWN: Final = 200
 
 
-class Scope(Enum):
+class RuleScope(Enum):
     """What a rule is about."""
 
     RECORD = "record"
@@ -39,7 +39,7 @@ class Format(Enum):
     BYTES = "bytes"
 
 
-_FORMATS: Final = tuple(one.value for one in Format)
+_FORMATS: Final = tuple(choice.value for choice in Format)
 CONFIG_KEYS: Final = (
     ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that must be true."),
     ConfigKey(
@@ -50,7 +50,7 @@ CONFIG_KEYS: Final = (
         f"{PREFIX}<name>.scope",
         default="record",
         documentation="Whether the condition is about a record or about the batch.",
-        valid_values=tuple(one.value for one in Scope),
+        valid_values=tuple(scope.value for scope in RuleScope),
     ),
     ConfigKey(FORMAT, default="json", documentation="The format of values.", valid_values=_FORMATS),
     ConfigKey(
@@ -75,18 +75,18 @@ class RuleText(NamedTuple):
     Attributes:
         name: Its name.
         expression: The condition.
-        shown: What is said where it does not hold: its message, or the condition.
+        shown: The text where it does not hold: its message, or the condition.
         scope: What it is about.
     """
 
     name: str
     expression: str
     shown: str
-    scope: Scope
+    scope: RuleScope
 
     @property
     def key(self) -> str:
-        """The key that it stands behind."""
+        """The key that declares it."""
         return PREFIX + self.name
 
 
@@ -110,7 +110,7 @@ class RulesSettings(NamedTuple):
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One is wrong, or there is no rule.
+            ValueError: A key is wrong, or there is no rule.
         """
         rules = tuple(
             _rule(key, configs) for key in configs if key.startswith(PREFIX) and _is_rule(key)
@@ -145,9 +145,9 @@ def _rule(key: str, configs: Mapping[str, str]) -> RuleText:
     message = configs.get(f"{key}.message", "").strip()
     if len(message) > _LONGEST_MESSAGE:
         raise ValueError(f"{key}.message has more than {_LONGEST_MESSAGE} characters")
-    scope = one_of(configs, f"{key}.scope", "record", tuple(one.value for one in Scope))
+    scope = one_of(configs, f"{key}.scope", "record", tuple(choice.value for choice in RuleScope))
     shown = message or " ".join(expression.split())[:_LONGEST_SHOWN]
-    return RuleText(name, expression, shown, Scope(scope))
+    return RuleText(name, expression, shown, RuleScope(scope))
 
 
 def _check_parts(configs: Mapping[str, str], names: set[str]) -> None:

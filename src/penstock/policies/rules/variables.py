@@ -1,4 +1,4 @@
-"""What conditions read: the parts of a record, or what is known of a batch.
+"""The variables of conditions: the parts of a record, or the facts about a batch.
 
 | variable of a record | type                                                                   |
 |----------------------|------------------------------------------------------------------------|
@@ -71,7 +71,7 @@ def last_headers(headers: Iterable[Header], names: Collection[str] | None) -> di
     """Return the last value of each header.
 
     Args:
-        headers: Of one record.
+        headers: Of a record.
         names: Those that are wanted; None for all of them.
     """
     found = {header.key: header.value for header in headers if names is None or header.key in names}
@@ -79,7 +79,7 @@ def last_headers(headers: Iterable[Header], names: Collection[str] | None) -> di
 
 
 def known_of(client: ClientContext) -> dict[str, str]:
-    """Return what is known of a client."""
+    """Return the variables of a client."""
     given = {"principal": client.principal, "id": client.client_id, "address": client.address}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -88,7 +88,7 @@ def of_batch(batch: BatchProxy, names: Collection[str]) -> dict[str, Any]:
     """Return some variables of a batch.
 
     Raises:
-        EvaluationError: One has no value.
+        EvaluationError: A variable has no value.
     """
     given: dict[str, Any] = {}
     for name in names:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
-    from penstock.policies.schema_policy.rules import Rules
+    from penstock.policies.schema_policy.rules import SchemaRules
 
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""
@@ -45,7 +45,7 @@ class Compiled(NamedTuple):
     """
 
     schema: CompiledSchema | None
-    rules: Rules | None
+    rules: SchemaRules | None
     problem: str = ""
     problem_of_rules: str = ""
     size: int = 0

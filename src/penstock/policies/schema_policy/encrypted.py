@@ -35,7 +35,7 @@ _ABOUT_TEXTS: Final = (
     "not",
     "if",
 )
-"""What is not judged of an encrypted field; without `if`, `then` and `else` say nothing."""
+"""Keywords that are not judged of an encrypted field; `then` and `else` need `if`."""
 _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 _DEEPEST: Final = 200
 _MOST: Final = 100_000
@@ -60,7 +60,7 @@ def encrypts(rule_set: Mapping[str, Any]) -> frozenset[str] | None:
         given = rule.get("tags") or []
         if not given:
             return frozenset()
-        tags = (tags or frozenset()) | {one for one in given if isinstance(one, str)}
+        tags = (tags or frozenset()) | {tag for tag in given if isinstance(tag, str)}
     return tags
 
 
@@ -131,7 +131,7 @@ class _Part(NamedTuple):
         return id(self.schema), self.path, self.is_encrypted, decided_by
 
     def inner(self, schema: Any) -> _Part:
-        """Return a part that is one further."""
+        """Return the next part."""
         own = schema.get("$id") if isinstance(schema, dict) else None
         is_document = isinstance(own, str) and not own.startswith("#")
         document = schema if is_document else self.document
@@ -193,7 +193,7 @@ class _Encrypted:
             return True
         inline = schema.get("confluent:tags") if isinstance(schema, dict) else None
         given = (
-            {one for one in inline if isinstance(one, str)} if isinstance(inline, list) else set()
+            {tag for tag in inline if isinstance(tag, str)} if isinstance(inline, list) else set()
         )
         return not self._tags.isdisjoint(given | self._patterns.of(path))
 
@@ -244,4 +244,4 @@ def _loosen(schema: dict[str, Any], keyword: str) -> None:
 def _strip(schema: dict[str, Any]) -> None:
     for keyword in _ABOUT_TEXTS:
         schema.pop(keyword, None)
-    _loosen(schema, "oneOf")  # what told its branches apart may be gone
+    _loosen(schema, "oneOf")  # what distinguished its branches may be gone

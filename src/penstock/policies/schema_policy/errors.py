@@ -1,4 +1,4 @@
-"""What is wrong with a schema."""
+"""Errors of schemas."""
 
 
 class InvalidSchemaError(ValueError):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policies.schema_policy.rules import Rules
+    from penstock.policies.schema_policy.rules import SchemaRules
     from penstock.policies.schema_policy.rules.options import RuleOptions
     from penstock.policies.schema_policy.settings import SchemaFileName
 
@@ -62,7 +62,7 @@ def compile_file(
 
 def compile_file_rules(
     folder: Path, file: SchemaFileName, compiled: CompiledSchema, options: RuleOptions
-) -> Rules:
+) -> SchemaRules:
     """Compile the rules within the schema of a file.
 
     Args:
@@ -137,18 +137,18 @@ def _references(folder: Path, name: str, text: str, kind: str) -> dict[str, str]
     names = {"PROTOBUF": _imports, "JSON": _refs}.get(kind)
     waiting = [] if names is None else list(names(text, name))
     while waiting and names is not None:
-        one = waiting.pop()
-        if one in found or not _is_file(folder / one):
+        file = waiting.pop()
+        if file in found or not _is_file(folder / file):
             continue  # a file that is not there is the compiler's to find: it knows the standard's
         if len(found) == _MAX_FILES:
             raise InvalidSchemaError(f"{name} refers to more than {_MAX_FILES} files")
-        found[one] = _read(folder, one)
-        size += len(found[one])
+        found[file] = _read(folder, file)
+        size += len(found[file])
         if size > _MAX_BYTES:
             raise InvalidSchemaError(
                 f"{name} and what it refers to are larger than {_MAX_BYTES} bytes"
             )
-        waiting += names(found[one], one)
+        waiting += names(found[file], file)
     return found
 
 
@@ -173,14 +173,14 @@ def _refs(text: str, name: str) -> Iterable[str]:
 
 
 def _ref_values(schema: Any) -> Iterable[str]:
-    """Yield the file of each `$ref`; empty for one within the same file."""
+    """Yield the file of each `$ref`; empty for a reference within the same file."""
     waiting = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            ref = one.get("$ref")
+        node = waiting.pop()
+        if isinstance(node, dict):
+            ref = node.get("$ref")
             if isinstance(ref, str):
                 yield ref.partition("#")[0]
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policies.schema_policy.rules import Rules
+    from penstock.policies.schema_policy.rules import SchemaRules
     from penstock.policy import BatchProxy, Header
 
     Column = Sequence[bytes | None]
@@ -26,7 +26,7 @@ class PreparedColumn(Protocol):
         ...
 
 
-class Judge(Protocol):
+class SideJudge(Protocol):
     """What judges one side of a topic's records: their keys, or their values."""
 
     @property
@@ -79,7 +79,7 @@ def side_of(*, is_key: bool) -> str:
 
 
 def against_rules(
-    rules: Rules,
+    rules: SchemaRules,
     schema: CompiledSchema,
     payloads: Sequence[bytes],
     unfit: Container[int],
@@ -110,7 +110,7 @@ class FileJudge:
     reads_headers = False
 
     def __init__(
-        self, compiled: CompiledSchema, name: str, *, is_key: bool, rules: Rules | None = None
+        self, compiled: CompiledSchema, name: str, *, is_key: bool, rules: SchemaRules | None = None
     ) -> None:
         """Remember the schema.
 
@@ -131,7 +131,7 @@ class FileJudge:
         """Do nothing: the schema is there."""
 
     def describe(self) -> Iterable[str]:
-        """Return what `Judge.describe` says."""
+        """Return what `SideJudge.describe` says."""
         return (self._describes,)
 
     def prepared_as_last(self, batch: BatchProxy) -> None:

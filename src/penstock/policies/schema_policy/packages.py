@@ -21,7 +21,7 @@ def check_packages(names: tuple[str, ...], extra: str) -> None:
         extra: What installs them.
 
     Raises:
-        ValueError: One is missing; the text says what installs it.
+        ValueError: A package is missing; the text says what installs it.
     """
     for name in names:
         try:

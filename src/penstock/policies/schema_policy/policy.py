@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
+from penstock.policies.schema_policy.judge import FileJudge, SideJudge, side_of
 from penstock.policies.schema_policy.packages import OF_RULES_OF_SCHEMAS, OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
@@ -84,7 +84,7 @@ class SchemaPolicy(Policy):
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
         self._prepared: tuple[TopicMetadata, BatchProxy, _Sides] | None = None
-        self._last: tuple[TopicMetadata, Mapping[bool, Judge]] | None = None
+        self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
         self._unusable: Unusable | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
         self._file = lru_cache(_FILES_KEPT)(self._file_judge)
@@ -254,16 +254,18 @@ class SchemaPolicy(Policy):
         if self._registry is not None:
             self._registry.allow(seconds)
 
-    def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
+    def _of(self, topic: TopicMetadata) -> Mapping[bool, SideJudge]:
         if self._last is None or self._last[0] is not topic:
             judges = self._topic_judges(topic.topic_id_partition.topic, topic.configs)
             self._last = topic, judges
         return self._last[1]
 
-    def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, Judge]:
+    def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, SideJudge]:
         return self._judges(topic, tuple(sorted(configs.items())))
 
-    def _judges_of(self, topic: str, configs: tuple[tuple[str, str], ...]) -> Mapping[bool, Judge]:
+    def _judges_of(
+        self, topic: str, configs: tuple[tuple[str, str], ...]
+    ) -> Mapping[bool, SideJudge]:
         settings = TopicSettings.read(dict(configs))
         return {
             is_key: self._file(settings.files[is_key], settings.level, is_key=is_key)
@@ -272,7 +274,7 @@ class SchemaPolicy(Policy):
             for is_key in settings.sides
         }
 
-    def _registry_judge(self, topic: str, settings: TopicSettings, *, is_key: bool) -> Judge:
+    def _registry_judge(self, topic: str, settings: TopicSettings, *, is_key: bool) -> SideJudge:
         from penstock.policies.schema_policy.registry_judge import (  # noqa: PLC0415 - an extra
             RegistryJudge,
         )
@@ -286,7 +288,7 @@ class SchemaPolicy(Policy):
             topic, settings, self._registry, self._schemas, self._unusable, is_key=is_key
         )
 
-    def _file_judge(self, file: SchemaFileName, level: Level, *, is_key: bool) -> Judge:
+    def _file_judge(self, file: SchemaFileName, level: Level, *, is_key: bool) -> SideJudge:
         from penstock.policies.schema_policy.files import (  # noqa: PLC0415 - an extra
             compile_file,
             compile_file_rules,

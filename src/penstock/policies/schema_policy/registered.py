@@ -1,4 +1,4 @@
-"""What a registry says about one schema."""
+"""A schema, as a registry describes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class SchemaReference(NamedTuple):
-    """A schema that another one refers to.
+    """A schema that another schema refers to.
 
     Attributes:
         name: What the schema calls it.
@@ -23,7 +23,7 @@ class SchemaReference(NamedTuple):
 
 
 class RegisteredSchema(NamedTuple):
-    """What a registry says about one schema; immutable.
+    """A schema, as a registry describes it; immutable.
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`; a registry leaves `AVRO` out.

@@ -21,7 +21,7 @@ from penstock.policies.schema_policy.registry.subjects import subject_of
 from penstock.policies.schema_policy.settings import Level
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
-    Location,
+    SchemaIdLocation,
     check_header,
     groups_of,
     header_name,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from penstock.policy import BatchProxy
 
 _USABLE_FOR_S: Final = 1.0
-"""How long a schema that may be used is used without asking again; a refused one is not kept."""
+"""How long a usable schema is used without a new request; a refused schema is not kept."""
 _USABLE_KEPT: Final = 1000
 
 
@@ -61,7 +61,7 @@ class _Usable(NamedTuple):
 
     Attributes:
         title: What messages call it.
-        until: When it is asked for again, in seconds of the clock.
+        until: When it is requested again, in seconds of the clock.
     """
 
     title: str
@@ -74,7 +74,7 @@ class _Last(NamedTuple):
     Attributes:
         start: What they began with: the id.
         schema: The same as a number.
-        usable: What it stands for.
+        usable: The usable schema.
     """
 
     start: bytes
@@ -103,7 +103,7 @@ class _Part(NamedTuple):
 
 
 class RegistryJudge:
-    """Judges the keys or the values of one topic by the schemas of a registry.
+    """Judges the keys or the values of a topic by the schemas of a registry.
 
     Attributes:
         reads_headers: Whether an id may be in a header.
@@ -126,7 +126,7 @@ class RegistryJudge:
             topic: The topic's name.
             settings: Its topic level keys.
             registry: What the registry says, kept for all topics.
-            schemas: Compiled ones, kept for all topics.
+            schemas: Compiled schemas, kept for all topics.
             unusable: Decides about records whose schema or rules cannot be used.
             is_key: Whether keys are judged, or values.
             clock: Seconds.
@@ -135,7 +135,7 @@ class RegistryJudge:
         self._strategy = settings.strategies[is_key]
         self._level, self._latest = settings.level, settings.latest
         self._location = settings.location
-        self.reads_headers = self._location is not Location.PREFIX
+        self.reads_headers = self._location is not SchemaIdLocation.PREFIX
         self._registry = registry
         self._schemas = schemas
         self._unusable = unusable
@@ -174,7 +174,7 @@ class RegistryJudge:
         return _ColumnOfRegistry(self, parts)
 
     def objections_to(self, part: _Part) -> Sequence[tuple[int, str]]:
-        """Return the positions of what is refused, each with a message.
+        """Return the positions of refused records, each with a message.
 
         Raises:
             UndecidableException: The schema or its rules cannot be used, and nothing else is
@@ -253,10 +253,10 @@ class RegistryJudge:
         elif self._level is Level.RULES and compiled.problem_of_rules:
             yield f"  its rules cannot be judged by: {compiled.problem_of_rules}{passes}"
         if compiled.rules is not None:
-            yield from (f"  not run: {one}" for one in compiled.rules.not_run)
+            yield from (f"  not run: {rule}" for rule in compiled.rules.not_run)
 
     def _usable_last(self) -> tuple[_Last, Compiled] | None:
-        """Return what the last records had, where it may still be used without asking again."""
+        """Return the schema of the last records, if it may still be used without a request."""
         last = self._last
         if last is None or self._clock() >= last.usable.until:
             return None
@@ -296,7 +296,7 @@ class RegistryJudge:
     ) -> Iterator[_Part]:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
         types = self._schemas.of(registered, framed.schema)
-        if types.schema is None:  # so nobody knows which subject it has to be under
+        if types.schema is None:  # so it is unknown which subject it has to be under
             named = _Usable(_named(framed.schema), self._clock())
             yield _Part(named, positions, types, payloads, framed.start, has_subject=False)
             return
@@ -349,8 +349,8 @@ class RegistryJudge:
             return f"{has}, which has no id, and so no subject", None
         versions = [
             version
-            for one, version in self._registry.subject_versions(registered.schema_id, subject)
-            if one == subject
+            for name, version in self._registry.subject_versions(registered.schema_id, subject)
+            if name == subject
         ]
         if not versions:
             return f"{has}, which is not under subject {subject}", None
@@ -387,10 +387,10 @@ class _ColumnOfRegistry(NamedTuple):
 
 def _payloads(column: Column, group: Group) -> Sequence[bytes]:
     framed, positions = group
-    some = column if len(positions) == len(column) else [column[one] for one in positions]
+    some = column if len(positions) == len(column) else [column[position] for position in positions]
     payloads = cast("Sequence[bytes]", some)  # null is in no group
     if framed.message_indexes:
-        payloads = [framed.message_indexes + one for one in payloads]
+        payloads = [framed.message_indexes + payload for payload in payloads]
     return payloads
 
 

@@ -16,7 +16,7 @@ from penstock.policies.schema_policy.registry.subjects import (
     SubjectNameStrategy,
     strategy,
 )
-from penstock.policies.schema_policy.wire_format import Location
+from penstock.policies.schema_policy.wire_format import SchemaIdLocation
 from penstock.policy import TopicConfig
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ TOPIC_CONFIGS: Final = (
         "payload",
         "SchemaPolicy: validate the schema's id, also the payload, or also the rules of its data "
         "contract and within the schema.",
-        tuple(one.value for one in Level),
+        tuple(level.value for level in Level),
     ),
     TopicConfig(
         LOCATION,
@@ -91,7 +91,7 @@ TOPIC_CONFIGS: Final = (
         "any",
         "SchemaPolicy: where the schema's id must be: before the payload, in a header, or in "
         "either.",
-        tuple(one.value for one in Location),
+        tuple(location.value for location in SchemaIdLocation),
     ),
     TopicConfig(
         VERSIONS,
@@ -161,7 +161,7 @@ class FileSettings:
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One has a value that it cannot have, or is unknown.
+            ValueError: A key has an invalid value, or is unknown.
         """
         for key in configs:
             if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
@@ -212,7 +212,7 @@ class TopicSettings:
     sides: tuple[bool, ...]
     strategies: Mapping[bool, SubjectNameStrategy]
     level: Level
-    location: Location
+    location: SchemaIdLocation
     latest: bool
     files: Mapping[bool, SchemaFileName]
     accepts_unusable: bool = False
@@ -227,12 +227,12 @@ class TopicSettings:
         Raises:
             ValueError: A key has a value that it cannot have; the text names it.
         """
-        given = {one.name: configs.get(one.name, one.default) for one in TOPIC_CONFIGS}
-        for one in TOPIC_CONFIGS:
-            if one.valid_values and given[one.name] not in one.valid_values:
+        given = {config.name: configs.get(config.name, config.default) for config in TOPIC_CONFIGS}
+        for config in TOPIC_CONFIGS:
+            if config.valid_values and given[config.name] not in config.valid_values:
                 raise ValueError(
-                    f"{one.name} must be one of {', '.join(one.valid_values)}, "
-                    f"not {given[one.name]}"
+                    f"{config.name} must be one of {', '.join(config.valid_values)}, "
+                    f"not {given[config.name]}"
                 )
         files = file_names(given[FILE])
         keys, values = given[KEY_VALIDATION] == "true", given[VALUE_VALIDATION] == "true"
@@ -251,7 +251,7 @@ class TopicSettings:
                 False: strategy(given[VALUE_STRATEGY] or ""),
             },
             level=Level(given[LEVEL]),
-            location=Location(given[LOCATION]),
+            location=SchemaIdLocation(given[LOCATION]),
             latest=given[VERSIONS] == "latest",
             files=files,
             accepts_unusable=given[UNUSABLE] == "accept",
@@ -264,10 +264,10 @@ def file_names(text: str | None) -> dict[bool, SchemaFileName]:
     if text is None or not text.strip():
         return files
     for part in text.split(","):
-        side, equals, rest = (one.strip() for one in part.partition("="))
+        side, equals, rest = (text.strip() for text in part.partition("="))
         if not equals:
             side, rest = "value", side
-        name, hash_sign, message = (one.strip() for one in rest.partition("#"))
+        name, hash_sign, message = (text.strip() for text in rest.partition("#"))
         is_key = side == "key"
         if (
             side not in {"key", "value"}

@@ -42,7 +42,7 @@ def read_patterns(metadata: Mapping[str, Any]) -> TagPatterns:
     """Read `metadata.tags`.
 
     Raises:
-        InvalidSchemaError: It is not `{pattern: [tag]}`, or there are too many or too long ones.
+        InvalidSchemaError: It is not `{pattern: [tag]}`, or there are too many or too long entries.
     """
     declared = metadata.get("tags") or {}
     if not isinstance(declared, dict) or len(declared) > _PATTERNS_MOST:

@@ -1,13 +1,13 @@
 """Where a record says which schema it was written with, and where its payload starts.
 
-An id stands before the payload, or in a header of the record; a GUID, too:
+An id is before the payload, or in a header of the record; a GUID, too:
 
 | bytes                          | what they are                                            |
 |--------------------------------|----------------------------------------------------------|
 | `00`, 4 bytes big endian       | the id of a schema, a positive number                    |
 | `01`, 16 bytes                 | the GUID of a schema                                     |
 
-In a header (`__value_schema_id`, `__key_schema_id`) the same bytes stand alone, except for
+In a header (`__value_schema_id`, `__key_schema_id`) the same bytes are alone, except for
 Protobuf: its message indexes follow the id wherever that is, and then the payload is the message
 alone.
 
@@ -37,10 +37,10 @@ _PREFIXES_KEPT: Final = 1000
 
 
 class FramingError(ValueError):
-    """There is no id where one has to be. The text completes "the value ..." or "the key ..."."""
+    """A required id is missing. The text completes "the value ..." or "the key ..."."""
 
 
-class Location(Enum):
+class SchemaIdLocation(Enum):
     """Where an id has to be: the values of `schema.id.location`."""
 
     ANY = "any"
@@ -49,7 +49,7 @@ class Location(Enum):
 
 
 class Framed(NamedTuple):
-    """What one record says about its schema.
+    """The id of a record's schema, and its position.
 
     Attributes:
         schema: The schema's id, or its GUID in lower case with hyphens.
@@ -79,10 +79,12 @@ class Group(NamedTuple):
     positions: Sequence[int]
 
 
-def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: Location) -> Framed:
+def find_id(
+    data: bytes, headers: Sequence[Header], *, is_key: bool, location: SchemaIdLocation
+) -> Framed:
     """Find the schema of one key or value.
 
-    With `Location.ANY` a header counts before a prefix. A header without a value is none.
+    With `SchemaIdLocation.ANY` a header counts before a prefix. A header without a value is none.
 
     Args:
         data: The key or value.
@@ -91,17 +93,17 @@ def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: L
         location: Where the id has to be.
 
     Raises:
-        FramingError: It is not there, is none that a registry gives, or stands in several headers
+        FramingError: It is missing, is none that a registry gives, or is in several headers
             that differ: clients disagree which of those counts.
     """
-    if location is not Location.PREFIX:
+    if location is not SchemaIdLocation.PREFIX:
         name = header_name(is_key=is_key)
         found = {header.value for header in headers if header.key == name} - {None}
         if len(found) > 1:
             raise FramingError(f"has {len(found)} different schema ids in its headers {name}")
         for value in found:
             return _in_header(value or b"", name)
-        if location is Location.HEADER:
+        if location is SchemaIdLocation.HEADER:
             raise FramingError(f"has no schema id: there is no header {name}")
     return _read(data)
 
@@ -111,7 +113,7 @@ def groups_of(
     headers: Sequence[Sequence[Header]],
     *,
     is_key: bool,
-    location: Location,
+    location: SchemaIdLocation,
 ) -> tuple[list[Group], list[tuple[int, str]]]:
     """Find the schemas of all keys or values of a batch.
 
@@ -127,9 +129,9 @@ def groups_of(
         The groups in the order of their first records; and the positions that are in none, with
         the text of the `FramingError` for each.
     """
-    if location is Location.ANY and not (any(headers) and _have_id(headers, is_key=is_key)):
-        location = Location.PREFIX
-    in_prefixes = location is Location.PREFIX
+    if location is SchemaIdLocation.ANY and not (any(headers) and _have_id(headers, is_key=is_key)):
+        location = SchemaIdLocation.PREFIX
+    in_prefixes = location is SchemaIdLocation.PREFIX
     if in_prefixes:
         shared = _shared_id(column)
         if shared is not None:
@@ -167,7 +169,7 @@ def header_name(*, is_key: bool) -> str:
 
 
 def start_of(schema: int) -> bytes:
-    """Return what a key or value begins with where an id stands before the payload."""
+    """Return the first bytes of a key or value with an id before the payload."""
     return b"\0" + schema.to_bytes(4)
 
 
@@ -175,7 +177,7 @@ def shared_start(column: Sequence[bytes | None]) -> bytes | None:
     """Return what all keys or values of a batch begin with, as many bytes as an id has.
 
     Returns:
-        None where they differ, one is null, or there are none. Fewer bytes where one has no more.
+        None where they differ, any is null, or there are none. Fewer bytes if the data has no more.
     """
     values = cast("Sequence[bytes]", column)
     try:
@@ -212,7 +214,7 @@ def check_header(framed: Framed, schema_type: str) -> None:
 
 def _have_id(headers: Sequence[Sequence[Header]], *, is_key: bool) -> bool:
     name = header_name(is_key=is_key)
-    return any(one.key == name for some in headers for one in some)
+    return any(header.key == name for some in headers for header in some)
 
 
 def _in_header(value: bytes, name: str) -> Framed:

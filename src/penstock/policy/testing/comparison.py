@@ -53,22 +53,23 @@ def compare(chain: Chain, partition: int, topic_id: UUID, records: RecordColumns
         ways["record by record"] = (by_record, [records])
     for way, (judging, parts) in ways.items():
         apart = _decided(judging, partition, topic_id, parts)
-        for index, (one, other) in enumerate(zip(together, apart, strict=True)):
-            if one != other and not _explain_less(one, other):
+        for index, (decided, other) in enumerate(zip(together, apart, strict=True)):
+            if decided != other and not _explain_less(decided, other):
                 raise AssertionError(
                     f"{chain.plan.policy_names} does not judge a batch as its records: record "
-                    f"{index} of {records.count} is {one} where all are in one batch, and "
-                    f"{other} {way}" + (" (another key or value)" if str(one) == str(other) else "")
+                    f"{index} of {records.count} is {decided} where all are in one batch, and "
+                    f"{other} {way}"
+                    + (" (another key or value)" if str(decided) == str(other) else "")
                 )
 
 
-def _explain_less(one: _Decided, other: _Decided) -> bool:
+def _explain_less(decided: _Decided, other: _Decided) -> bool:
     """Return whether both are the same refusal, which only one of the two explains.
 
     Built-in policies explain the first refused records of a batch, where that takes work.
     """
-    return one.outcome is other.outcome is Outcome.REFUSED and any(
-        (each.message or "").endswith(NO_REASON) for each in (one, other)
+    return decided.outcome is other.outcome is Outcome.REFUSED and any(
+        (each.message or "").endswith(NO_REASON) for each in (decided, other)
     )
 
 

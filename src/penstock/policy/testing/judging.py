@@ -226,7 +226,7 @@ def _bytes(given: Any) -> bytes | None:
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
     """Return what an interceptor made of each record."""
-    # Nothing where the topic is not one of the interceptor's.
+    # Nothing if the interceptor does not match the topic.
     keys, values = decided.replaced or ((None,) * count,) * 2
     others = dict(decided.verdicts)
     result = []
@@ -240,7 +240,7 @@ def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
 
 
 def _spread(verdict: EngineVerdict, count: int) -> list[Verdict]:
-    """Return one verdict for each record."""
+    """Return a verdict for each record."""
     if not verdict.record_errors:
         return [_shown(verdict)] * count
     result = [Verdict(Outcome.ACCEPTED.value)] * count

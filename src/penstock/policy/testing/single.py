@@ -1,4 +1,4 @@
-"""One policy, given as a class or an instance, over one batch: for unit tests of policies."""
+"""A policy, given as a class or an instance, over a batch: for unit tests of policies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def judge_records(
     client: ClientContext,
     file: Path,
 ) -> Verdict | RecordVerdicts:
-    """Make, configure, call and close one policy; see `penstock.policy.testing.judge`.
+    """Make, configure, call and close a policy; see `penstock.policy.testing.judge`.
 
     Returns:
         The verdict about the batch; what became of each record where it is an interceptor.
@@ -82,7 +82,7 @@ def judge_creation(
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict:
-    """Make, configure, call and close one policy; see `penstock.policy.testing.judge_topic`."""
+    """Make, configure, call and close a policy; see `penstock.policy.testing.judge_topic`."""
     with _alone(policy, CREATE_TOPIC, properties, file) as policies:
         assert policies.create_topic is not None
         return policies.create_topic.judge_creation(creation, context)
@@ -96,7 +96,7 @@ def judge_alteration(
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict:
-    """Make, configure, call and close one policy; see `penstock.policy.testing.judge_configs`."""
+    """Make, configure, call and close a policy; see `penstock.policy.testing.judge_configs`."""
     with _alone(policy, ALTER_CONFIG, properties, file) as policies:
         assert policies.alter_config is not None
         return policies.alter_config.judge_alteration(alteration, context)
@@ -106,7 +106,7 @@ def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
     """Return the topic level keys that a policy declares, with their defaults where none is given.
 
     Raises:
-        ConfigurationError: It declares something else, or does not declare what is given.
+        ConfigurationError: Its declarations are invalid, or do not have a given key.
     """
     try:
         rows = rows_of(as_configs(getattr(policy, "topic_configs", ())))
@@ -129,7 +129,7 @@ def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
 def _alone(
     policy: Any, key: str, properties: Mapping[str, str], file: Path
 ) -> Iterator[PolicyInstances]:
-    """Make and configure one policy, given as a class or an instance; close it in the end."""
+    """Make and configure a policy, given as a class or an instance; close it in the end."""
     cls = policy if isinstance(policy, type) else type(policy)
     name = _name_of(policy)
     configuration = replace(

@@ -1,7 +1,7 @@
 """CreateTopics (API key 19): requests and responses, topic by topic.
 
 A request may have thousands of topics, and a response has all configs of each: whoever reads or
-writes them may stop after each topic, and passes on what is not changed as bytes.
+writes them may stop after each topic, and passes on unchanged parts as bytes.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class Results:
             raise WireError("a CreateTopicsResponse that cannot be read") from None
 
     def __iter__(self) -> Iterator[Result]:
-        """Read one result after the other.
+        """Read the results one by one.
 
         Raises:
-            WireError: One cannot be read.
+            WireError: A result cannot be read.
         """
         read, position = entity_reader(self._kind), self._position
         for _ in range(self._count):

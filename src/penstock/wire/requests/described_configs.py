@@ -1,7 +1,7 @@
 """DescribeConfigs (API key 32), versions 1 to 4: adds configs to a response, in slices.
 
 A response names a topic as often as its request does, with all configs each time. So neither is
-parsed into objects: what is added is put between the bytes of the broker.
+parsed into objects: additions are put between the bytes of the broker.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Request:
         return Requested(found, flags[0] != 0, self._version >= _TYPES_FROM and flags[1] != 0)
 
     def _keys(self) -> Slices[Keys]:
-        """Read the keys of a resource; none stands for all."""
+        """Read the keys of a resource; none means all."""
         count = self._count()
         named = set()
         for _ in range(count):

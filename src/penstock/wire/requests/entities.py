@@ -1,7 +1,7 @@
 """Entities of the protocol library, read and written in slices.
 
-The library reads and writes an entity in one go, and one of a client may have 50,000 entries. Here
-a part with few entries is read by the library as a whole, and one with many entry by entry: the
+The library reads and writes an entity in one go, and a client's may have 50,000 entries. Here
+a part with few entries is read by the library as a whole, and a part with many entry by entry: the
 rest of it is read by the library with empty arrays in their place, and so it is written.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
     from penstock.wire.slices import Slices
-    from penstock.wire.structures import Field, Structure
+    from penstock.wire.structures import Structure, WireField
 
     Read = tuple[Any, int]
     """An entity, and the position after it."""
@@ -112,7 +112,7 @@ class _Reader:
         return at_once or (yield from self._in_parts(structure, position))
 
     def _at_once(self, structure: Structure, position: int) -> Read | None:
-        """Read an entity that has few entries; return None for one that has many."""
+        """Read an entity that has few entries; return None if it has many."""
         most = min(self._left, SLICE_ENTRIES)
         edits = Edits(most)
         try:
@@ -158,7 +158,9 @@ class _Reader:
         self._taken = 1
         return replace(rest, **apart), position
 
-    def _array(self, field: Field, position: int, flexible: bool) -> Slices[tuple[list[Any], int]]:
+    def _array(
+        self, field: WireField, position: int, flexible: bool
+    ) -> Slices[tuple[list[Any], int]]:
         structure = field.structure
         assert structure is not None
         count, position = read_long_length(self._data, position, flexible=flexible)
@@ -176,13 +178,13 @@ class _Reader:
                 yield
         return entries, position
 
-    def _walk(self, field: Field, position: int, flexible: bool, edits: Edits) -> int:
+    def _walk(self, field: WireField, position: int, flexible: bool, edits: Edits) -> int:
         edits.left = self._left
         position = walk_field(field, self._data, position, flexible, edits)
         self._left = edits.left
         return position
 
-    def _skip(self, field: Field, position: int, flexible: bool) -> Slices[int]:
+    def _skip(self, field: WireField, position: int, flexible: bool) -> Slices[int]:
         """Return the position after a field that is no structure; texts of a long array count."""
         if not field.array or field.kafka_type in FIXED_SIZES:
             return self._walk(field, position, flexible, Edits())
@@ -250,7 +252,7 @@ class _Writer:
         self.parts.append(data[written:])
 
     def _plain(
-        self, rest: Any, field: Field, entries: Any, around: tuple[int, int], flexible: bool
+        self, rest: Any, field: WireField, entries: Any, around: tuple[int, int], flexible: bool
     ) -> Slices[None]:
         """Write entries that are no structures: those of a part of the array at a time."""
         for first in range(0, len(entries), SLICE_ENTRIES):

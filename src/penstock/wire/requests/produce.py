@@ -77,7 +77,7 @@ is."""
 ENTRY_BYTES: Final = 400
 """The estimated memory of each of them."""
 _SLICE_ENTRIES: Final = 500
-"""So many entries are read, or answered, in one turn of the event loop."""
+"""So many entries are read, or written, in one turn of the event loop."""
 
 
 class PartitionData(NamedTuple):
@@ -162,7 +162,7 @@ def read_in_slices(frame: bytes) -> Slices[ProduceRequest]:
 
 
 class _Shape(NamedTuple):
-    """All of a request with one batch that is alike in the next one.
+    """The parts of a request with one batch that are alike in the next request.
 
     Attributes:
         version: As in the header.
@@ -184,8 +184,8 @@ class _Shape(NamedTuple):
 class RequestReader:
     """Reads the Produce requests of one connection.
 
-    Most producers send one batch after another to the same topic. A request with one batch that
-    has the bytes of the one before it in front of the partition, and behind the records, is not
+    Most producers send one batch after another to the same topic. A request with a batch that
+    has the bytes of the request before it in front of the partition, and behind the records, is not
     parsed again.
     """
 
@@ -405,7 +405,7 @@ class ProduceRequest:
             partitions.append(PartitionData(number, first, records, position, records_end))
             if len(partitions) % _SLICE_ENTRIES == 0:
                 yield
-        if count > 1 and len({one.number for one in partitions}) < count:
+        if count > 1 and len({partition.number for partition in partitions}) < count:
             self.may_repeat = True
         return partitions, position
 
@@ -503,7 +503,7 @@ class ProduceRequest:
     def response(
         self, local: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
     ) -> Slices[list[bytes]]:
-        """Return the response, merged from the broker's response and local ones, in slices.
+        """Return the response, merged from the broker's response and local responses, in slices.
 
         Args:
             local: The local responses, by indexes of topic and partition, as for `rewrite`.
@@ -515,7 +515,7 @@ class ProduceRequest:
         flexible = self.version >= _FLEXIBLE_FROM
         body: list[bytes] = []
         topics = 0
-        written: dict[object, bytes] = {}  # most partitions have the response of another one
+        written: dict[object, bytes] = {}  # most partitions share their response with others
         steps = 0
         for t, topic in enumerate(self.topics):
             partitions: dict[int, bytes] = {}

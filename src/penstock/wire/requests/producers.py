@@ -63,7 +63,7 @@ def is_supported(frame: bytes) -> bool:
         WireError: The response cannot be read.
     """
     supported = read_response(frame, ApiVersionsResponse)
-    return any(one.api_key == API_KEY for one in supported.api_keys)
+    return any(api.api_key == API_KEY for api in supported.api_keys)
 
 
 def leader_request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:

@@ -103,7 +103,7 @@ def authenticated(frame: bytes, version: int) -> bool | None:
 
     Returns:
         True if the message was accepted, False if it was refused: with an error code, or
-        without one in the mechanism's own words. None if the broker was not authenticating
+        without an error code in the mechanism's own words. None if the broker did not authenticate
         (ILLEGAL_SASL_STATE): whoever the client was, it still is.
 
     Raises:
@@ -147,7 +147,7 @@ def session_lifetime_ms(frame: bytes, version: int) -> int:
 
 
 class Authentication:
-    """What is known of one connection's client.
+    """The facts about the client of a connection.
 
     Tell it of every handshake and of every message when it is sent, and of every answer, in the
     order in which they pass. Answers are matched with messages, so a client that does not wait
@@ -275,7 +275,7 @@ def _subject(token: bytes) -> str | None:
     if not isinstance(subject, str) or not subject:
         return None
     if subject != subject.strip(_BLANKS):
-        return None  # one of Kafka's validators trims it, the other does not
+        return None  # only one of Kafka's two validators trims it
     return subject.encode().decode()  # ValueError for half a surrogate pair
 
 

@@ -23,7 +23,7 @@ _TAGS: Final = (127, 16383)
 """Tags that Kafka does not use; with one of them every size from 3 bytes on is possible."""
 _ACQUIRED_BYTES: Final = 8 + 8 + 2
 _ACQUIRED_AT_ONCE: Final = 200
-"""So many are one step where none has tagged fields, as is true of all that brokers send."""
+"""So many entries are one step if none has tagged fields, as is true of all that brokers send."""
 _PART_MAX_BYTES: Final = 2**18
 """More is in none of what is read as a whole: texts, and tagged fields that are not known."""
 SLICE_STEPS: Final = 500
@@ -33,7 +33,7 @@ class Rewriter(Protocol):
     """Changes a response that is streamed, and not its length."""
 
     def rewrite(self, piece: bytes) -> Slices[Sequence[bytes | memoryview]]:
-        """Return what is sent in place of the next bytes, as many as these.
+        """Return the replacement of the next bytes, which has the same length.
 
         Raises:
             WireError: They cannot be read.
@@ -41,7 +41,7 @@ class Rewriter(Protocol):
 
 
 class ShareFetchRewriter:
-    """Takes the addresses out of one response."""
+    """Takes the addresses out of a response."""
 
     def __init__(self) -> None:
         self._read: Callable[[bytes, int], int] = self._head
@@ -53,7 +53,7 @@ class ShareFetchRewriter:
         self._instead = b""
 
     def rewrite(self, piece: bytes) -> Slices[Sequence[bytes | memoryview]]:
-        """Return what is sent in place of the next bytes, as many as these.
+        """Return the replacement of the next bytes, which has the same length.
 
         Yields:
             After each slice.

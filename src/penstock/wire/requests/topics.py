@@ -1,6 +1,6 @@
 """Metadata (API key 3) and DescribeConfigs (32): the gateway's own requests about topics.
 
-Metadata version 12 is the first one with topic ids (Kafka 3.1); DescribeConfigs version 1 is
+Metadata version 12 is the first with topic ids (Kafka 3.1); DescribeConfigs version 1 is
 supported by every broker since 1.1. No topic is created automatically.
 """
 
@@ -94,12 +94,12 @@ def metadata_body(
         names: The names of topics.
         ids: The ids of others.
         creating: Whether topics that do not exist may be created.
-        operations: Whether to ask what the client may do with them.
+        operations: Whether to include what the client may do with them.
 
     Yields:
         After each slice.
     """
-    written = [one.bytes + b"\x00\x00" for one in ids]
+    written = [topic_id.bytes + b"\x00\x00" for topic_id in ids]
     for name in names:
         written.append(b"".join((NO_ID.bytes, string(name, flexible=True), b"\x00")))
         if len(written) % _SLICE_STEPS == 0:
@@ -213,7 +213,7 @@ class _Response(Generic[T]):
         self._steps = 0
 
     def topics(self) -> Slices[list[T]]:
-        """Return what is wanted of each topic, but for None."""
+        """Return the values of each topic, but for None."""
         frame = self._frame
         position = self._after_tags(_RESPONSE_AT) + INT32.size  # throttle time
         position = self._after_brokers(position)
@@ -285,7 +285,7 @@ def write_rights_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
 def write_rights_response(frame: bytes) -> dict[str, int]:
     """Return the error code for writing to each topic of such a Metadata response; 0 for none.
 
-    A cluster that does not tell it is taken to forbid it.
+    If the cluster does not say, the answer is no.
 
     Raises:
         WireError: It cannot be read.

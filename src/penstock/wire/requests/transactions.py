@@ -44,7 +44,7 @@ class TransactionState(NamedTuple):
     """What a coordinator knows of a transactional id.
 
     Attributes:
-        code: Kafka's error code; the rest counts only without one.
+        code: Kafka's error code; the rest counts only without an error.
         state: The name of the state (TransactionState.java).
         producer: Its producer.
         timeout_ms: Its transaction timeout.

@@ -5,20 +5,20 @@ from itertools import count
 from penstock.policies.schema_policy.payloads.explanations import (
     MAX_RECORDS,
     MAX_SECONDS,
-    Explanations,
+    PayloadExplanations,
 )
 from tests.policies.schema_policy.payloads.protobuf.files import SHOP, inside, schema
 
 
 def test_so_many_are_explained():
-    explanations = Explanations(clock=lambda: 7.0)
+    explanations = PayloadExplanations(clock=lambda: 7.0)
     said = [explanations.ask(lambda: "why") for _ in range(MAX_RECORDS + 5)]
     assert said == ["why"] * MAX_RECORDS + [None] * 5
 
 
 def test_nothing_is_explained_when_the_time_is_spent():
     ticks = count()
-    explanations = Explanations(clock=lambda: next(ticks) * MAX_SECONDS / 2.5)
+    explanations = PayloadExplanations(clock=lambda: next(ticks) * MAX_SECONDS / 2.5)
     assert [explanations.ask(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
 
 

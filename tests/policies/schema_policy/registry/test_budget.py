@@ -1,11 +1,11 @@
 """Token buckets."""
 
-from penstock.policies.schema_policy.registry.budget import SHARES_KEPT, Budget, Shares
+from penstock.policies.schema_policy.registry.budget import SHARES_KEPT, Shares, TokenBucket
 
 
 def test_tokens_come_back_slowly_and_never_more_than_at_first():
     now = [0.0]
-    budget = Budget(3, 2.0, lambda: now[0])
+    budget = TokenBucket(3, 2.0, lambda: now[0])
 
     def spend_all():
         spent = 0

@@ -65,7 +65,7 @@ def test_what_is_damaged_is_passed_over_with_a_warning(place, damage, caplog):
     assert folder.read("a") is None
     assert folder.read("a") is None
     (line,) = caplog.messages
-    assert line == f"schema.registry.cache.dir: {file} is damaged; the registry is asked instead"
+    assert line == f"schema.registry.cache.dir: {file} is damaged; the registry is queried instead"
     assert counted() == {"damaged": 2}
     folder.write("a", b"another")
     assert folder.read("a") == b"another"

@@ -42,7 +42,7 @@ def read_fields(source: SchemaSource, patterns: TagPatterns) -> Node:
 
     Args:
         source: The schema, and what it refers to.
-        patterns: The tags that stand beside the schema.
+        patterns: The tags beside the schema.
 
     Raises:
         InvalidSchemaError: It is no Avro schema.
@@ -98,7 +98,7 @@ def _fill_record(node: Node, schema: AvroType, below: list[Node], patterns: TagP
 
 
 def _fill_leaf(node: Node, schema: AvroType) -> None:
-    """Say which values an enum or a fixed has, and which of them stands for nothing."""
+    """Say which values an enum or a fixed has, and which of them means no value."""
     if schema.kind == "enum":
         symbols = frozenset(schema.names)
         node.fits = lambda value: isinstance(value, str) and value in symbols

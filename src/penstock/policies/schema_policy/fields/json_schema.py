@@ -47,12 +47,12 @@ def read_fields(source: SchemaSource, patterns: TagPatterns, *, widely: bool) ->
 
     A `$ref` is followed within the document, and into the documents that the registry has as
     references; in a recursive schema, fields below the second turn have the paths of that turn.
-    Which branch of `anyOf` and `oneOf` a value is of is told by types, constants
+    Which branch of `anyOf` and `oneOf` a value is of is decided by types, constants
     and required properties.
 
     Args:
         source: The schema, which `compile_schema` has found to be valid, and what it refers to.
-        patterns: The tags that stand beside the schema.
+        patterns: The tags beside the schema.
         widely: Whether all branches hold whatever the value is, and properties that are not
             declared are looked into: for redaction, which rather replaces too much. Confluent's
             rules look at declared properties, and at branches that the value fits.
@@ -151,16 +151,16 @@ class _Reader:
         seen: set[int] = set()
         waiting = [(schema, document)]
         while waiting:
-            one, home = waiting.pop()
-            if not isinstance(one, dict) or id(one) in seen:
+            node, home = waiting.pop()
+            if not isinstance(node, dict) or id(node) in seen:
                 continue
-            seen.add(id(one))
-            tags |= read_inline_tags(one.get("confluent:tags"))
+            seen.add(id(node))
+            tags |= read_inline_tags(node.get("confluent:tags"))
             if self._widely:  # those of all that is said about the same value count, too
-                if isinstance(one.get("$ref"), str):
-                    waiting.append(self._references.target(one["$ref"], home))
-                waiting.extend(self._dynamic_targets(one, home))
-                waiting.extend((inner, home) for inner in _of_the_same_value(one))
+                if isinstance(node.get("$ref"), str):
+                    waiting.append(self._references.target(node["$ref"], home))
+                waiting.extend(self._dynamic_targets(node, home))
+                waiting.extend((inner, home) for inner in _of_the_same_value(node))
         return tags
 
     def _dynamic_targets(self, schema: Any, document: Any) -> Iterator[tuple[Any, Any]]:
@@ -193,7 +193,7 @@ class _Reader:
         ]
         undeclared.extend(schema.get("patternProperties", {}).values())
         if undeclared:
-            # The value of a property without a name of its own is a field in a record of one.
+            # The value of a property without a name is a field in a record with one field.
             node.values = _all_of(
                 self._as_field(inner, document, f"{path}.*", depth) for inner in undeclared
             )
@@ -230,14 +230,14 @@ class _Reader:
 
 
 def _conditional(schema: dict[str, Any]) -> Iterator[Any]:
-    """Yield the schemas that may be asked about the same value."""
+    """Yield the schemas that may judge the same value."""
     yield from (schema.get(keyword) for keyword in ("if", "then", "else", "not"))
     yield from schema.get("dependentSchemas", {}).values()
     yield from schema.get("dependencies", {}).values()  # up to draft 7; some are lists of names
 
 
 def _of_the_same_value(schema: dict[str, Any]) -> Iterator[Any]:
-    """Yield the schemas within one that are about the value that it is about."""
+    """Yield the schemas within a schema that are about the same value."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         yield from schema.get(keyword) or ()
     yield from _conditional(schema)

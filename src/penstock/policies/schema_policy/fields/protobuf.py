@@ -21,7 +21,7 @@ VALUE_MESSAGES: Final = {
     "google.protobuf.Timestamp": "LONG",
     "confluent.type.Decimal": "BYTES",
 }
-"""Messages that stand for one value, as in Confluent's `isCelLeafMessage`."""
+"""Messages that represent a single value, as in Confluent's `isCelLeafMessage`."""
 _TYPES: Final = {
     FieldDescriptor.TYPE_ENUM: "ENUM",
     FieldDescriptor.TYPE_STRING: "STRING",
@@ -47,7 +47,7 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
 
     Args:
         descriptor: Of the message.
-        patterns: The tags that stand beside the schema.
+        patterns: The tags beside the schema.
 
     Raises:
         InvalidSchemaError: The options of a field cannot be read.
@@ -92,7 +92,6 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
 
 
 def is_map(field: Any) -> bool:
-    """Return whether a field is a map."""
     return (
         field.type == FieldDescriptor.TYPE_MESSAGE
         and field.message_type.GetOptions().map_entry is True

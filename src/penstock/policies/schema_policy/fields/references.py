@@ -28,11 +28,11 @@ class References:
         self._identified: dict[int, dict[str, Any]] = {}
 
     def target(self, reference: str, document: Any) -> tuple[Any, Any]:
-        """Return the schema that a reference leads to, and the document that it stands in.
+        """Return the schema that a reference leads to, and its document.
 
         Args:
             reference: A `$ref`.
-            document: The one that it stands in.
+            document: The document of the reference.
 
         Raises:
             InvalidSchemaError: There is no such document or anchor.

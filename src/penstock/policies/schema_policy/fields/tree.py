@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PRIMITIVE: Final = frozenset(
     {"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL", "STRING", "BYTES"}
 )
-"""Types of Confluent's `FieldType` that are primitive: the ones CEL_FIELD rules are asked about."""
+"""Types of Confluent's `FieldType` that are primitive: CEL_FIELD rules are evaluated over these."""
 
 
 class InlineRule(NamedTuple):
@@ -39,7 +39,7 @@ class Node:
         every: Whether all alternatives hold that fit, not the first of them only.
         nullable: Whether null is valid here.
         rules: Checks of the record, message or object.
-        zero: What stands for nothing where null may not: of Avro's enums and fixed.
+        zero: The value that means no value where null is not allowed: of Avro's enums and fixed.
         fits: Whether a value may be one of this part; tells alternatives apart.
         logical: Of Avro: the declaration of a type that names a logical type.
     """
@@ -75,7 +75,7 @@ class Node:
     def alternatives_of(self, value: Any) -> Iterator[Node]:
         """Yield the alternatives that a value may be one of.
 
-        fastavro returns a name and a value where the value alone would not tell the branch.
+        fastavro returns a name and a value where the value alone would not show the branch.
         """
         if isinstance(value, tuple) and len(value) == 2:
             yield from (branch for branch in self.alternatives if branch.name == value[0])
@@ -96,7 +96,7 @@ class Field:
         full_name: What patterns of `metadata.tags` and rules call it: `com.acme.User.ssn`,
             `$.address.zip`.
         node: Its type.
-        tags: Inline ones, and those of `metadata.tags`.
+        tags: Inline tags, and those of `metadata.tags`.
         rules: Checks of its value.
         descriptor: Protobuf's descriptor of it.
     """
@@ -151,7 +151,7 @@ def leading_to(
 
 
 def read_inline_rules(declared: Any) -> tuple[InlineRule, ...]:
-    """Read what stands under `confluent:rules`; what is no rule is not one, as in Confluent's."""
+    """Read the rules under `confluent:rules`; other entries are ignored, as Confluent's does."""
     if not isinstance(declared, list):
         return ()
     return tuple(
@@ -162,7 +162,7 @@ def read_inline_rules(declared: Any) -> tuple[InlineRule, ...]:
 
 
 def read_inline_tags(declared: Any) -> frozenset[str]:
-    """Read what stands under `confluent:tags`."""
+    """Read the tags under `confluent:tags`."""
     if isinstance(declared, str):
         return frozenset((declared,))
     if not isinstance(declared, list):

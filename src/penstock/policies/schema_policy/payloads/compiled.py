@@ -14,7 +14,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SchemaSource(NamedTuple):
-    """What is compiled.
+    """The source of a schema.
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`.
@@ -31,7 +31,7 @@ class SchemaSource(NamedTuple):
 
 
 class CompiledSchema(Protocol):
-    """Judges payloads by one schema; used by one thread.
+    """Judges payloads by a schema; used by one thread.
 
     A payload is what follows the schema id: Avro's binary encoding; a JSON text; for Protobuf
     the message indexes and the message, or the message alone where the source names it.

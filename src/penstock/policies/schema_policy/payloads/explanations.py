@@ -13,7 +13,7 @@ MAX_SECONDS: Final = 0.2
 """Of the processor. Nothing is explained when they are spent; the last takes 50 ms at most."""
 
 
-class Explanations:
+class PayloadExplanations:
     """The explanations of one batch."""
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
@@ -22,7 +22,7 @@ class Explanations:
         self._left = MAX_SECONDS
 
     def ask(self, explain: Callable[[], str | None]) -> str | None:
-        """Return what a function says; None where it says nothing, or is not asked any more."""
+        """Return what a function says; None where it says nothing, or is not called any more."""
         if not self._records or self._left <= 0:
             return None
         self._records -= 1

@@ -1,7 +1,7 @@
 """JSON judged by JSON Schema, as the policy `penstock.policies.JsonSchema` judges it.
 
 `$ref` leads to the schema's references by their names, and nowhere else. Without `$schema`, or by
-one that is not known, a schema is of draft 7, as for Confluent's serializer.
+an unknown one, a schema is of draft 7, as for Confluent's serializer.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is asked of a schema registry, and what is kept of its answers."""
+"""Requests to a schema registry, and the kept responses."""

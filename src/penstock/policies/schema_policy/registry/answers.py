@@ -23,7 +23,7 @@ _LATEST: Final = -1
 
 
 class UnreadableAnswerError(ValueError):
-    """An answer that is not what a registry answers. The text says what is wrong."""
+    """An answer that no registry gives. The text names the fault."""
 
 
 def read(body: bytes) -> Any:
@@ -39,7 +39,7 @@ def read(body: bytes) -> Any:
 
 
 def means_unknown(body: bytes) -> bool:
-    """Return whether the body of a 404 is a registry's word that there is no such thing.
+    """Return whether the body of a 404 is a registry's answer that the object does not exist.
 
     Anything else with that status comes from something that is not the registry's API.
     """
@@ -66,7 +66,7 @@ def schema(body: bytes) -> RegisteredSchema:
     return RegisteredSchema(
         schema_type=_name(found.get("schemaType") or "AVRO", "schemaType"),
         text=_text(found.get("schema"), "schema"),
-        references=tuple(_reference(one) for one in references),
+        references=tuple(_reference(reference) for reference in references),
         schema_id=None if found.get("id") is None else _positive(found["id"], "id"),
         guid=None if found.get("guid") is None else _guid(found["guid"]),
         metadata=_object(found.get("metadata"), "metadata"),
@@ -108,8 +108,8 @@ def subject_versions(body: bytes) -> tuple[tuple[str, int], ...]:
         UnreadableAnswerError: It is none.
     """
     return tuple(
-        (_name(one.get("subject"), "subject"), _positive(one.get("version"), "version"))
-        for one in _objects(body)
+        (_name(entry.get("subject"), "subject"), _positive(entry.get("version"), "version"))
+        for entry in _objects(body)
     )
 
 
@@ -119,15 +119,15 @@ def id_in_context(body: bytes, wanted: str) -> int | None:
     Raises:
         UnreadableAnswerError: It is no answer about a GUID's ids.
     """
-    for one in _objects(body):
-        if (one.get("context") or DEFAULT_CONTEXT) == wanted:
-            return _positive(one.get("id"), "id")
+    for entry in _objects(body):
+        if (entry.get("context") or DEFAULT_CONTEXT) == wanted:
+            return _positive(entry.get("id"), "id")
     return None
 
 
 def _objects(body: bytes) -> list[Mapping[str, Any]]:
     found = _list(read(body), "the answer")
-    if not all(isinstance(one, dict) for one in found):
+    if not all(isinstance(entry, dict) for entry in found):
         raise UnreadableAnswerError("is not a list of objects")
     return found
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHARES_KEPT: Final = 10_000
-"""How many topics' shares are remembered; one that is not is whole."""
+"""How many topics' shares are remembered; the others are whole."""
 
 
-class Budget:
+class TokenBucket:
     """A token bucket: a number of tokens that grows again, slowly."""
 
     def __init__(self, tokens: int, per_second: float, clock: Callable[[], float]) -> None:
@@ -46,7 +46,7 @@ class Budget:
 class Shares:
     """Tokens of several topics: some that each has for itself, then those that all have together.
 
-    So one that takes as many as it can get leaves the others what is theirs.
+    So a topic that takes as many as it can get leaves the others their shares.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Shares:
         """Begin with all tokens.
 
         Args:
-            tokens: The most that one topic can have at once.
+            tokens: The most that a topic can have at once.
             per_second: How many come back to it at most.
             own_tokens: How many of these no other topic can take.
             own_per_second: How many of those that come back.
@@ -69,8 +69,8 @@ class Shares:
         """
         self._own_tokens, self._own_per_second = own_tokens, own_per_second
         self._clock = clock
-        self._of_all = Budget(tokens - own_tokens, per_second - own_per_second, clock)
-        self._own: LRUCache[str, Budget] = LRUCache(SHARES_KEPT)
+        self._of_all = TokenBucket(tokens - own_tokens, per_second - own_per_second, clock)
+        self._own: LRUCache[str, TokenBucket] = LRUCache(SHARES_KEPT)
 
     def __len__(self) -> int:
         return len(self._own)
@@ -84,5 +84,7 @@ class Shares:
         """Take a token for a topic; only where it is not spent."""
         own = self._own.get(topic)
         if own is None:
-            own = self._own[topic] = Budget(self._own_tokens, self._own_per_second, self._clock)
+            own = self._own[topic] = TokenBucket(
+                self._own_tokens, self._own_per_second, self._clock
+            )
         (self._of_all if own.is_spent else own).spend()

@@ -1,4 +1,4 @@
-"""What a registry has said, kept, and asked for again when it may have changed."""
+"""Keeps a registry's responses, and requests them again when they may have changed."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 MOST_SCHEMAS: Final = 10_000
 MOST_CHARACTERS: Final = 64 * 1024 * 1024
-"""What is kept of schemas together, in characters."""
+"""The size of all kept schemas together, in characters."""
 MISS_SECONDS: Final = 2.0
 """For how long it counts that a registry did not know something."""
 MISS_SECONDS_AT_MOST: Final = 60.0
-"""For how long it counts where the registry cannot be asked again because of so many others: what
-has that many unknown ids is judged in the end, and does not come again for ever."""
+"""For how long it counts where the registry gets too many requests to repeat this one: a batch with
+that many unknown ids is judged in the end, and is not retried for ever."""
 REREAD_SECONDS: Final = 0.25
-"""After what time it is asked once more all the same: somebody may just have registered it."""
+"""After what time it is requested once more even so: it may have been registered just now."""
 SUBJECTS_SECONDS: Final = 300.0
 LATEST_SECONDS: Final = 30.0
 STALE_SECONDS: Final = 10.0
-"""How long what has run out counts on, each time that the registry cannot be asked."""
+"""How long an expired response is used on, each time that the registry is away."""
 STALE_AT_MOST: Final = 7 * 86_400.0
-"""How long what a registry said counts where it cannot be asked again."""
+"""How long a response is used while the registry is away."""
 PATIENCE_S: Final = 1.0
-"""How long a batch waits in all for what was confirmed lately to be confirmed again."""
+"""How long a batch waits in all until recently confirmed responses are confirmed again."""
 LATELY_S: Final = 2 * SUBJECTS_SECONDS
 _LONGEST_WAIT_S: Final = 3600.0
 MISSES: Final = 100
@@ -55,13 +55,13 @@ OWN_MISSES_PER_SECOND: Final = 2.0
 """How many of these are the topic's own; the others are those of all topics together."""
 MOST_REFERENCES: Final = 1000
 MOST_SOURCE: Final = 8 * 1024 * 1024
-"""The bounds of one schema with all that it refers to."""
+"""The bounds of a schema with all that it refers to."""
 _MOST_SUBJECTS: Final = 200_000
 """How many pairs of subject and version are kept."""
 
 _TOO_MANY: Final = (
-    "the schema registry is asked for too many schemas that it does not know; it is asked again in "
-    "a moment"
+    "too many schemas are requested that the schema registry does not have; they are requested "
+    "again in a moment"
 )
 
 _SUBJECTS_OF: Final = "subjects/{}"
@@ -71,7 +71,7 @@ _Named = TypeVar("_Named")
 
 
 class Client(Protocol):
-    """What is asked: a `RegistryClient`."""
+    """The source of responses: a `RegistryClient`."""
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema: ...
     def schema_by_guid(self, guid: str) -> RegisteredSchema: ...
@@ -96,7 +96,7 @@ class _Kept(NamedTuple, Generic[_Found]):
     Attributes:
         value: What the registry said.
         until: Until when it counts, in seconds of the clock.
-        at: When the registry was asked, as `KeptAnswers.now`.
+        at: When the request was sent, as `KeptAnswers.now`.
     """
 
     value: _Found
@@ -107,16 +107,17 @@ class _Kept(NamedTuple, Generic[_Found]):
 class Registry:
     """A registry's schemas. It is used by one thread in a policy's worker.
 
-    What a schema's id or GUID means never changes, so it is kept as long as there is room; what
-    is not there may come, so misses count for two seconds, and within these the registry is asked
-    once more. Who makes up ids costs the registry ten requests a second, two for each topic more,
-    and pushes nothing out of what is kept: more are answered with `RetriableException` without
-    asking. Each topic has a share of its own, and does not wait for what comes for another one.
+    What a schema's id or GUID means never changes, so it is kept as long as there is room. A
+    missing schema may be registered, so misses count for two seconds, and within these it is
+    requested once more. A client that invents ids costs the registry ten requests a second, two
+    for each topic more, and removes no kept schema: further ids are answered with
+    `RetriableException` without a request. Each topic has a share of its own, and does not wait for
+    the records of another topic.
 
-    Which subjects have a schema, and which version is a subject's latest, is asked anew after a
-    while; as long as the registry cannot be asked, what it said last counts on, for a week at
-    most, so that what was known before it went away is judged as before. Where others keep
-    answers, too (`KeptAnswers`), it is asked for what none of them knows.
+    Which subjects have a schema, and which version is a subject's latest, is read again after a
+    while; as long as the registry is away, its last response counts on, for a week at most, so that
+    known schemas are used as before. Where others keep answers, too (`KeptAnswers`), only what
+    none of them knows is requested.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Registry:
             client: Asks the registry.
             clock: Seconds.
             kept: What it said to others, who learn what it says here; nothing, unless given.
-            refresher: Asks again for what is known, so that nobody has to wait for it; the client
+            refresher: Refreshes known responses, so that no batch has to wait for them; the client
                 does that, unless given.
         """
         self._client = client
@@ -141,7 +142,7 @@ class Registry:
         self._kept = kept or NothingKept()
         self._refresher = refresher
         self._patience = PATIENCE_S
-        self._age = 0.0  # of the last answer: seconds since it was asked for
+        self._age = 0.0  # of the last response: seconds since its request
         self._until = inf
         self._topic = ""
         self._budget, self._rereads = (
@@ -186,12 +187,12 @@ class Registry:
     def schema(self, schema: int | str) -> RegisteredSchema:
         """Return a schema by its id or GUID.
 
-        One whose versions were deleted softly is returned, too: see
+        A schema whose versions were deleted softly is returned, too: see
         `RegistryClient.schema_by_id`.
 
         Raises:
             UnknownSchemaError: The registry says that there is none.
-            RetriableException: It cannot be asked, does not answer, or is asked too much.
+            RetriableException: It is away, does not answer, or gets too many requests.
         """
         found = self._schemas.get(schema)
         if found is None:
@@ -210,8 +211,8 @@ class Registry:
         """Return whether these methods answer without asking the registry.
 
         Args:
-            schema: What `schema` is asked for.
-            subject: If it is one: the subject that `subject_versions` is asked for as well.
+            schema: The argument of `schema`.
+            subject: The subject, if any, that `subject_versions` is called with as well.
         """
         found = self._schemas.get(schema)
         if found is None or subject is None:
@@ -225,13 +226,13 @@ class Registry:
         """Return the subjects that have a schema, each with its version there.
 
         What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name, as it may have been put there since: then it is asked anew, for each id and
+        did not name, as it may have been put there since: then it is read again, for each id and
         subject every two seconds at most, and for all together as often as for schemas that it
         does not know.
 
         Args:
             schema_id: The schema's id.
-            subject: The subject that is wanted, if it is one.
+            subject: The subject that is wanted, if any.
 
         Returns:
             The pairs; none where the registry does not know the schema. Versions that were
@@ -337,7 +338,7 @@ class Registry:
         schema that refers to them.
 
         Raises:
-            InvalidSchemaError: One is not in the registry, or there is too much of it.
+            InvalidSchemaError: A schema is not in the registry, or there is too much of it.
             RetriableException: As in `schema`. What has been found by then is kept, so asking
                 again gets further.
         """
@@ -405,14 +406,14 @@ class Registry:
     def _newer(
         self, kept: _Kept[_Found] | None, said: Said[_Found] | None, seconds: float
     ) -> _Kept[_Found] | None:
-        """Return what was said last: here, or to others, for whom it counts for so many seconds."""
+        """Return the last response: here, or to others, for whom it counts for so many seconds."""
         if said is None or (kept is not None and said.at <= kept.at):
             return kept
         age = max(0.0, self._kept.now() - said.at)
         return _Kept(said.value, self._clock() + seconds - age, said.at)
 
     def _just_said(self, value: _Found, seconds: float) -> _Kept[_Found]:
-        """Return the last answer, which counts for so many seconds since it was asked for."""
+        """Return the last response, which counts for so many seconds since its request."""
         return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
 
     def _is_too_old(self, kept: _Kept[_Found]) -> bool:
@@ -460,7 +461,7 @@ class Registry:
             self._misses[key] = _Miss(self._clock() - self._age, str(error), is_last=again)
             raise
         except RegistryAwayException:
-            raise  # the client does not ask again for a second, whatever is wanted
+            raise  # the client sends no request for a second, whatever is wanted
         except RetriableException as error:
             budget.spend(self._topic)
             self._failures[key] = str(error)
@@ -471,12 +472,12 @@ class Registry:
 
 
 def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
-    """Return what a schema refers to, with subjects as they are asked for."""
+    """Return the references of a schema, with subjects as in requests."""
     if not schema.context:
         return schema.references
     return [
-        one._replace(subject=str(QualifiedSubject.read(one.subject, schema.context)))
-        for one in schema.references
+        reference._replace(subject=str(QualifiedSubject.read(reference.subject, schema.context)))
+        for reference in schema.references
     ]
 
 

@@ -2,8 +2,8 @@
 
 Each answer is a file of its own, named after a hash of what it answers: a line with a checksum, the
 name, and the answer. It is written under another name and renamed, so that whoever reads it, in
-this process or another, finds all of it or nothing. What is damaged is passed over: the answer is
-asked for again. Nothing that concerns the folder is an error of a record.
+this process or another, finds all of it or nothing. Damaged files are ignored: the answer is
+requested again. Nothing that concerns the folder is an error of a record.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 EVENT: Final = "schema_registry_cache"
-"""What is counted: `read`, `damaged` and `not_written`."""
+"""The counted events: `read`, `damaged` and `not_written`."""
 FILES: Final = 20_000
 BYTES: Final = 256 * 1024 * 1024
-"""How much there is in a folder, about; what was used the longest time ago is deleted."""
+"""How much there is in a folder, about; the least recently used files are deleted."""
 LARGEST: Final = 16 * 1024 * 1024
 CHECKED_EVERY: Final = 200
 """After how many files that are written it is looked how much there is."""
 _KEPT_SHARE: Final = 0.9
 _BEGUN_S: Final = 3600.0
-"""When what was begun to be written and left is deleted."""
+"""When incomplete files are deleted."""
 _WARNED_EVERY_S: Final = 60.0
 _SUFFIX: Final = ".answer"
 _BEGUN: Final = ".begun"
@@ -69,10 +69,10 @@ class CacheFolder:
             return None
         answer = _checked(content, name)
         if answer is None:
-            self._warn("damaged", f"{path} is damaged; the registry is asked instead")
+            self._warn("damaged", f"{path} is damaged; the registry is queried instead")
             return None
         count_event(EVENT, "read")
-        with contextlib.suppress(OSError):  # what is used is deleted last
+        with contextlib.suppress(OSError):  # recently used files are deleted last
             os.utime(path)
         return answer
 
@@ -94,7 +94,7 @@ class CacheFolder:
             )
 
     def delete(self, name: str) -> None:
-        """Delete an answer, if there is one."""
+        """Delete an answer, if it is there."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 
@@ -102,7 +102,7 @@ class CacheFolder:
         return self._folder / (sha256(name.encode()).hexdigest() + _SUFFIX)
 
     def _trim(self) -> None:
-        """Delete what was used the longest time ago where there is too much."""
+        """Delete the least recently used files if there are too many."""
         files = sorted(self._files())
         size = sum(one_size for _, one_size, _ in files)
         if len(files) <= FILES and size <= BYTES:
@@ -117,7 +117,7 @@ class CacheFolder:
             size -= one_size
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yield when each file was used, its size and its place; delete what was left half done."""
+        """Yield when each file was used, its size and its place; delete incomplete files."""
         now = time.time()
         with os.scandir(self._folder) as entries:
             for entry in entries:

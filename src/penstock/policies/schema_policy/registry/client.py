@@ -1,4 +1,4 @@
-"""What is asked of a schema registry: a few GETs of Confluent's API.
+"""The requests to a schema registry: a few GETs of Confluent's API.
 
 Each look-up is one request, or two for a GUID. A request takes no longer than
 `schema.registry.timeout.ms` over all URLs. Source: Confluent's "Schema Registry API reference".
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 LOOKUP: Final = "schema_registry_lookup"
 """What look-ups are counted as, with `found`, `unknown` or `failed`."""
 PAUSE: Final = 1.0
-"""Seconds for which a URL that is away is not asked."""
+"""Seconds for which a URL that is away gets no requests."""
 _TOO_LONG_FOR_ALL: Final = (
-    "the schema registry takes too long for all that is asked at once; it is asked again"
+    "the schema registry takes too long for all requests together; they are sent again"
 )
 _LATEST: Final = -1
 _AWAY: Final = frozenset({401, 403, 407, 429, 502, 503, 504})
@@ -55,10 +55,10 @@ def token_source(
 class RegistryClient:
     """Looks up schemas; keeps no answers. It is used by one thread.
 
-    The URL that found something last is asked first. Where one is away, does not let us in, has an
-    error of its own or answers what no registry answers, the next one is asked; and where one does
-    not know what is asked for, since it may be a copy that is behind. It is unknown where none of
-    those that answer knows it. One that is away is left alone for a second.
+    The URL that was successful last is queried first. If a URL is away, rejects our login, has an
+    error of its own or gives an invalid response, the next URL is queried; also if a URL does
+    not know the schema, since it may be a copy that is behind. It is unknown if none of
+    those that answer knows it. A URL that is away is left alone for a second.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RegistryClient:
         *,
         tokens: TokenSource | None = None,
     ) -> None:
-        """Contact nobody yet.
+        """Send no request yet.
 
         Args:
             settings: Where the registry is, and how it lets us in.
@@ -87,7 +87,7 @@ class RegistryClient:
     def allow(self, seconds: float) -> None:
         """Have all look-ups from now on end within a time together, whatever each of them may take.
 
-        What is asked after it raises a `RegistryAwayException`, until `allow` is called again.
+        Requests after it raise a `RegistryAwayException`, until `allow` is called again.
         """
         self._allowed = seconds
         self._until = self._clock() + seconds
@@ -102,13 +102,13 @@ class RegistryClient:
         Raises:
             UnknownSchemaError: There is none.
             RetriableException: The registry does not say; a `RegistryAwayException` where no URL
-                can be asked now.
+                can be queried now.
         """
         found = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", answers.schema)
         return found._replace(schema_id=schema_id)
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
-        """Look up a schema by its GUID, and its id, which a registry tells apart from it.
+        """Look up a schema by its GUID, and its id, which a registry distinguishes.
 
         Args:
             guid: In lower case with hyphens.
@@ -175,7 +175,7 @@ class RegistryClient:
 
         Args:
             subject: Its subject.
-            version: Its number; -1 for the latest one.
+            version: Its number; -1 for the latest.
 
         Raises:
             UnknownSchemaError: There is none.
@@ -197,8 +197,8 @@ class RegistryClient:
 
     def close(self) -> None:
         """Close the connections."""
-        for one in self._endpoints:
-            one.close()
+        for endpoint in self._endpoints:
+            endpoint.close()
         if self._tokens is not None:
             self._tokens.close()
 
@@ -216,11 +216,11 @@ class RegistryClient:
         return found
 
     def _ask_in_turn(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
-        """Ask one URL after another until one answers.
+        """Query the URLs in turn until one answers.
 
         Args:
             path: What follows the URL.
-            what: What is looked for, for texts.
+            what: The name of the wanted object, for texts.
             read: Reads the body of an answer.
         """
         now = self._clock()
@@ -230,10 +230,10 @@ class RegistryClient:
         # Where others have had most of the time, the little that is left says nothing about a URL.
         is_short = deadline - now < min(self._timeout, self._allowed) / 2
         is_cut = False
-        willing = [one for one in self._endpoints if one.not_before <= now]
+        willing = [endpoint for endpoint in self._endpoints if endpoint.not_before <= now]
         unknown: UnknownSchemaError | None = None
         for number, endpoint in enumerate(willing):
-            # One that hangs leaves the others their share of the time.
+            # A URL that hangs leaves the others their share of the time.
             limit = (deadline - self._clock()) / (len(willing) - number)
             if limit <= 0:
                 break
@@ -254,12 +254,12 @@ class RegistryClient:
         if unknown is not None:
             raise unknown
         text = f"{what} cannot be looked up: {self._problem}"
-        if is_cut or all(one.not_before > now for one in self._endpoints):
+        if is_cut or all(endpoint.not_before > now for endpoint in self._endpoints):
             raise RegistryAwayException(text)
         raise RetriableException(text)
 
     def _prefer(self, endpoint: Endpoint) -> None:
-        """Have a URL asked first from now on."""
+        """Have a URL queried first from now on."""
         place = self._endpoints.index(endpoint)
         self._endpoints = self._endpoints[place:] + self._endpoints[:place]
 

@@ -1,8 +1,8 @@
 """Contexts of a registry, each with subjects and ids of its own.
 
-A URL that ends with `/contexts/NAME` is of that context, any other one of the default context. A
-registry names a subject of another context than the default one `:.NAME:subject`, whatever URL it
-is asked by. Source: `QualifiedSubject` and `ContextFilter` of Confluent's registry.
+A URL that ends with `/contexts/NAME` is of that context, any other URL of the default context. A
+registry names a subject of another context than the default `:.NAME:subject`, whatever URL it
+is queried by. Source: `QualifiedSubject` and `ContextFilter` of Confluent's registry.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class QualifiedSubject(NamedTuple):
         return f":{self.context}:{self.name}"
 
     def within(self, context: str) -> str:
-        """Write a subject as one asks for it by the URL of a context."""
+        """Write a subject for requests by the URL of a context."""
         return self.name if self.context == context else str(self)
 
 

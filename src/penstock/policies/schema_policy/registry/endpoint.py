@@ -1,4 +1,4 @@
-"""Requests to one URL, each bounded in time and size."""
+"""Requests to a URL, each bounded in time and size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ACCEPTED: Final = (
 )
 
 
-class Tokens(Protocol):
+class BearerTokens(Protocol):
     """Has the token that is sent with each request; see `oauth.TokenSource`."""
 
     def token(self, limit: float) -> str:
@@ -43,7 +43,7 @@ class Tokens(Protocol):
         """Record that the registry refused a token."""
 
 
-class Answer(NamedTuple):
+class RegistryResponse(NamedTuple):
     """What a registry answers.
 
     Attributes:
@@ -59,21 +59,23 @@ class Endpoint:
     """One URL of a registry. It is used by one thread, and keeps one connection.
 
     A request runs in a thread of its own, because a limit on its whole time has to hold whatever
-    it waits for: names that do not resolve, and answers that come a byte at a time, too. One that
-    is over its limit is given up, and ends by itself; until then there is no other.
+    it waits for: names that do not resolve, and answers that come a byte at a time, too. A
+    request that exceeds its limit is given up, and ends by itself; until then there is no other.
 
     Attributes:
         url: As the settings have it.
-        not_before: When it is asked again after a failure; for the owner's use.
+        not_before: When it is queried again after a failure; for the owner's use.
     """
 
-    def __init__(self, url: str, settings: RegistrySettings, tokens: Tokens | None = None) -> None:
-        """Contact nobody yet.
+    def __init__(
+        self, url: str, settings: RegistrySettings, tokens: BearerTokens | None = None
+    ) -> None:
+        """Send no request yet.
 
         Args:
             url: Where requests go.
-            settings: What is sent with each, and how HTTPS is spoken.
-            tokens: Where the token comes from that is sent with each, if one is.
+            settings: The headers of each request, and the settings of TLS.
+            tokens: The source of the token that is sent with each request, if there is a token.
         """
         self.url = url
         self._tokens = tokens
@@ -87,7 +89,7 @@ class Endpoint:
         self._connection: HTTPConnection | None = None
         self._given_up: Thread | None = None
 
-    def get(self, path: str, limit: float) -> Answer:
+    def get(self, path: str, limit: float) -> RegistryResponse:
         """Send a GET request.
 
         Redirects are not followed: an answer of another host would be believed, and would see
@@ -111,7 +113,7 @@ class Endpoint:
             self._tokens.is_refused(token)
         return answer
 
-    def post(self, body: bytes, headers: Mapping[str, str], limit: float) -> Answer:
+    def post(self, body: bytes, headers: Mapping[str, str], limit: float) -> RegistryResponse:
         """Send a POST request to the URL itself, with these headers alone.
 
         Raises:
@@ -126,7 +128,7 @@ class Endpoint:
         headers: Mapping[str, str],
         body: bytes | None,
         limit: float,
-    ) -> Answer:
+    ) -> RegistryResponse:
         if self._given_up is not None and self._given_up.is_alive():
             raise NoAnswerError("still does not answer an earlier request", away=True)
         self._given_up = None
@@ -179,7 +181,7 @@ class Endpoint:
 
 
 class _Request:
-    """One request on its way, in a thread of its own.
+    """A request on its way, in a thread of its own.
 
     Attributes:
         answer: The answer, or None.
@@ -188,7 +190,7 @@ class _Request:
     """
 
     def __init__(self, connection: HTTPConnection, reused: bool, limit: float) -> None:
-        self.answer: Answer | None = None
+        self.answer: RegistryResponse | None = None
         self.failure: NoAnswerError | None = None
         self.kept: HTTPConnection | None = None
         self._connection = connection
@@ -202,7 +204,7 @@ class _Request:
         """Send it and read the answer. Whatever happens, nothing is raised."""
         try:
             response = self._response(partial(self._send, method, path, headers, body))
-            self.answer = Answer(response.status, self._body(response))
+            self.answer = RegistryResponse(response.status, self._body(response))
             self.kept = self._connection
         except NoAnswerError as error:
             self.failure = error

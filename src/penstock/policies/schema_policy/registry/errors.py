@@ -8,11 +8,11 @@ class UnknownSchemaError(LookupError):
 
 
 class RegistryAwayException(RetriableException):
-    """No URL of the registry can be asked now; other look-ups would fare no better."""
+    """No URL of the registry can be queried now; other look-ups would fail as well."""
 
 
 class NoAnswerError(Exception):
-    """A registry does not answer, or not with what it is asked for. The text says how it fails.
+    """A registry does not answer, or not with the requested object. The text says how it fails.
 
     Attributes:
         away: Whether another request would fare no better now.

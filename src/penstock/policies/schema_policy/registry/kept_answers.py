@@ -1,7 +1,7 @@
-"""What a registry has said, beyond one process: for other workers, and for after a restart.
+"""A registry's answers beyond a process: for other workers, and for after a restart.
 
 Answers are shared with the other workers of the gateway (`penstock.policy.share_value`), which has
-them for as long as it runs, and written to a folder where one is named. They are kept as the
+them for as long as it runs, and written to a folder if a folder is named. They are kept as the
 registry gives them, and read by the same readers, which take nothing on trust.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WRITTEN_AGAIN_S: Final = 600.0
 """After what time an answer that has not changed is written to the folder again, for its age."""
 _FUTURE_S: Final = 60.0
-"""By how much the clocks of two machines may differ: what is from later than that is not used."""
+"""By how much the clocks of two machines may differ: later answers are not used."""
 _WRITTEN_KEPT: Final = 20_000
 """Of how many answers it is known when they were written."""
 _Value = TypeVar("_Value")
@@ -45,7 +45,7 @@ class Said(NamedTuple, Generic[_Value]):
 
 
 class KeptAnswers:
-    """Answers of one registry, by what was asked."""
+    """Answers of a registry, by request."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class KeptAnswers:
         """Look at nothing yet.
 
         Args:
-            urls: Those of the registry: what one of them said counts for all, and for no others.
+            urls: Those of the registry: an answer of any of them counts for all, and for no others.
             folder: Where answers outlive the gateway; None for nowhere.
             clock: Seconds since the epoch.
-            caller: Who asks, as `RegistrySettings.caller`: what others were told does not count.
+            caller: The client, as `RegistrySettings.caller`: answers to other clients do not count.
         """
         asked = json.dumps([sorted(urls), list(caller)])
         registry = sha256(asked.encode()).hexdigest()[:16]
@@ -94,7 +94,7 @@ class KeptAnswers:
         self, question: str, pairs: Sequence[tuple[str, int]], at: float | None = None
     ) -> None:
         """Keep an answer: of a time, as `Said.at`, or of now."""
-        pairs_as_json = [{"subject": one, "version": version} for one, version in pairs]
+        pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
         self._keep(question, pairs_as_json, at)
 
     def keep_latest(
@@ -174,11 +174,11 @@ def _schema(body: bytes) -> RegisteredSchema:
 
 
 def _as_json(schema: RegisteredSchema) -> dict[str, Any]:
-    """Write a schema as a registry does, with what was found out about it."""
+    """Write a schema as a registry does, with the known facts about it."""
     return {
         "schemaType": schema.schema_type,
         "schema": schema.text,
-        "references": [one._asdict() for one in schema.references],
+        "references": [reference._asdict() for reference in schema.references],
         "id": schema.schema_id,
         "guid": schema.guid,
         "metadata": schema.metadata or None,

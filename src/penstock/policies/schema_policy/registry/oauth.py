@@ -1,4 +1,4 @@
-"""Tokens of an OAuth endpoint, with which a registry is asked: the grant of client credentials.
+"""Tokens of an OAuth endpoint, which requests to a registry carry: the grant of client credentials.
 
 Source: RFC 6749 (4.4, 2.3.1), and `OauthCredentialProvider` and `OauthTokenCache` of Confluent's
 client, whose keys these are.
@@ -21,13 +21,13 @@ from penstock.policies.schema_policy.registry.errors import NoAnswerError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.policies.schema_policy.registry.endpoint import Answer, Endpoint
+    from penstock.policies.schema_policy.registry.endpoint import Endpoint, RegistryResponse
     from penstock.policies.schema_policy.registry.settings import OAuthSettings
 
 SHARE_OF_LIFETIME: Final = 0.8
-"""How much of a short lifetime a token is used for before another one is fetched."""
+"""How much of a short lifetime a token is used for before another is fetched."""
 FAILURE_S: Final = 1.0
-"""How long nothing is asked after a failure."""
+"""How long no request is sent after a failure."""
 _LIFETIME_S: Final = 3600.0
 _LONGEST: Final = 65_536
 _LONGEST_LIFETIME_S: Final = 1e9
@@ -36,7 +36,7 @@ _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenSource:
-    """Fetches a token, and another one before it expires. Any threads may use it."""
+    """Fetches a token, and another before it expires. Any threads may use it."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TokenSource:
         """Return a token that has not expired.
 
         Args:
-            limit: Seconds that fetching one may take.
+            limit: Seconds that fetching a token may take.
 
         Raises:
             NoAnswerError: There is none.
@@ -91,7 +91,7 @@ class TokenSource:
             self._lock.release()
 
     def is_refused(self, token: str) -> None:
-        """Have another token fetched: the registry does not take this one."""
+        """Have another token fetched: the registry does not accept the current token."""
         with self._lock:
             if token == self._token:
                 self._refreshed_at = self._expires_at = float("-inf")
@@ -101,7 +101,7 @@ class TokenSource:
         self._endpoint.close()
 
     def _refresh(self, now: float, limit: float) -> None:
-        """Fetch a token; where that fails, the one before is used until it expires."""
+        """Fetch a token; if that fails, the token before is used until it expires."""
         if now < self._failed_until:
             if now < self._expires_at:
                 return
@@ -122,7 +122,7 @@ class TokenSource:
         self._refreshed_at, self._expires_at = now + used, now + lifetime
 
 
-def _read(answer: Answer, now: float) -> tuple[str, float]:
+def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:
     """Return the token in an answer, and for how many seconds it is good.
 
     Raises:
@@ -155,7 +155,7 @@ def _lifetime(token: str, now: float) -> float:
     """Return the seconds until a JWT expires; an hour where it does not say.
 
     Raises:
-        NoAnswerError: It says what is no time.
+        NoAnswerError: It is no time.
     """
     try:
         claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))

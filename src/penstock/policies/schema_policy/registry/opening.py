@@ -1,4 +1,4 @@
-"""A registry as policies use it: asked, refreshed, and kept beyond the process."""
+"""A registry as policies use it: queried, refreshed, and kept beyond the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_registry(settings: RegistrySettings) -> Registry:
-    """Return the registry of some settings; nobody is contacted yet."""
+    """Return the registry of some settings; no request is sent yet."""
     folder = None if settings.cache_folder is None else CacheFolder(settings.cache_folder)
     tokens = token_source(settings)
     return Registry(

@@ -1,8 +1,8 @@
-"""Asks a registry again for what is known already, in a thread.
+"""Refreshes known responses of a registry, in a thread.
 
-Whoever needs the answer waits for it only for a while: what was said last is there. The thread
-goes on asking, so that a registry that hangs, or is slow, holds up nothing that is known, and one
-that is back is found out.
+Whoever needs the answer waits for it only for a while: the last response is there. The thread
+goes on requesting, so that a registry that hangs, or is slow, delays no known response, and its
+return is noticed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_WAITING: Final = 1000
-"""How many questions may wait to be asked."""
+"""How many requests may wait to be sent."""
 LATE_AT_MOST_S: Final = 15.0
-"""How long ago a question may have been asked for a late answer to count; then it is asked again.
+"""How old a request may be for a late answer to count; then it is sent again.
 It is more than the cache lets pass before it comes for a late answer."""
 _IDLE_S: Final = 60.0
-"""How long the thread is there without anything to ask."""
+"""How long the thread stays without requests."""
 _LATE: Final = "the schema registry takes too long; what it said last counts"
 _Client = TypeVar("_Client")
 _Found = TypeVar("_Found")
@@ -51,16 +51,16 @@ class _Question(Generic[_Client]):
 
 
 class Refresher(Generic[_Client]):
-    """Questions that are asked in a thread. It is used by one thread.
+    """Sends requests in a thread of its own. It is used by one thread.
 
     Attributes:
         is_away: Whether the registry did not answer the last question in time.
-        age: How many seconds before `ask` returned, or raised what the registry said, the
-            question was asked; 0 where nothing was said.
+        age: How many seconds before `ask` returned, or raised the registry's answer, the
+            request was sent; 0 without an answer.
     """
 
     def __init__(self, client: _Client, clock: Callable[[], float] = monotonic) -> None:
-        """Ask nothing yet.
+        """Send no request yet.
 
         Args:
             client: Asks the registry; used by the thread alone.
@@ -79,11 +79,11 @@ class Refresher(Generic[_Client]):
     def ask(self, key: object, question: Callable[[_Client], _Found], wait: float) -> _Found:
         """Return the answer to a question, if it comes soon.
 
-        One that comes late is what the next call for the same key returns, if it was asked
+        A late answer is returned by the next call for the same key, if it was requested
         `LATE_AT_MOST_S` ago at most.
 
         Args:
-            key: What is asked: a question that is on its way is not asked twice.
+            key: Identifies the request: a request that is on its way is not sent twice.
             question: Asks it.
             wait: Seconds to wait at most; no time where the registry is away.
 
@@ -112,14 +112,14 @@ class Refresher(Generic[_Client]):
             self._changed.notify()
 
     def _asked(self, key: object, question: Callable[[_Client], Any]) -> _Question[_Client]:
-        """Return the question that is on its way, or has an answer that counts; or start one."""
+        """Return the request that is on its way, or has an answer that counts; or start one."""
         pending = self._pending.get(key)
         if pending is not None and not self._is_too_old(pending):
             return pending
         self._pending.pop(key, None)
         if len(self._pending) >= MOST_WAITING:
             self._pending = {
-                one: asked for one, asked in self._pending.items() if not asked.answer.done()
+                other: asked for other, asked in self._pending.items() if not asked.answer.done()
             }
         if len(self._pending) >= MOST_WAITING:
             raise RegistryAwayException(_LATE)

@@ -92,7 +92,7 @@ CONFIG_KEYS: Final = tuple(
 _MOST_URLS: Final = 10
 _LONGEST_TIMEOUT: Final = 600_000
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
-"""What may stand in a header that a client sends."""
+"""The allowed contents of a header that a client sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class OAuthSettings:
 
     Attributes:
         url: The token endpoint.
-        client_id: Who asks.
+        client_id: The client's id.
         client_secret: By what that is known.
-        scope: What is asked for; may be empty.
-        buffer: How many seconds before a token expires another one is fetched.
+        scope: The requested scope; may be empty.
+        buffer: How many seconds before a token expires another is fetched.
     """
 
     url: str
@@ -123,9 +123,9 @@ class RegistrySettings:
         context: The registry's context that they are of.
         cache_folder: Where answers outlive the process; None for nowhere.
         oauth: Where tokens are fetched; None where none are.
-        timeout: Seconds that one look-up may take.
+        timeout: Seconds that a look-up may take.
         user_info: `user:password`, or empty.
-        headers: What tells who we are, besides `user_info`: a token and what belongs to it.
+        headers: The headers that identify us, besides `user_info`: a token and what belongs to it.
         tls: What HTTPS is spoken with; None where no URL is HTTPS.
     """
 
@@ -140,7 +140,7 @@ class RegistrySettings:
 
     @property
     def caller(self) -> tuple[str, ...]:
-        """Who asks: with the same URLs, others may be given another registry's answers.
+        """The client: with the same URLs, others may be given another registry's answers.
 
         Confluent Cloud chooses a registry by the API key or the logical cluster. Passwords and
         secrets, which are renewed, have no part in it; of a token, which is all that there may
@@ -170,7 +170,7 @@ class RegistrySettings:
             The settings; None where there is no `schema.registry.url` and no other of the keys.
 
         Raises:
-            ValueError: A key is unknown, has a value that it cannot have, or needs another one;
+            ValueError: A key is unknown, has a value that it cannot have, or needs another key;
                 or a file cannot be used. The text names the key, and shows no secret.
         """
         given = {key: value for key, value in configs.items() if key.startswith(PREFIX)}
@@ -225,7 +225,7 @@ def _context(urls: Sequence[str]) -> str:
 
 
 def _problem(url: str) -> str:
-    """Return what is wrong with a URL, or nothing."""
+    """Return the fault of a URL, or nothing."""
     if url and not _PRINTABLE.fullmatch(url):
         return "must be ASCII text without spaces and control characters"
     try:

@@ -26,9 +26,9 @@ class SubjectNameStrategy(Enum):
 
 
 STRATEGY_NAMES: Final = tuple(
-    prefix + one.value for one in SubjectNameStrategy for prefix in ("", _PACKAGE)
+    prefix + strategy.value for strategy in SubjectNameStrategy for prefix in ("", _PACKAGE)
 )
-"""What may stand in a configuration: short names, and those of the Java classes."""
+"""The allowed values in a configuration: short names, and those of the Java classes."""
 
 
 def strategy(name: str) -> SubjectNameStrategy:
@@ -40,7 +40,7 @@ def strategy(name: str) -> SubjectNameStrategy:
     try:
         return SubjectNameStrategy(name.strip().removeprefix(_PACKAGE))
     except ValueError:
-        known = ", ".join(one.value for one in SubjectNameStrategy)
+        known = ", ".join(strategy.value for strategy in SubjectNameStrategy)
         raise ValueError(f"must be one of {known}, not {name.strip() or 'nothing'}") from None
 
 

@@ -57,9 +57,9 @@ def client_context(configs: Mapping[str, str], folder: Path) -> ssl.SSLContext:
             names the key.
     """
     given = {key: configs[key].strip() for key in TLS_KEYS if configs.get(key, "").strip()}
-    for one, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
-        if one in given and another in given:
-            raise ValueError(f"{one} and {another} cannot both be given")
+    for key, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
+        if key in given and another in given:
+            raise ValueError(f"{key} and {another} cannot both be given")
     if (KEY in given) != (CHAIN in given):
         raise ValueError(f"{KEY} and {CHAIN} need each other")
     trusts = TRUST in given or TRUSTED in given
@@ -90,14 +90,14 @@ def _load_trusted(context: ssl.SSLContext, given: Mapping[str, str], folder: Pat
 
 
 def _load_own(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
-    # An empty password is never right; without one, OpenSSL would ask on the terminal.
+    # An empty password is never right; without a password, OpenSSL would prompt for it.
     password = given.get(KEY_PASSWORD, "")
     try:
         if OWN in given:
             file = _file(given, OWN, OWN_TYPE, folder)
             context.load_cert_chain(file, password=password)
         else:
-            # OpenSSL reads keys from files only; this one only its owner may read, and briefly.
+            # OpenSSL reads keys from files only; only its owner may read this file, and briefly.
             with NamedTemporaryFile("w", encoding="utf-8") as store:
                 store.write(f"{given[KEY]}\n{given[CHAIN]}\n")
                 store.flush()

@@ -1,7 +1,7 @@
 """Values of Avro as rules see them: without the names of branches, with logical types.
 
 Confluent's clients hand rules what the producer's program has: a timestamp, a decimal. Dates, times
-and durations are the numbers and bytes that stand for them: CEL has none of these.
+and durations are the numbers and bytes that represent them: CEL has none of these.
 """
 
 from __future__ import annotations

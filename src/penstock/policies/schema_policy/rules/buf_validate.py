@@ -39,14 +39,14 @@ _RULES: Final = 1159
 _PREDEFINED: Final = 1160
 """The number of `(buf.validate.predefined)`, of extensions that are rules themselves."""
 _EXTENSIONS: Final = 1000
-"""The first number of such an extension. protovalidate itself objects to one it does not know."""
+"""The first number of such an extension. protovalidate itself objects to unknown extensions."""
 _BY_EXPRESSION: Final = frozenset({"cel", "cel_expression"})
 _LITERAL: Final = re.compile(r'"([^"\\]*)"|\'([^\'\\]*)\'')
 _INSTALL: Final = "rules of buf.validate need: pip install 'penstock[rules]'"
 
 
 class _Declared(NamedTuple):
-    """What is written in the rules of a schema.
+    """The texts of the rules of a schema.
 
     Attributes:
         types: The messages that have rules.
@@ -60,7 +60,7 @@ class _Declared(NamedTuple):
 
 
 class MessageRules:
-    """The rules of one schema that messages are judged by."""
+    """The rules of a schema that messages are judged by."""
 
     def __init__(self, declared: _Declared) -> None:
         from protovalidate import (  # noqa: PLC0415 - an extra
@@ -92,7 +92,7 @@ class MessageRules:
         return self._said(found[0].proto) if found else None
 
     def _try(self, message: Descriptor) -> None:
-        """Compile the rules of a type, so a wrong one is found before a record comes.
+        """Compile the rules of a type, so a wrong rule is found before the first record.
 
         Raises:
             InvalidSchemaError: A rule cannot be used.
@@ -105,7 +105,7 @@ class MessageRules:
             raise InvalidSchemaError(_unusable(error)) from None
 
     def _no_result(self, text: str) -> str:
-        rule = next((one for one in self._declared.expressions if _is_about(text, one)), None)
+        rule = next((name for name in self._declared.expressions if _is_about(text, name)), None)
         if rule is None:
             return f"its rules have no result: {reason_of(text)}"
         return f'rule "{shorten(rule)}" has no result: {reason_of(text)}'
@@ -123,8 +123,8 @@ class MessageRules:
         if violation.rule is None:
             return violation.rule_id in self._declared.expressions
         return any(
-            one.field_name in _BY_EXPRESSION or one.field_number >= _EXTENSIONS
-            for one in violation.rule.elements
+            element.field_name in _BY_EXPRESSION or element.field_number >= _EXTENSIONS
+            for element in violation.rule.elements
         )
 
 
@@ -135,11 +135,13 @@ def compile_message_rules(messages: Iterable[Descriptor]) -> MessageRules | None
         None where there are none.
 
     Raises:
-        InvalidSchemaError: A rule cannot be used; the text says which one, and why.
+        InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
         ValueError: protovalidate is not installed.
     """
     types = _reachable(messages)
-    with_rules = {one: options for one in types if (options := list(_options_of(one)))}
+    with_rules = {
+        descriptor: options for descriptor in types if (options := list(_options_of(descriptor)))
+    }
     if not with_rules:
         return None
     if buf_validate.serialized() is None:
@@ -160,7 +162,7 @@ def _reachable(messages: Iterable[Descriptor]) -> list[Descriptor]:
         if message.full_name not in found:
             found[message.full_name] = message
             waiting.extend(message.nested_types)
-            waiting.extend(one.message_type for one in fields_of(message) if one.message_type)
+            waiting.extend(field.message_type for field in fields_of(message) if field.message_type)
     return list(found.values())
 
 
@@ -171,10 +173,10 @@ def _options_of(message: Descriptor) -> Iterator[tuple[str, str, bytes]]:
         ("FieldRules", fields_of(message)),
         ("OneofRules", message.oneofs),
     ):
-        for one in of_kind:
-            data = _option(one, _RULES)
+        for owner in of_kind:
+            data = _option(owner, _RULES)
             if data is not None:
-                yield one.full_name, kind, data
+                yield owner.full_name, kind, data
 
 
 def _option(declared: Any, number: int) -> bytes | None:
@@ -195,7 +197,7 @@ def _read(declared: _Declared, where: str, kind: str, data: bytes) -> None:
     while waiting:
         found = waiting.pop()
         name = found.DESCRIPTOR.name
-        unknown = [one.field_number for one in UnknownFieldSet(found)]
+        unknown = [field.field_number for field in UnknownFieldSet(found)]
         if any(number < _EXTENSIONS for number in unknown):
             raise InvalidSchemaError(
                 f"{where} has a rule that the installed protovalidate does not know: "
@@ -237,11 +239,11 @@ def _is_about(text: str, rule: str) -> bool:
 def _place(elements: Iterable[Any]) -> str:
     """Return where a field is. Keys of maps are contents, so they are not in it."""
     place = ""
-    for one in elements:
-        place += f".{one.field_name}" if place else one.field_name
-        if one.subscript is not None:
-            is_item = one.subscript.field == "index"
-            place += f"[{one.subscript.value}]" if is_item else "[*]"
+    for element in elements:
+        place += f".{element.field_name}" if place else element.field_name
+        if element.subscript is not None:
+            is_item = element.subscript.field == "index"
+            place += f"[{element.subscript.value}]" if is_item else "[*]"
     return place
 
 
@@ -253,8 +255,8 @@ def _unusable(error: Exception) -> str:
 def _messages() -> Mapping[str, Any]:
     """Return the classes of the messages that the installed protovalidate has, by their names."""
     pool = descriptor_pool.DescriptorPool()
-    for one in (descriptor_pb2, duration_pb2, field_mask_pb2, timestamp_pb2):
-        pool.AddSerializedFile(one.DESCRIPTOR.serialized_pb)
+    for module in (descriptor_pb2, duration_pb2, field_mask_pb2, timestamp_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(buf_validate.serialized())
     file = pool.FindFileByName(buf_validate.NAME)
     return {

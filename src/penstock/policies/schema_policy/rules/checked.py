@@ -43,7 +43,7 @@ class Part(NamedTuple):
     Attributes:
         of: What it is a part of.
         name: Its name.
-        is_asked: Whether it is asked for by `has()`, not read.
+        is_asked: Whether it is the argument of `has()`, not read.
     """
 
     of: Tree

@@ -25,7 +25,7 @@ _EXACT: Final = decimal.Context(
     Emax=_DIGITS_MOST,
     traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow, decimal.DivisionByZero],
 )
-"""What has more digits has no result; Java's has no bound."""
+"""Numbers with more digits have no result; Java's has no bound."""
 _DIVIDING: Final = decimal.Context(
     prec=38,
     rounding=decimal.ROUND_HALF_UP,

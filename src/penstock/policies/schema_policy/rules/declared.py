@@ -20,7 +20,7 @@ PREFIX: Final = "penstock."
 
 
 def pool_with_decimals(pool: Any = None) -> Any:
-    """Return a pool of descriptors that has decimals, a new one where none is given."""
+    """Return a pool of descriptors that has decimals, a new pool if none is given."""
     if pool is None:
         pool = descriptor_pool.DescriptorPool()
         pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)

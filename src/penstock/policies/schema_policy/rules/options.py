@@ -61,7 +61,7 @@ class RuleOptions(NamedTuple):
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One has a value that it cannot have; the text names it.
+            ValueError: An option has an invalid value; the text names it.
         """
         logical = configs.get(LOGICAL_TYPES, "true").strip().lower()
         if logical not in {"true", "false"}:

@@ -273,7 +273,7 @@ def _amended(text: str, errors: Sequence[str]) -> str:
 
 
 def reason_of(text: str) -> str:
-    """Say why there is no result. CEL's own text may show the value: only its kind is told."""
+    """Say why there is no result. CEL's own text may show the value: only its kind is shown."""
     if "budget" in text:
         return "it takes more than 10000 steps"
     if "outputs an unexpected type" in text:

@@ -22,13 +22,13 @@ _LONGEST_SHOWN: Final = 200
 _NO_GUARD: Final = "cel.ignore.guard.separator"
 
 
-class Condition(NamedTuple):
+class RuleCondition(NamedTuple):
     """A condition that records are judged by.
 
     Attributes:
         name: Its name.
         shown: What it demands, for the person who runs the producer: its doc, or its expression.
-        guard: Only where this holds, the condition is asked for; may be empty.
+        guard: Only if this holds, the condition is evaluated; may be empty.
         expression: The condition.
         by_field: Whether it is about each field of the tags (CEL_FIELD), not the whole (CEL).
         tags: Those tags; none of them means every field of a primitive type.
@@ -53,7 +53,7 @@ class RuleSet(NamedTuple):
         transformed_by: The name of a rule that changes values before they are sent, if any.
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RuleCondition, ...]
     not_run: tuple[str, ...]
     transformed_by: str | None
 
@@ -62,11 +62,11 @@ def read_rule_set(rule_set: Mapping[str, Any], properties: Mapping[str, Any]) ->
     """Read the rules of a schema.
 
     Conditions in front of a rule that transforms what is written are about another value than
-    the one that arrives: they are not run.
+    the value that arrives: they are not run.
 
     Args:
         rule_set: As the registry gives it.
-        properties: `metadata.properties`, where parameters of rules may stand, too.
+        properties: `metadata.properties`, which may have parameters of rules, too.
 
     Raises:
         InvalidSchemaError: It is not what the registry's API says.
@@ -142,7 +142,7 @@ def _why_not_run(rule: Mapping[str, Any], enabled_at: Any) -> str | None:
 
 
 def _action(rule: Mapping[str, Any], mode: str) -> str | None:
-    """Return what is done where a rule fails.
+    """Return the action for a failed rule.
 
     Source: `getRuleActionName`, by which a pair (of writing, and of reading) is one only in
     rules for both. An action of another name ends in an error, and so does `DLQ`.
@@ -153,7 +153,7 @@ def _action(rule: Mapping[str, Any], mode: str) -> str | None:
     return action.partition(",")[0] if mode == "WRITEREAD" else action
 
 
-def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condition:
+def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> RuleCondition:
     expression = rule.get("expr")
     if not isinstance(expression, str) or not expression.strip():
         raise InvalidSchemaError(f"rule {_quoted(rule)} has no expression")
@@ -171,7 +171,7 @@ def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condit
     tags = rule.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidSchemaError(f"rule {_quoted(rule)} has no list of tags")
-    return Condition(
+    return RuleCondition(
         rule["name"],
         shorten(shown),
         guard.strip(),

@@ -12,7 +12,7 @@ from penstock.policies.schema_policy.payloads.protobuf.serialized import is_desc
 from penstock.policies.schema_policy.rules.avro_values import as_it_is, conversion
 from penstock.policies.schema_policy.rules.options import RegexEngine, RuleOptions
 from penstock.policies.schema_policy.rules.program import Language, Program
-from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
+from penstock.policies.schema_policy.rules.rule_set import RuleCondition, read_rule_set, shorten
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
@@ -34,8 +34,8 @@ _INLINE_MOST: Final = 1_000
 _FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "message")
 
 
-class Rules:
-    """The conditions of one schema that values are judged by.
+class SchemaRules:
+    """The conditions of a schema that values are judged by.
 
     Attributes:
         not_run: What they are not judged by, and why, one line each.
@@ -94,7 +94,7 @@ class _Walks:
 
     def __init__(
         self,
-        conditions: Sequence[tuple[Condition, Question]],
+        conditions: Sequence[tuple[RuleCondition, Question]],
         inline: Callable[[InlineRule], Question] | None,
         root: Node | None,
         patterns: TagPatterns,
@@ -117,7 +117,7 @@ class _Walks:
             self.is_empty = self._ready[""] is None
 
     def add(self, name: str, root: Node) -> None:
-        """Find what is asked of a type of values."""
+        """Find the conditions for a type of values."""
         nodes = reachable(root)
         of_nodes, of_fields, of_leaves = {}, {}, {}
         count = 0
@@ -129,9 +129,9 @@ class _Walks:
                 if self._inline is not None and field.rules:
                     of_fields[id(field)] = [self._inline(rule) for rule in field.rules]
                     count += len(field.rules)
-                asked = [ask for rule, ask in self._conditions if _is_for(rule, field)]
-                if asked:
-                    of_leaves[id(field)] = asked
+                conditions = [ask for rule, ask in self._conditions if _is_for(rule, field)]
+                if conditions:
+                    of_leaves[id(field)] = conditions
             if count > _INLINE_MOST:
                 raise InvalidSchemaError(f"the schema has more than {_INLINE_MOST} inline rules")
         if not (of_nodes or of_fields or of_leaves):
@@ -146,11 +146,11 @@ class _Walks:
         self._ready[name] = root, Walk(questions, self._convert, skip_null=self._skip_null)
 
     def settle(self, *, has_conditions: bool) -> None:
-        """Say whether nothing is asked, once all types of values are known."""
+        """Return whether there is no condition, once all types of values are known."""
         self.is_empty = not has_conditions and not any(self._ready.values())
 
     def objection(self, value: Any) -> str | None:
-        """Return the first objection of a rule about a field, if there is one."""
+        """Return the first objection of a rule about a field, if any."""
         name = "" if self._root is not None else value.DESCRIPTOR.full_name
         if name not in self._ready:
             from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
@@ -168,19 +168,19 @@ def compile_rules(
     compiled: CompiledSchema,
     source: SchemaSource | None = None,
     options: RuleOptions = _DEFAULTS,
-) -> Rules:
+) -> SchemaRules:
     """Compile the rules of a registered schema: of its rule set, and those within its text.
 
     Args:
         schema: The schema, its rule set and its metadata.
-        compiled: The same schema, compiled. Of Protobuf, its first message is asked for, whose
+        compiled: The same schema, compiled. Of Protobuf, its first message is needed, whose
             descriptors the expressions see.
         source: The same schema with the texts of what it refers to; without them, fields of
             other schemas cannot be judged.
         options: How rules are read.
 
     Raises:
-        InvalidSchemaError: A rule cannot be used; the text says which one, and why.
+        InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
         ValueError: A package is missing; the text says how to install it.
     """
     if source is None:
@@ -222,7 +222,7 @@ def compile_rules(
             )
 
             of_messages = compile_message_rules(messages)
-    return Rules(wholes, walks, not_run, partial(convert, root), of_messages)
+    return SchemaRules(wholes, walks, not_run, partial(convert, root), of_messages)
 
 
 class _Maker:
@@ -235,8 +235,8 @@ class _Maker:
         self._languages: dict[tuple[str, ...], Language] = {}
         self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
-    def condition(self, rule: Condition) -> Question:
-        """Return what a rule of the rule set asks."""
+    def condition(self, rule: RuleCondition) -> Question:
+        """Return the condition of a rule of the rule set."""
         variables = _FIELD_VARIABLES if rule.by_field else ("message",)
         title = f'rule "{shorten(rule.name)}"'
         engine = rule.engine or self._engine
@@ -247,7 +247,7 @@ class _Maker:
         return _Question(title, rule.shown, guard, program)
 
     def inline(self, rule: InlineRule) -> Question:
-        """Return what a rule within the schema asks."""
+        """Return the condition of a rule within the schema."""
         title = f'rule "{shorten(rule.name or "unnamed")}"'
         if not rule.expr.strip():
             raise InvalidSchemaError(f"{title} has no expression")
@@ -283,7 +283,7 @@ class _Maker:
         if language is None:
             pool = None
             if self._schema_type == "PROTOBUF":
-                pool = next((one.file.pool for one in _messages_of(self._compiled)), None)
+                pool = next((message.file.pool for message in _messages_of(self._compiled)), None)
             language = self._languages[variables] = Language(variables, pool)
         return language
 
@@ -317,7 +317,7 @@ def _messages_of(compiled: CompiledSchema) -> Sequence[Descriptor]:
     return cast("NamesMessages", compiled).messages
 
 
-def _is_for(rule: Condition, field: Field) -> bool:
+def _is_for(rule: RuleCondition, field: Field) -> bool:
     return not rule.tags or not rule.tags.isdisjoint(field.tags)
 
 

@@ -1,7 +1,7 @@
 """Values as CEL is given them.
 
 cel-expr-python 0.1.3 takes text, bytes and keys of maps up to their first NUL character only, so a
-condition would be asked about a part. A wrapper message of Protobuf, which CEL unwraps, arrives as
+condition would be evaluated on a part. A wrapper message of Protobuf, which CEL unwraps, arrives as
 a whole (`tests/policies/schema_policy/rules/test_values.py` fails when that is mended).
 """
 

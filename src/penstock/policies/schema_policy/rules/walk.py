@@ -1,4 +1,4 @@
-"""The way through a value along the fields of its schema, with what is asked on it."""
+"""The way through a value along the fields of its schema, with the conditions on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHOLE: Final = "message"
 
 
 class Question(Protocol):
-    """What a value is asked on the way; answers with an objection or None.
+    """A condition on a value on the way; returns an objection or None.
 
     Attributes:
         reads: The variables that it reads.
@@ -34,7 +34,7 @@ class Question(Protocol):
 
 
 class Questions(NamedTuple):
-    """What is asked, and where.
+    """The conditions, and their places.
 
     Attributes:
         of_nodes: About a record, message or object as `this`, by the identity of its node.
@@ -70,7 +70,7 @@ class Walk:
         self._outer: tuple[_Outer | None, CelValue | None] = (None, None)
 
     def whole(self, node: Node, value: Any, path: str) -> str | None:
-        """Return the first objection about a whole value, if there is one."""
+        """Return the first objection about a whole value, if any."""
         self._given = 0
         try:
             return self.through(node, value, path)
@@ -85,12 +85,12 @@ class Walk:
         field: Field | None = None,
         outer: _Outer | None = None,
     ) -> str | None:
-        """Return the first objection, if there is one.
+        """Return the first objection, if any.
 
         Args:
             node: What the value is declared to be.
             value: The value.
-            path: Where it stands.
+            path: The path to it.
             field: The field that it is in.
             outer: The record, message or object that the field is in.
         """

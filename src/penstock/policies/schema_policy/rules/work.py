@@ -34,13 +34,13 @@ LARGEST: Final = 64 * 1024 * 1024
 """Characters, bytes and items; no value has more."""
 _STEPS_MOST: Final = 10_000
 _NESTED_MOST: Final = 4
-"""Loops in loops whose items are told from the whole; deeper ones count as if each were it."""
+"""Loops in loops whose items are smaller than the whole; deeper items count as the whole."""
 
 # Nanoseconds, measured with cel-expr-python 0.1.3.
 _LOOK: Final = 2.0
 """For a character or item that is read."""
 _COPY: Final = 8.0
-"""For one that is made: 16 bytes of memory, which are freed after the evaluation."""
+"""For each new value: 16 bytes of memory, which are freed after the evaluation."""
 _GROW: Final = 40.0
 """For an item of a list that is copied since an item comes to it."""
 _SPLIT: Final = 50.0
@@ -68,7 +68,7 @@ class Size(NamedTuple):
     Attributes:
         weight: Characters, bytes and items altogether.
         longest: Items of the longest list or map in it.
-        steps: What a loop over it takes. Where it stands for several values, whose lists are
+        steps: What a loop over it takes. If it represents several values, whose lists are
             looped over one after the other, more than the longest of them.
     """
 
@@ -237,7 +237,7 @@ def _found(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
 def _chosen(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     del call
     size = _together(sizes)
-    return 0, Size(max(one.weight for one in sizes), size.longest, size.steps)
+    return 0, Size(max(size.weight for size in sizes), size.longest, size.steps)
 
 
 def _indexed(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
@@ -325,7 +325,7 @@ def _calculated(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     """One of the functions about decimals and instants, which Python evaluates."""
     del call
     size = _together(sizes)
-    digits = sum(min(one.weight, _DIGITS_OF_DECIMAL) for one in sizes)
+    digits = sum(min(size.weight, _DIGITS_OF_DECIMAL) for size in sizes)
     return _PYTHON + digits * _DIGIT, size
 
 

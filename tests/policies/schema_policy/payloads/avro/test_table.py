@@ -13,7 +13,7 @@ from penstock.policies.schema_policy.payloads.avro.table import (
     RECORD,
     STEP,
     UNION,
-    Node,
+    TypeNode,
     flatten,
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_LEVELS
@@ -39,20 +39,20 @@ def chain(levels, end):
 
 def test_a_type_whose_values_all_have_one_size_is_one_step():
     pair = record("Pair", x="double", y=record("F", z="float", n="null"))
-    assert nodes({"type": "array", "items": pair})[1] == Node(STEP, 12, (), ())
+    assert nodes({"type": "array", "items": pair})[1] == TypeNode(STEP, 12, (), ())
 
 
 def test_a_record_has_the_fields_that_may_take_bytes():
     assert nodes(record("R", a="null", b="long", c="double")) == [
-        Node(RECORD, 0, (1, 2), ("b", "c")),
-        Node(LONG, 0, (), ()),
-        Node(STEP, 8, (), ()),
+        TypeNode(RECORD, 0, (1, 2), ("b", "c")),
+        TypeNode(LONG, 0, (), ()),
+        TypeNode(STEP, 8, (), ()),
     ]
 
 
 def test_records_that_have_nothing_but_each_other_are_one_node():
     flat = nodes(chain(5, record("Last", x="long", y="long")))
-    assert flat[0] == Node(CHAIN, 5, (1, 2), ("f0",))
+    assert flat[0] == TypeNode(CHAIN, 5, (1, 2), ("f0",))
     assert (flat[1].kind, flat[1].names) == (RECORD, ("x", "y"))
     assert objection(chain(5, record("Last", x="long", y="long")), b"\0") == (
         "Avro: ends before the field f0.f1.f2.f3.f4.y does"
@@ -85,7 +85,7 @@ def test_names_are_shown_without_what_a_terminal_would_obey():
 
 
 def test_a_union_of_named_types_names_their_nodes():
-    assert nodes(LIST)[:2] == [Node(RECORD, 0, (1,), ("n",)), Node(UNION, 0, (2, 0), ())]
+    assert nodes(LIST)[:2] == [TypeNode(RECORD, 0, (1,), ("n",)), TypeNode(UNION, 0, (2, 0), ())]
 
 
 DOUBLING = {f"r{at}": record(f"D{at}", x=f"D{at + 1}", y=f"D{at + 1}") for at in range(12)}

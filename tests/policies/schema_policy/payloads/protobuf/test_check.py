@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from penstock.policies.schema_policy.payloads.explanations import Explanations
+from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 from penstock.policies.schema_policy.payloads.protobuf import check as checking
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
@@ -36,7 +36,7 @@ def check(text, name, *, unknown=False):
 
 def objection(judge, data):
     """What is said of one message."""
-    return judge.objection(data, Explanations())
+    return judge.objection(data, PayloadExplanations())
 
 
 def filled(message, chance, depth=0):

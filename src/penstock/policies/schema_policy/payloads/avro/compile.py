@@ -17,7 +17,7 @@ from penstock.policies.schema_policy.payloads.avro.walk import Walker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.policies.schema_policy.payloads.avro.table import Node
+    from penstock.policies.schema_policy.payloads.avro.table import TypeNode
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -75,7 +75,7 @@ class AvroSchema:
     def encode(self, value: object) -> bytes:
         """Return the payload of a value of the kind that `decode` returns.
 
-        Of a union's branches the first one that the value fits is written, double before float.
+        Of a union's branches the first that the value fits is written, double before float.
 
         Raises:
             ValueError: The value does not fit the schema.
@@ -100,7 +100,9 @@ class AvroSchema:
             name, schema = waiting.popitem()
             found: dict[str, AvroType] = {}
             named[name] = _definition(schema, found)
-            waiting |= {other: one for other, one in found.items() if other not in named}
+            waiting |= {
+                other: definition for other, definition in found.items() if other not in named
+            }
         return fastavro.parse_schema({"type": "record", "name": _RECORD, "fields": [field]}, named)
 
 
@@ -113,7 +115,7 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
     return AvroSchema(parse(source.text, dict(source.references)))
 
 
-def _judge(nodes: list[Node]) -> Any:
+def _judge(nodes: list[TypeNode]) -> Any:
     """Return what judges payloads by nodes: the native implementation, or Python's."""
     native, _ = find_native()
     if native is None:
@@ -126,7 +128,7 @@ def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
     if schema.name:
         named[schema.name] = schema
         return schema.name
-    inner = [_described(one, named) for one in schema.inner]
+    inner = [_described(inner_schema, named) for inner_schema in schema.inner]
     if schema.kind == "union":
         return inner
     if schema.kind == "array":

@@ -69,7 +69,7 @@ class _Parser:
             owner.inner[position] = self._found(name, namespace)
         for union in self._unions:
             _check_union(union)
-        measure([one for one in self._named.values() if one.kind == "record"])
+        measure([schema for schema in self._named.values() if schema.kind == "record"])
         return holder.inner[0]
 
     def _found(self, name: str, namespace: str) -> AvroType:
@@ -135,17 +135,17 @@ class _Parser:
     def _record(self, owner: AvroType, schema: dict[str, Any], namespace: str, level: int) -> None:
         record, namespace = self._define(owner, "record", schema, namespace)
         fields = schema.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+        if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
             raise InvalidSchemaError(f"the fields of {_shown(record.name)} are not a list of them")
         record.names = _texts(
-            [one.get("name") for one in fields], f"the names of fields of {_shown(record.name)}"
+            [field.get("name") for field in fields], f"the names of fields of {_shown(record.name)}"
         )
         _declare(record, "", schema)
-        for one in fields:
-            if "type" not in one:
+        for field in fields:
+            if "type" not in field:
                 raise InvalidSchemaError(f"a field of {_shown(record.name)} has no type")
-            _declare(record, one["name"], one)
-            self._inner(record, one["type"], namespace, level + 1)
+            _declare(record, field["name"], field)
+            self._inner(record, field["type"], namespace, level + 1)
 
     def _define(
         self, owner: AvroType, kind: str, schema: dict[str, Any], namespace: str
@@ -199,7 +199,7 @@ def _loaded(text: str) -> Any:
 
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(one and isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(name and isinstance(name, str) for name in given):
         raise InvalidSchemaError(f"{what} are not a list of names")
     if len(set(given)) < len(given):
         raise InvalidSchemaError(f"{what} are not different")
@@ -215,7 +215,7 @@ def _size(given: Any, name: str) -> int:
 
 
 def _check_union(union: AvroType) -> None:
-    counts = Counter(one.name or one.kind for one in union.inner)
+    counts = Counter(branch.name or branch.kind for branch in union.inner)
     if "union" in counts:
         raise InvalidSchemaError("a union has a union as a branch")
     for name, count in counts.most_common(1):
@@ -224,5 +224,7 @@ def _check_union(union: AvroType) -> None:
 
 
 def _shown(name: str) -> str:
-    shown = "".join(one if one.isprintable() else "?" for one in name[:_MAX_SHOWN])
+    shown = "".join(
+        character if character.isprintable() else "?" for character in name[:_MAX_SHOWN]
+    )
     return shown if len(name) <= _MAX_SHOWN else f"{shown}..."

@@ -1,6 +1,6 @@
 """A schema as a flat table, which `walk.py` and `native/src/avro/` read payloads by.
 
-A node stands for a type, and names others by their numbers; 0 is the schema's own. Types whose
+A node represents a type, and names others by their numbers; 0 is the schema's own. Types whose
 values all take the same number of bytes are one step, whatever is in them. Where the only thing in
 a record that takes bytes is another record, and so on, the way through them is one node, too: then
 a payload cannot make anybody visit more than about three nodes for each of its bytes.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
 
 MAX_PATH: Final = 200
-"""How many characters of a place are shown: its last ones."""
+"""How many characters of a place are shown: its last characters."""
 (STEP, BOOLEAN, INT, LONG, BYTES, STRING, ENUM, UNION, ARRAY, MAP, RECORD, CHAIN) = range(12)
 _KINDS: Final = {
     "boolean": BOOLEAN,
@@ -35,7 +35,7 @@ _KINDS: Final = {
 }
 
 
-class Node(NamedTuple):
+class TypeNode(NamedTuple):
     """A type, or several records that are in each other.
 
     Attributes:
@@ -46,7 +46,7 @@ class Node(NamedTuple):
         inner: The nodes of a union's branches, of an array's items, of a map's values, and of a
             record's fields that may take bytes. Of a chain, where it ends, and the node of the
             next record.
-        names: The names of a record's fields, as they are shown; of a chain, the one of the next
+        names: The names of a record's fields, as they are shown; of a chain, the name of the next
             record.
     """
 
@@ -62,7 +62,7 @@ class _Chain(NamedTuple):
     field: tuple[str, AvroType]
 
 
-def flatten(root: AvroType) -> list[Node]:
+def flatten(root: AvroType) -> list[TypeNode]:
     """Return the nodes of a schema, its own type's first."""
     chains = _Chains()
     numbers = {id(root): 0}
@@ -71,12 +71,12 @@ def flatten(root: AvroType) -> list[Node]:
     for schema in types:  # grows meanwhile
         chain = chains.of(schema)
         names, inner = _below(schema, chain)
-        for one in inner:
-            if id(one) not in numbers:
-                numbers[id(one)] = len(types)
-                types.append(one)
-        below = tuple(numbers[id(one)] for one in inner)
-        nodes.append(Node(*_described(schema, chain), below, tuple(map(_shown, names))))
+        for inner_schema in inner:
+            if id(inner_schema) not in numbers:
+                numbers[id(inner_schema)] = len(types)
+                types.append(inner_schema)
+        below = tuple(numbers[id(inner_schema)] for inner_schema in inner)
+        nodes.append(TypeNode(*_described(schema, chain), below, tuple(map(_shown, names))))
     return nodes
 
 
@@ -123,15 +123,15 @@ class _Chains:
             way.append((schema, field))
             schema = field[1]
         after = self._known[id(schema)]
-        endless = any(one is schema for one, _ in way)
-        for one, field in reversed(way):
+        endless = any(passed is schema for passed, _ in way)
+        for passed, field in reversed(way):
             if endless:
-                after = _Chain(MAX_LEVELS + 1, one, field)
+                after = _Chain(MAX_LEVELS + 1, passed, field)
             elif after is None:
                 after = _Chain(1, field[1], field)
             else:
                 after = _Chain(min(after.records, MAX_LEVELS) + 1, after.end, field)
-            self._known[id(one)] = after
+            self._known[id(passed)] = after
         return after
 
 
@@ -149,4 +149,6 @@ def _fields(schema: AvroType) -> list[tuple[str, AvroType]]:
 
 def _shown(name: str) -> str:
     """Return as much of a name as a place may show."""
-    return "".join(one if one.isprintable() else "?" for one in name[-MAX_PATH - 1 :])
+    return "".join(
+        character if character.isprintable() else "?" for character in name[-MAX_PATH - 1 :]
+    )

@@ -74,7 +74,7 @@ def measure(records: list[AvroType]) -> None:
     """Set `size` and `empty` of records whose fields' types are all known.
 
     Raises:
-        InvalidSchemaError: One has too many levels, or too many values that take no bytes.
+        InvalidSchemaError: A type has too many levels, or too many values that take no bytes.
     """
     measured: set[int] = set()
     under_way: set[int] = set()

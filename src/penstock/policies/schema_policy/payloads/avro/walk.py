@@ -34,7 +34,7 @@ from penstock.policies.schema_policy.payloads.avro.types import MAX_EMPTY_ITEMS,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.policies.schema_policy.payloads.avro.table import Node
+    from penstock.policies.schema_policy.payloads.avro.table import TypeNode
 
 _BITS: Final = {INT: 32, LONG: 64}
 _NAMES: Final = {32: "int", 64: "long"}
@@ -50,7 +50,7 @@ _MORE_OR_NEGATIVE: Final = 0x81
 
 
 class UnfitError(Exception):
-    """What is wrong with the value at the path."""
+    """The fault of the value at the path."""
 
 
 _TOO_DEEP: Final = f"is inside more than {MAX_LEVELS} records, arrays and maps"
@@ -60,7 +60,7 @@ _UNFIT: Final = (UnfitError, IndexError)
 class Walker:
     """Judges payloads by the nodes of a schema."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[TypeNode]) -> None:
         self._nodes = nodes
 
     def objections(
@@ -73,7 +73,7 @@ class Walker:
                 yield position, text
 
 
-def objection(nodes: Sequence[Node], payload: bytes, start: int = 0) -> str | None:
+def objection(nodes: Sequence[TypeNode], payload: bytes, start: int = 0) -> str | None:
     """Return what is wrong with a payload, and where; None where it fits.
 
     Args:
@@ -99,7 +99,7 @@ class _Walk:
     it all the time would take as long as the rest.
     """
 
-    def __init__(self, nodes: Sequence[Node], payload: bytes) -> None:
+    def __init__(self, nodes: Sequence[TypeNode], payload: bytes) -> None:
         self._nodes = nodes
         self._payload = payload
         self._path: list[_Step] = []
@@ -199,7 +199,7 @@ class _Walk:
             self._path.append((at, min(node.number, MAX_LEVELS - level)))
             raise
 
-    def _blocks(self, node: Node, position: int, level: int) -> int:
+    def _blocks(self, node: TypeNode, position: int, level: int) -> int:
         index = 0
         while True:
             try:
@@ -213,7 +213,7 @@ class _Walk:
             if end and end != position:
                 raise UnfitError("has a block that does not end where it says")
 
-    def _items(self, node: Node, count: int, index: int, position: int, level: int) -> int:
+    def _items(self, node: TypeNode, count: int, index: int, position: int, level: int) -> int:
         (at,) = node.inner
         item = self._nodes[at]
         if node.kind == ARRAY and item.kind == STEP:

@@ -1,4 +1,4 @@
-"""Messages of one type, judged by upb, many at a time.
+"""Messages of a type, judged by upb, many at a time.
 
 A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
 items of one message of a type made for this, and read with one call. All of them become one item,
@@ -12,7 +12,7 @@ that may be deeper are read inside of as many levels as make upb refuse what is 
 message that is refused therefore is looked at once more, from the top and from some levels below.
 
 A verdict is upb's, and takes as long as upb takes to read the bytes a few times. Why a message does
-not fit is asked for apart, and bounded (`flaws.py`).
+not fit is found separately, and bounded (`flaws.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
 
-    from penstock.policies.schema_policy.payloads.explanations import Explanations
+    from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 
 LEVELS: Final = 40
 """With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
@@ -61,7 +61,7 @@ _LENGTHS: Final = 1024
 
 
 class MessageCheck:
-    """Judges messages of one type."""
+    """Judges messages of a type."""
 
     def __init__(
         self,
@@ -85,7 +85,9 @@ class MessageCheck:
         self._allowed = allow_unknown_fields
         self._flaws = Flaws()
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
-        self._one: Any = GetMessageClass(merging_pool.FindMessageTypeByName(descriptor.full_name))
+        self._merging_class: Any = GetMessageClass(
+            merging_pool.FindMessageTypeByName(descriptor.full_name)
+        )
         self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
         self._each: Any = None
         if reach.required:
@@ -105,7 +107,7 @@ class MessageCheck:
         except (DecodeError, EncodeError):
             return False
 
-    def objection(self, data: bytes, explanations: Explanations) -> str | None:
+    def objection(self, data: bytes, explanations: PayloadExplanations) -> str | None:
         """Return why one message does not fit; None where it does.
 
         Args:
@@ -120,7 +122,7 @@ class MessageCheck:
     def refusal(self, data: bytes) -> str | None:
         """Return what upb says against one message, in a few words; None where it fits."""
         try:
-            message = self._one.FromString(data)
+            message = self._merging_class.FromString(data)
             if self._each is not None and not self.new.FromString(data).IsInitialized():
                 return _INCOMPLETE
         except DecodeError as error:
@@ -132,8 +134,8 @@ class MessageCheck:
         parts = self._parts(message)
         if parts is None:
             return _DEEP
-        for one in parts:
-            one.DiscardUnknownFields()
+        for part in parts:
+            part.DiscardUnknownFields()
         return None if size == message.ByteSize() else _UNKNOWN
 
     def explanation(self, data: bytes) -> str | None:
@@ -159,8 +161,8 @@ class MessageCheck:
         level, left = [message], MAX_FIELDS
         for _ in range(_REACH if self._levels else 0):
             inner: list[Any] = []
-            for one in level:
-                fields = one.ListFields()
+            for part in level:
+                fields = part.ListFields()
                 left -= 1 + len(fields)
                 if left < 0:
                     return None

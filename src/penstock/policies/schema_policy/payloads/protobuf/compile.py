@@ -69,8 +69,10 @@ def schema_of(
     except TypeError as error:
         raise InvalidSchemaError(f"is not valid: {str(error)[:_MAX_MESSAGE]}") from None
     own = next(file for file in files if file.name == name)
-    one = None if message is None else _message(pool, message)
-    return ProtobufSchema(pool, merging_pool, own, one, allow_unknown_fields=allow_unknown_fields)
+    chosen = None if message is None else _message(pool, message)
+    return ProtobufSchema(
+        pool, merging_pool, own, chosen, allow_unknown_fields=allow_unknown_fields
+    )
 
 
 def _message(pool: DescriptorPool, name: str) -> Descriptor:
@@ -89,7 +91,7 @@ def _count(file: FileDescriptorProto, count: int) -> int:
     while messages:
         message = messages.pop()
         count += 1 + len(message.field) + len(message.extension) + len(message.oneof_decl)
-        count += sum(1 + len(one.value) for one in message.enum_type)
+        count += sum(1 + len(enum.value) for enum in message.enum_type)
         messages.extend(message.nested_type)
         if count + len(messages) > MAX_DEFINITIONS:
             break

@@ -48,7 +48,7 @@ class _Frame(NamedTuple):
 
 
 class FlawError(ValueError):
-    """What is wrong."""
+    """A fault."""
 
 
 class Flaws:
@@ -90,7 +90,7 @@ class _Type:
 
     def __init__(self, message: Descriptor) -> None:
         self.name: str = message.full_name
-        self.required: list[Field] = [one for one in message.fields if one.is_required]
+        self.required: list[Field] = [field for field in message.fields if field.is_required]
         self._by_number = message.fields_by_number
         self._known: dict[int, _Known] = {}
         if message.is_extendable:
@@ -305,14 +305,14 @@ def _is_checked(field: Field) -> bool:
     # The runtime's descriptors do not show features; the file does.
     scopes: list[Any] = [file]
     if field.is_extension:
-        scopes.extend(one for one in file.extension if one.name == field.name)
+        scopes.extend(extension for extension in file.extension if extension.name == field.name)
     else:
         within: Any = file.message_type
         package = f"{file.package}." if file.package else ""
         for name in field.containing_type.full_name.removeprefix(package).split("."):
-            scopes.append(next(one for one in within if one.name == name))
+            scopes.append(next(message for message in within if message.name == name))
             within = scopes[-1].nested_type
-        scopes.extend(one for one in scopes[-1].field if one.number == field.number)
+        scopes.extend(inner for inner in scopes[-1].field if inner.number == field.number)
     for scope in reversed(scopes):
         features = scope.options.features
         if features.HasField("utf8_validation"):

@@ -45,7 +45,7 @@ def _made(prefix: str) -> tuple[Path, int]:
     """Return a folder and the descriptor that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix))
-        # Until it is locked another process may take it for one that was left.
+        # Until it is locked another process may take it for an abandoned folder.
         try:
             descriptor = _open(folder, _FLAGS)
         except FileNotFoundError:

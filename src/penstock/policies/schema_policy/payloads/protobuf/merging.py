@@ -3,9 +3,9 @@
 Protobuf merges what comes twice: of numbers and strings the last counts, messages become one. So
 many payloads can be read into one message, and an unknown field in any of them is still there,
 unless what it is in was replaced: a member of a oneof by another member, a value of a map by
-another one for its key. Here nothing is: oneofs are fields of their own, maps are the entries that
-they are on the wire, with a length before them whatever the file says of messages (editions). And
-repeated messages and strings are single ones, which are read from the same bytes, and merged, too:
+another entry for its key. Here nothing is: oneofs are fields of their own, maps are the entries
+of the wire, with a length before them whatever the file says of messages (editions). And
+repeated messages and strings are single fields, read from the same bytes, and merged, too:
 then little memory is taken, whatever comes.
 """
 
@@ -34,9 +34,9 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     for field in copy.extension:
-        _one(field)
+        _make_optional(field)
     scope = f".{copy.package}" if copy.package else ""
-    messages = [(f"{scope}.{one.name}", one) for one in copy.message_type]
+    messages = [(f"{scope}.{message.name}", message) for message in copy.message_type]
     while messages:
         name, message = messages.pop()
         message.ClearField("oneof_decl")
@@ -45,18 +45,20 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
         if message.options.map_entry:
             message.options.ClearField("map_entry")
         for field in (*message.field, *message.extension):
-            _one(field)
-        messages.extend((f"{name}.{one.name}", one) for one in message.nested_type)
+            _make_optional(field)
+        messages.extend((f"{name}.{nested.name}", nested) for nested in message.nested_type)
     return copy
 
 
 def _put_lengths(message: DescriptorProto, name: str) -> None:
-    """Have entries of maps, and the messages in them, stand behind their length.
+    """Have entries of maps, and the messages in them, begin with their length.
 
     They do as long as the type is one of a map, also where `features.message_encoding` is
     `DELIMITED`; as types like others they would inherit that.
     """
-    entries = {f"{name}.{one.name}" for one in message.nested_type if one.options.map_entry}
+    entries = {
+        f"{name}.{nested.name}" for nested in message.nested_type if nested.options.map_entry
+    }
     for field in message.field:
         if field.type == FieldDescriptorProto.TYPE_MESSAGE and (
             message.options.map_entry or field.type_name in entries
@@ -64,7 +66,7 @@ def _put_lengths(message: DescriptorProto, name: str) -> None:
             field.options.features.message_encoding = FeatureSet.LENGTH_PREFIXED
 
 
-def _one(field: FieldDescriptorProto) -> None:
+def _make_optional(field: FieldDescriptorProto) -> None:
     field.ClearField("oneof_index")
     field.ClearField("proto3_optional")
     if field.label == field.LABEL_REQUIRED or (

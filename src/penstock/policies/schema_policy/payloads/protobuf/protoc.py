@@ -37,7 +37,7 @@ _MAX_NAME_PART: Final = 200
 _MAX_MESSAGE: Final = 500
 _MEMORY_BYTES: Final = 2 * 2**30
 _CPU_SECONDS: Final = 7
-"""Less than `policy.preparation.timeout.ms` by default: who hits this limit is told so, and the
+"""Less than `policy.preparation.timeout.ms` by default: who hits this limit gets an error, and the
 worker goes on. 4 MB of fields take a third of it."""
 _WALL_SECONDS: Final = 60
 """Only ends a process that waits for ever; work is bounded by `_CPU_SECONDS`."""
@@ -75,14 +75,14 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
         )
         texts.mkdir()
         described = b""
-        for one, text in (*source.references.items(), (name, source.text)):
-            if one.startswith(_OURS):
+        for file_name, text in (*source.references.items(), (name, source.text)):
+            if file_name.startswith(_OURS):
                 continue
             descriptor = descriptor_in(text)
             if descriptor is None:
-                _write(texts, one, text)
+                _write(texts, file_name, text)
             else:
-                described += named_in_set(descriptor, one)
+                described += named_in_set(descriptor, file_name)
         options = buf_validate.serialized() if buf_validate.is_missing(source) else None
         if options is not None:
             described += named_in_set(options, buf_validate.NAME)

@@ -35,12 +35,12 @@ def reach_of(descriptor: Descriptor) -> Reach:
         if message.full_name in inside:
             continue
         inside[message.full_name] = {
-            one.message_type.full_name: one.message_type
-            for one in fields_of(message)
-            if one.message_type is not None
+            field.message_type.full_name: field.message_type
+            for field in fields_of(message)
+            if field.message_type is not None
         }
         unseen.extend(inside[message.full_name].values())
-        required = required or any(one.is_required for one in fields_of(message))
+        required = required or any(field.is_required for field in fields_of(message))
     return Reach(required, _is_shallow(descriptor.full_name, inside))
 
 
@@ -56,5 +56,5 @@ def _is_shallow(top: str, inside: dict[str, dict[str, Descriptor]]) -> bool:
     for _ in range(SHALLOW):
         if not level:
             return True
-        level = {name for one in level for name in inside[one]}
+        level = {name for outer in level for name in inside[outer]}
     return not level

@@ -1,11 +1,11 @@
-"""Payloads judged by one .proto file.
+"""Payloads judged by a .proto file.
 
 - `Any` is judged as the message that it is: a type's URL and bytes, whose content is not looked at.
 - Numbers that an enum of proto3 does not have are values like others; an enum of proto2 is closed,
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
-- Strings of proto2 need not be UTF-8; to read such a one from what `decode` returns raises a
+- Strings of proto2 need not be UTF-8; to read such a string from what `decode` returns raises a
   UnicodeDecodeError, whose text shows a byte.
 - Unknown fields are looked for in the bytes: also in what a later field replaces.
 - Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from penstock.policies.schema_policy.payloads.explanations import Explanations
+from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.indexes import (
     MessageIndexError,
@@ -44,7 +44,7 @@ _MAX_CHECKS: Final = 1000
 
 
 class ProtobufSchema:
-    """Judges, reads and writes payloads of one .proto file."""
+    """Judges, reads and writes payloads of a .proto file."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ProtobufSchema:
         if alike is not None:
             return _judged(*alike, payloads)
         if start:
-            payloads = [one[start:] for one in payloads]
+            payloads = [payload[start:] for payload in payloads]
         return self._each(payloads)
 
     def _alike(
@@ -112,7 +112,7 @@ class ProtobufSchema:
     def _each(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         refused: list[tuple[int, str]] = []
         chunks: dict[tuple[MessageCheck, ...], _Chunk] = {}
-        explanations = Explanations()
+        explanations = PayloadExplanations()
         # Payloads of a topic begin alike, mostly; no prefix is the beginning of another.
         last, size = b"", 0
         last_checks: tuple[MessageCheck, ...] | None = None
@@ -148,7 +148,7 @@ class ProtobufSchema:
         checks, message = self._split(payload) if self._only is None else (self._only, payload)
         check = checks[0]
         if len(checks) > 1:
-            check = next((one for one in checks if one.refusal(message) is None), check)
+            check = next((choice for choice in checks if choice.refusal(message) is None), check)
         try:
             decoded: Message = check.new.FromString(message)
         except DecodeError:
@@ -174,7 +174,7 @@ class ProtobufSchema:
 
     @property
     def messages(self) -> list[Descriptor]:
-        """The types that payloads may have: the one, or those of the file."""
+        """The types that payloads may have: the given type, or those of the file."""
         if self._only is not None:
             return [self._only[0].descriptor]
         return list(self._pool.FindFileByName(self._file.name).message_types_by_name.values())
@@ -194,7 +194,7 @@ class ProtobufSchema:
         prefix = payload[:start]
         checks = self._by_prefix.get(prefix)
         if checks is None:
-            checks = tuple(self._check(one) for one in self._types(indexes))
+            checks = tuple(self._check(descriptor) for descriptor in self._types(indexes))
             if len(self._by_prefix) >= _MAX_CHECKS:  # a number can be written in several ways
                 self._by_prefix.clear()
             self._by_prefix[prefix] = checks
@@ -221,7 +221,7 @@ class ProtobufSchema:
         name = self._file.package
         for index in indexes:
             if not maps:
-                messages = [one for one in messages if not one.options.map_entry]
+                messages = [message for message in messages if not message.options.map_entry]
             if index >= len(messages):
                 return None
             message = messages[index]
@@ -242,7 +242,7 @@ class ProtobufSchema:
 class _Chunk:
     """Messages of the same type that are judged together."""
 
-    def __init__(self, checks: tuple[MessageCheck, ...], explanations: Explanations) -> None:
+    def __init__(self, checks: tuple[MessageCheck, ...], explanations: PayloadExplanations) -> None:
         self._checks = checks
         self._positions: list[int] = []
         self._messages: list[bytes | memoryview] = []
@@ -276,7 +276,7 @@ def _judged(
 ) -> list[tuple[int, str]]:
     """Judge messages that start at the same place; there are copies of a chunk at a time."""
     refused: list[tuple[int, str]] = []
-    explanations = Explanations()
+    explanations = PayloadExplanations()
     largest = max(map(len, payloads), default=0)
     count = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, largest)))
     cut: Any = itemgetter(slice(start, None))
@@ -291,7 +291,7 @@ def _judged(
 
 
 def _objection(
-    checks: tuple[MessageCheck, ...], message: bytes, explanations: Explanations
+    checks: tuple[MessageCheck, ...], message: bytes, explanations: PayloadExplanations
 ) -> str | None:
     said: list[str] = []
     for check in checks:

@@ -41,7 +41,7 @@ def named_in_set(descriptor: bytes, name: str) -> bytes:
 
     Args:
         descriptor: A serialized `FileDescriptorProto`.
-        name: The name that the file gets: of a field that comes twice, the last one counts.
+        name: The name that the file gets: of a field that comes twice, the last counts.
     """
     encoded = name.encode(errors="replace")
     named = descriptor + _NAME + _varint(len(encoded)) + encoded
