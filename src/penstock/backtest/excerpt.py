@@ -60,18 +60,20 @@ def excerpt(
         offsets_max: The most offsets that are read, but for that one piece of each partition.
         piece: The number of offsets of a piece.
     """
-    wanted = [one for one in sorted(ranges) if one.offsets]
-    total = sum(one.offsets for one in wanted)
+    wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
+    total = sum(offset_range.offsets for offset_range in wanted)
     if total <= offsets_max:
-        return Excerpt(tuple(Piece(one, is_first=True) for one in wanted), is_whole=True)
+        return Excerpt(
+            tuple(Piece(offset_range, is_first=True) for offset_range in wanted), is_whole=True
+        )
     pieces = []
-    for one in wanted:
-        share = one.offsets * offsets_max // total
+    for offset_range in wanted:
+        share = offset_range.offsets * offsets_max // total
         count = max(share // piece, 1)
-        size = min(piece, one.offsets)
+        size = min(piece, offset_range.offsets)
         for number in range(count):
-            start = one.start + (one.offsets - size) * number // max(count - 1, 1)
-            part = one._replace(start=start, end=start + size)
-            pieces.append(Piece(part, is_first=start == one.start))
+            start = offset_range.start + (offset_range.offsets - size) * number // max(count - 1, 1)
+            part = offset_range._replace(start=start, end=start + size)
+            pieces.append(Piece(part, is_first=start == offset_range.start))
     random.Random(0).shuffle(pieces)  # noqa: S311 - a fixed order without a pattern
     return Excerpt(tuple(pieces), is_whole=False)

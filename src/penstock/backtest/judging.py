@@ -89,9 +89,9 @@ class Backtest:
             if not some:
                 await self._until(lambda: not self._waiting)
                 return self.kills < KILLS_MAX
-            for one in some:
+            for batch in some:
                 await self._until(lambda: self._waiting_bytes < WAITING_MAX_BYTES)
-                self._submit(one)
+                self._submit(batch)
             # What hangs is to be found out before there is much of it.
             await self._until(lambda: self._waiting < 2 * _READ_AT_ONCE)
         return False

@@ -91,7 +91,7 @@ class Reading:
         self._pieces = pieces
         self._read = read
         self._left_bytes = bytes_max
-        self._left_offsets = sum(one.range.offsets for one in pieces)
+        self._left_offsets = sum(piece.range.offsets for piece in pieces)
         self._max_decompressed_bytes = max_decompressed_bytes
 
     def __iter__(self) -> Iterator[ReadBatch]:

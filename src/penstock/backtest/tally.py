@@ -123,12 +123,14 @@ class TopicTally:
             offset = batch.offset_of(error.index)
             self._add_reason(Reason(policy, verdict.outcome, error.message), 1, batch, offset)
         if not verdict.record_errors:
-            one = Reason(verdict.policy, verdict.outcome, verdict.message)
-            self._add_reason(one, batch.record_count, batch, batch.offset_of(0))
+            reason = Reason(verdict.policy, verdict.outcome, verdict.message)
+            self._add_reason(reason, batch.record_count, batch, batch.offset_of(0))
 
     def _add_reason(self, reason: Reason, count: int, batch: ReadBatch, offset: int) -> None:
         if self.reasons.add(reason, count):
-            self.places = {one: at for one, at in self.places.items() if one in self.reasons}
+            self.places = {
+                reason: at for reason, at in self.places.items() if reason in self.reasons
+            }
         if reason in self.reasons:
             self.places.setdefault(reason, Place(batch.partition, offset))
 
@@ -136,7 +138,7 @@ class TopicTally:
 def total(tallies: dict[str, TopicTally]) -> TopicTally:
     """Return the records and batches of all topics together, without policies and reasons."""
     found = TopicTally()
-    for one in tallies.values():
-        found.records.update(one.records)
-        found.batches.update(one.batches)
+    for tally in tallies.values():
+        found.records.update(tally.records)
+        found.batches.update(tally.batches)
     return found

@@ -73,6 +73,6 @@ def _listed(column: Sequence[bytes | None]) -> Sequence[bytes | None]:
     return column if isinstance(column, (list, tuple)) else list(column)
 
 
-def _same(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
+def _same(first: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
     """Return whether two columns are equal; columns of the same objects in C."""
-    return all(map(is_, one, other)) or list(one) == list(other)
+    return all(map(is_, first, other)) or list(first) == list(other)

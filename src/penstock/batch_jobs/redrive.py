@@ -67,7 +67,7 @@ class _Letters:
 
     def of(self, *sinks: str) -> list[int]:
         """Return the positions of the letters that go to some sinks."""
-        return [position for position, one in enumerate(self.sinks) if one in sinks]
+        return [position for position, sink in enumerate(self.sinks) if sink in sinks]
 
 
 class Redrive:
@@ -192,7 +192,7 @@ class Redrive:
         own = [own_headers(headers) for headers in all_headers]
         columns = Columns(
             len(records),
-            [one.timestamp for one in origins],
+            [origin.timestamp for origin in origins],
             records.keys,
             records.values,
             own,
@@ -251,7 +251,7 @@ class Redrive:
     def _return(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], partition: int
     ) -> Iterator[OutgoingBatch]:
-        timestamps = [one.timestamp for one in letters.origins]
+        timestamps = [origin.timestamp for origin in letters.origins]
         offsets = [batch.offsets[position] for position in positions]
 
         def too_large(index: int) -> None:
@@ -268,7 +268,7 @@ class Redrive:
                 timestamps,
                 letters.own,
                 letters.replaced,
-                [_returning(letters.origins[one]) for one in positions[start:end]],
+                [_returning(letters.origins[position]) for position in positions[start:end]],
             ),
             self._source.of(batch, positions),
             too_large=too_large,
@@ -281,7 +281,7 @@ class Redrive:
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
     ) -> Iterator[OutgoingBatch]:
         now = int(self._clock() * 1000)
-        appended = [self._reasons(batch, letters, one) for one in positions]
+        appended = [self._reasons(batch, letters, position) for position in positions]
         return fitting(
             target,
             self._source.partition,

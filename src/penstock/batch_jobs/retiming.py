@@ -72,14 +72,14 @@ def retimed(
     """
     written = [timestamps[position] for position in positions]
     base = written[0]
-    if all(one == base for one in written):
+    if all(timestamp == base for timestamp in written):
         return batch.cut(
             positions, replaced=replaced, appended=appended, without=PREFIXES, timestamp=base
         )
     keys, values = ([column[position] for position in positions] for column in replaced)
     # aiokafka's builder takes tuples, and no class that is one.
     headers = [
-        [*(one[:] for one in own[position]), *more]
+        [*(header[:] for header in own[position]), *more]
         for position, more in zip(positions, appended, strict=True)
     ]
     section = build(base, written, keys, values, headers)

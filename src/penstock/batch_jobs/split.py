@@ -77,7 +77,8 @@ class Split:
             counts.outcomes[verdict.outcome.value] += 1
             counts.add_reason(self._source.topic, verdict)
         rejected = sorted(
-            (one for one in found.verdicts if one[1].outcome in REJECTED), key=lambda one: one[0]
+            (pair for pair in found.verdicts if pair[1].outcome in REJECTED),
+            key=lambda pair: pair[0],
         )
         yield from self._letters.add(
             batch,

@@ -341,7 +341,7 @@ class _Running:
         """Commit a chunk with the counts that include it."""
         self._process(self._merged.rest(), writer)
         rest = list(self._job.rest())
-        writer.add((one.topic, one.partition) for one in rest)
+        writer.add((outgoing.topic, outgoing.partition) for outgoing in rest)
         for outgoing in rest:
             writer.write(*outgoing)
         since = self.progress.since

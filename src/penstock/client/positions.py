@@ -247,12 +247,12 @@ def _read(
     )
     response = ask(connection, Key(group), request, OffsetFetchResponse, _fetch_codes)
     return {
-        (str(topic.name), int(one.partition_index)): Position.of(
-            int(one.committed_offset), one.metadata or ""
+        (str(topic.name), int(partition.partition_index)): Position.of(
+            int(partition.committed_offset), partition.metadata or ""
         )
         for topic in response.topics
-        for one in topic.partitions
-        if one.committed_offset >= 0
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
     }
 
 
@@ -290,9 +290,9 @@ def commit_positions(
 
 
 def _fetch_codes(response: OffsetFetchResponse) -> list[int]:
-    ones = [one.error_code for topic in response.topics for one in topic.partitions]
+    ones = [partition.error_code for topic in response.topics for partition in topic.partitions]
     return [response.error_code, *ones]
 
 
 def _commit_codes(response: OffsetCommitResponse) -> list[int]:
-    return [one.error_code for topic in response.topics for one in topic.partitions]
+    return [partition.error_code for topic in response.topics for partition in topic.partitions]

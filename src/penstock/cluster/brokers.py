@@ -59,7 +59,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     except (KafkaException, TimeoutError) as error:
         if admin is not None:
             admin.poll(0)  # hands us the errors of connections, which say more
-        said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
+        said = [error.str() for error in errors if error.code() != _ALL_BROKERS_DOWN]
         if not said:
             said = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
         raise UnreachableError(

@@ -210,7 +210,7 @@ class LogFollower:
                 still.append((position, future))
             elif not future.done():
                 future.set_result(None)
-        self._waiting = [one for one in still if not one[1].done()]
+        self._waiting = [waiter for waiter in still if not waiter[1].done()]
 
     def _warn(self, why: str) -> None:
         now = time.monotonic()

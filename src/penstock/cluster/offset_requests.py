@@ -115,7 +115,7 @@ def all_offsets(
 def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
     def ask(partitions: Sequence[Partition]) -> dict[Partition, int | Refusal]:
         futures = admin.list_offsets(
-            {TopicPartition(one.topic, one.number): spec for one in partitions},
+            {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=RETRY_FOR_S,
         )

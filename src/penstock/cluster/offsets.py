@@ -248,13 +248,13 @@ class Cluster:
         for topic in topics:
             for number in topic.partitions:
                 partition = Partition(topic.name, number)
-                one = OffsetRange(topic.name, number, starts[partition], ends[partition])
-                if one.start > one.end:
+                offset_range = OffsetRange(topic.name, number, starts[partition], ends[partition])
+                if offset_range.start > offset_range.end:
                     raise ConfigurationError(
                         f"--from {start} is behind --to {end} in partition {number} of "
-                        f"{topic.name}: {one.start} and {one.end}"
+                        f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
-                found.append(one)
+                found.append(offset_range)
         return tuple(found)
 
     def offsets(self, topic: Topic, where: str, *, key: str) -> dict[int, int]:
@@ -320,7 +320,8 @@ class Cluster:
     ) -> dict[Partition, int]:
         if where in {"earliest", "latest"}:
             return {
-                one: bounds[one.topic][one.number][where == "latest"] for one in _partitions(topics)
+                partition: bounds[partition.topic][partition.number][where == "latest"]
+                for partition in _partitions(topics)
             }
         if _OFFSETS.fullmatch(where):
             if len(topics) != 1:
@@ -396,7 +397,10 @@ class Cluster:
                     if not is_starting or time.monotonic() > deadline:
                         raise
                 time.sleep(_PAUSE_S)
-        return {one.partition: max(one.offset, bounds[one.partition][0]) for one in found}
+        return {
+            position.partition: max(position.offset, bounds[position.partition][0])
+            for position in found
+        }
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets for a group."""

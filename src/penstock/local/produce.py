@@ -112,14 +112,16 @@ def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
     """
     if not answer.error_code:
         return [f"stored:  {_printable(value)}  at offset {answer.base_offset}"]
-    texts = [one.batch_index_error_message or "" for one in answer.record_errors]
+    texts = [error.batch_index_error_message or "" for error in answer.record_errors]
     texts = list(filter(None, texts)) or [answer.error_message or "the response has no text"]
     lines = [f"refused: {_printable(value)}"]
     return lines + [f"         {describe(answer.error_code)}: {_printable(text)}" for text in texts]
 
 
 def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 if __name__ == "__main__":

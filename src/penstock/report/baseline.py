@@ -61,9 +61,9 @@ def compare(now: Report, before: Report, file: Path, tolerance: float = 0.0) -> 
     allowed = Fraction(str(tolerance))
     worse = [
         entry
-        for topic, one in sorted(topics.items())
+        for topic, counts in sorted(topics.items())
         if topic in baseline and baseline[topic].judged
-        for entry in _worse(topic, one, baseline[topic], allowed)
+        for entry in _worse(topic, counts, baseline[topic], allowed)
     ]
     return BaselineEntry(
         file=str(file),
@@ -83,8 +83,8 @@ def topics_of(report: Report) -> frozenset[str]:
 def _topics(report: Report) -> dict[str, _Topic]:
     """Return what a report says by topic; its source stands for the one of an old report."""
     topics: dict[str, _Topic] = {}
-    for one in report.topics:
-        topics[one.topic] = _Topic(one.judged, Counter({_Why(): one.turned_away}))
+    for entry in report.topics:
+        topics[entry.topic] = _Topic(entry.judged, Counter({_Why(): entry.turned_away}))
     source = report.about.source
     if not topics:
         topics[source] = _Topic(report.judged, Counter({_Why(): report.turned_away}))
@@ -114,7 +114,7 @@ def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterab
         rise = Fraction(count, now.judged or 1) - Fraction(then, before.judged)
         if rise > allowed:
             risen.append((why.level, -rise, str(why), why, count, then))
-    for _, _, _, why, count, then in sorted(risen, key=lambda one: one[:3]):
+    for _, _, _, why, count, then in sorted(risen, key=lambda row: row[:3]):
         yield WorseEntry(
             topic=topic,
             policy=why.policy,

@@ -214,7 +214,7 @@ class AuditCounts:
 
     def _keep_samples(self, reason: Reason, samples: list[Sample]) -> None:
         kept = [*self.samples.get(reason, ()), *samples]
-        kept.sort(key=lambda one: (one.offset, one.partition))
+        kept.sort(key=lambda sample: (sample.offset, sample.partition))
         self.samples[reason] = kept[:SAMPLES_MAX]
 
     def _drop_samples(self) -> None:

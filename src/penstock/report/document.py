@@ -68,7 +68,7 @@ class SampleEntry(Entry):
 
     @model_serializer(mode="wrap")
     def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: one for name, one in serialize(self).items() if one is not None}
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class ComparedReason(Entry):
@@ -320,7 +320,7 @@ class ContractEntry(Entry):
     @property
     def broken(self) -> tuple[ContractRuleEntry, ...]:
         """The rules by which the data falls short."""
-        return tuple(one for one in self.rules if one.held is False and one.is_error)
+        return tuple(rule for rule in self.rules if rule.held is False and rule.is_error)
 
 
 class Report(OutcomeCounts):

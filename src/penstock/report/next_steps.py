@@ -69,7 +69,7 @@ def _is_for(key: str, topics: Collection[str], declared: Collection[str]) -> boo
 def next_steps(report: Report) -> tuple[Step, ...]:
     """Return what can be done next, the most useful first."""
     about = report.about
-    topic = max(report.topics, key=lambda one: (one.turned_away, one.judged), default=None)
+    topic = max(report.topics, key=lambda entry: (entry.turned_away, entry.judged), default=None)
     name = topic.topic if topic is not None and about.is_topic else None
     steps = []
     if name is not None and report.turned_away:

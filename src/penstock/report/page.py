@@ -98,13 +98,13 @@ def _when(time: str) -> str:
 
 def _worst(rows: Sequence[OutcomeCounts]) -> Sequence[OutcomeCounts]:
     """Return the rows with the most records turned away first; otherwise in their order."""
-    return sorted(rows, key=lambda one: -one.turned_away)[:ROWS_MAX]
+    return sorted(rows, key=lambda row: -row.turned_away)[:ROWS_MAX]
 
 
 def _ranges(report: Report) -> dict[tuple[str, int], _Range]:
     """Return the offsets that were read, by topic and partition."""
     source = report.about.source
     return {
-        (one.topic or source, one.partition): _Range(one.start, one.end)
-        for one in report.about.ranges
+        (entry.topic or source, entry.partition): _Range(entry.start, entry.end)
+        for entry in report.about.ranges
     }

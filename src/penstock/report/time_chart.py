@@ -94,9 +94,9 @@ def time_chart(report: Report) -> TimeChart | None:
     the rest spans less than half of the time.
     """
     hours = [
-        (_hour(one.hour), OutcomeCounts(**_counts(one)))
-        for one in report.hours
-        if one.hour is not None
+        (_hour(entry.hour), OutcomeCounts(**_counts(entry)))
+        for entry in report.hours
+        if entry.hour is not None
     ]
     if not hours:
         return None
@@ -108,7 +108,7 @@ def time_chart(report: Report) -> TimeChart | None:
         sums[start] = _sum([sums.get(start, OutcomeCounts()), counts])
     first = min(sums)
     slots = (max(sums) - first) // width + 1
-    most = round_up(max(one.total for one in sums.values()))
+    most = round_up(max(entry.total for entry in sums.values()))
     bars = tuple(
         _bar(start, (start - first) // width, slots, width, counts, most)
         for start, counts in sorted(sums.items())
@@ -132,13 +132,13 @@ def _hour(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000) // HOUR_MS
 
 
-def _counts(one: OutcomeCounts) -> dict[str, int]:
-    return {outcome: getattr(one, outcome) for outcome in _STACK}
+def _counts(counts: OutcomeCounts) -> dict[str, int]:
+    return {outcome: getattr(counts, outcome) for outcome in _STACK}
 
 
 def _sum(some: Sequence[OutcomeCounts]) -> OutcomeCounts:
     return OutcomeCounts(
-        **{outcome: sum(getattr(one, outcome) for one in some) for outcome in _STACK}
+        **{outcome: sum(getattr(entry, outcome) for entry in some) for outcome in _STACK}
     )
 
 

@@ -81,7 +81,7 @@ def audit_frame(
     check_columns(df.dtypes, AUDITED, "an audit reports", optional=("headers",))
     began = time.monotonic()
     counts = frame_audit(df, plan, other=other, topic=topic)
-    names = sorted({one for one in counts.by_topic() if one})
+    names = sorted(filter(None, counts.by_topic()))
     contracts = measured_contracts(plan, names, lambda _: measure_frame(df, plan, topic))
     about = subject_of("a frame", names, plan, other, seconds=time.monotonic() - began)
     report = summarize(counts, about.model_copy(update={"is_topic": False}))
@@ -104,11 +104,14 @@ def audit_topics(
     plan = _plan_of(there, plan, topics)
     other = None if other is None else _plan_of(there, other, topics)
     ranges = there.cluster.ranges(topics, start, end)
-    runner, names = SparkRunner(spark), [one.name for one in topics]
+    runner, names = SparkRunner(spark), [topic.name for topic in topics]
     found = audit_raw(runner, there.access, ranges, plan, other=other, sizes=there.sizes(topics))
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
-        tasks = plan_tasks([one for one in ranges if one.topic in some], cores=runner.cores)
+        tasks = plan_tasks(
+            [offset_range for offset_range in ranges if offset_range.topic in some],
+            cores=runner.cores,
+        )
         return measure_topics(spark, there.access, tasks, plan)
 
     contracts = measured_contracts(plan, names, measure)
@@ -190,7 +193,7 @@ def _written(spark: SparkSession, plan: RecordPlan, asked: WritingJob) -> JobRes
     ranges = there.cluster.ranges(topics, asked.start, asked.end)
     what = f"{asked.command} {asked.source}"
     done = write_topics(there, asked, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
-    outcomes = {one.value: done.counts.outcomes[one.value] for one in OF_RECORDS}
+    outcomes = {outcome.value: done.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
     return _result(done.counts, outcomes, done.done_before, done.job)
 
 
@@ -210,5 +213,5 @@ def _topics_of(plan: RecordPlan) -> StoredTopics:
 
 def _plan_of(there: StoredTopics, plan: RecordPlan, topics: Sequence[Topic]) -> RecordPlan:
     """Return a plan with the ids and the own settings of topics."""
-    ids = {one.name: one.topic_id for one in topics}
+    ids = {topic.name: topic.topic_id for topic in topics}
     return plan.for_topics(ids, own_settings(plan.configuration, there.properties, topics))

@@ -85,7 +85,7 @@ def encode(rows: Iterable[Row]) -> bytes:
 
 def decode(data: bytes) -> Iterator[Row]:
     """Yield the rows that `encode` made bytes of."""
-    return (Row(*one) for one in json.loads(data))
+    return (Row(*fields) for fields in json.loads(data))
 
 
 class Measuring:
@@ -136,7 +136,7 @@ class Measuring:
     def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
         given = rule.look(row, timestamp, self._now_ms)
         if given.digests:
-            self._digests.extend(Row(*key, one.hex(), 1, 0, None) for one in given.digests)
+            self._digests.extend(Row(*key, digest.hex(), 1, 0, None) for digest in given.digests)
         sums = self._sums.setdefault(key, [0, 0, None])
         sums[0] += given.total
         sums[1] += given.bad
@@ -153,9 +153,9 @@ class Measuring:
         return found
 
 
-def latest_of(one: int | None, other: int | None) -> int | None:
+def latest_of(first: int | None, other: int | None) -> int | None:
     """Return the later of two instants."""
-    return other if one is None else one if other is None else max(one, other)
+    return other if first is None else first if other is None else max(first, other)
 
 
 @dataclass(frozen=True)

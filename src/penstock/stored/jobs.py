@@ -164,7 +164,7 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     names = topic_names.parse(job.source)
     if any(map(topic_names.is_glob, names)):
         topics = [Topic(name, NO_ID, ()) for name in names]
-    written = [there.cluster.topic(one) for one in job.targets.values()]
+    written = [there.cluster.topic(name) for name in job.targets.values()]
     return job_id(job.command, topics, written, job.start)
 
 
@@ -195,7 +195,7 @@ def known_job(
     if known or job.again or job.start == "latest":
         return known
     mark = run_mark(job.command, list(job.targets.values()))
-    if was_kept(places, [one.name for one in topics], mark):
+    if was_kept(places, [topic.name for topic in topics], mark):
         return known
     # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
     accepted = job.targets[ACCEPTED]
@@ -216,8 +216,8 @@ def known_job(
 
 def known_in(there: StoredTopics, topics: Sequence[Topic], name: str, places: Places) -> Known:
     """Return how far a job has come in topics; the arguments are those of `known_job`."""
-    ids = {one.name: one.topic_id for one in topics}
-    partitions = [Partition(one.name, number) for one in topics for number in one.partitions]
+    ids = {topic.name: topic.topic_id for topic in topics}
+    partitions = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
     return known_positions(there.access.connect(), name, ids, partitions, places)
 
 
@@ -248,7 +248,7 @@ def writing_task(
     return WritingTask(
         there.access,
         plan,
-        {one.name: one.topic_id for one in topics},
+        {topic.name: topic.topic_id for topic in topics},
         {side: there.target(topic) for side, topic in job.targets.items()},
         name,
         run,
@@ -279,7 +279,7 @@ def write_ranges(
         shown: Shows it.
     """
     done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
-    with shown(what, done, sum(one.offsets for one in ranges)):
+    with shown(what, done, sum(offset_range.offsets for offset_range in ranges)):
         return write_raw(runner, ranges, work, sizes=there.sizes(topics))
 
 
@@ -297,7 +297,7 @@ def _begin_again(
     if not work.transactions:
         begin_again(there.access.connect(), work.job, ranges)
         return
-    starts = [one._replace(end=one.start) for one in ranges]
+    starts = [offset_range._replace(end=offset_range.start) for offset_range in ranges]
     with shown(f"job {work.job}: going back to the start"):
         write_raw(runner, (), work, kept=starts)
 

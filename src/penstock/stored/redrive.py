@@ -124,7 +124,9 @@ def _not_done(
     there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
 ) -> tuple[OffsetRange, ...]:
     """Return what of a dead letter topic has not been worked through."""
-    tasks = [PositionTask(job, letters.name, letters.topic_id, one) for one in letters.partitions]
+    tasks = [
+        PositionTask(job, letters.name, letters.topic_id, number) for number in letters.partitions
+    ]
     remedy = (
         f"say where to go on: kafka-consumer-groups --group {tasks[0].group} --topic "
         f"{letters.name} --reset-offsets --to-earliest (or --to-latest, --to-offset N) --execute"

@@ -101,5 +101,5 @@ class LocalRunner:
             except SystemExit:
                 raise UnavailableError("a policy ended the process (sys.exit)") from None
             if done is not None:
-                done.add(sum(one.offsets for one in task.ranges))
+                done.add(sum(offset_range.offsets for offset_range in task.ranges))
         return total

@@ -39,17 +39,21 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
     Returns:
         The sizes. Partitions are left out that no broker tells of, or that are empty.
     """
-    whole = {one.of: one.offsets for one in logs if one.offsets}
+    whole = {log.of: log.offsets for log in logs if log.offsets}
     sizes: dict[Partition, float] = {}
     for leader, partitions in _by_leader(connection, whole).items():
         for start in range(0, len(partitions), _CHUNK):
             stored = _stored(connection, leader, partitions[start : start + _CHUNK])
-            sizes |= {one: size / whole[one] for one, size in stored.items() if one in whole}
+            sizes |= {
+                partition: size / whole[partition]
+                for partition, size in stored.items()
+                if partition in whole
+            }
     if not sizes:
         return Sizes()
     # Partitions that are not known are taken for what the others are on average.
-    total = sum(size * whole[one] for one, size in sizes.items())
-    return Sizes(sizes, max(total / sum(whole[one] for one in sizes), 1.0))
+    total = sum(size * whole[partition] for partition, size in sizes.items())
+    return Sizes(sizes, max(total / sum(whole[partition] for partition in sizes), 1.0))
 
 
 def _by_leader(
@@ -58,13 +62,17 @@ def _by_leader(
     wanted = sorted(partitions)
     found: dict[int, list[Partition]] = defaultdict(list)
     try:
-        topics = connection.describe(dict.fromkeys(one.topic for one in wanted))
+        topics = connection.describe(dict.fromkeys(partition.topic for partition in wanted))
     except (ClientError, WireError):
         return found
-    for one in wanted:
-        leader = topics[one.topic].leaders.get(one.number) if one.topic in topics else None
+    for partition in wanted:
+        leader = (
+            topics[partition.topic].leaders.get(partition.number)
+            if partition.topic in topics
+            else None
+        )
         if leader is not None and leader.node >= 0:
-            found[leader.node].append(one)
+            found[leader.node].append(partition)
     return found
 
 
@@ -73,8 +81,8 @@ def _stored(
 ) -> dict[Partition, int]:
     """Return the bytes of a broker's logs; nothing of those that it does not tell of."""
     topics: dict[str, list[i32]] = defaultdict(list)
-    for one in partitions:
-        topics[one.topic].append(i32(one.number))
+    for partition in partitions:
+        topics[partition.topic].append(i32(partition.number))
     request = DescribeLogDirsRequest(
         topics=tuple(
             DescribableLogDirTopic(topic=TopicName(topic), partitions=tuple(numbers))

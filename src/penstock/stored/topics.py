@@ -69,7 +69,7 @@ class StoredTopics:
         """
         names = frozenset(written)
         topics = self.cluster.topics(given, without=with_parked(names))
-        if both := sorted({one.name for one in topics} & names):
+        if both := sorted({topic.name for topic in topics} & names):
             raise ConfigurationError(
                 f"{key} {given}: {names_of(both)} cannot be written to while it is read"
             )

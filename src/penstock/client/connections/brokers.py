@@ -154,8 +154,8 @@ class Brokers:
 
     async def close(self) -> None:
         """Close all connections, and wait until they are closed."""
-        for one in self._open.values():
-            self._discard(one, CloseReason.SHUTDOWN)
+        for connection in self._open.values():
+            self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=_CLOSES_WITHIN_S)
@@ -175,7 +175,9 @@ class Brokers:
             closed.add_done_callback(self._closing.discard)
 
     def _candidates(self) -> list[int | Address]:
-        connected = [target for (target, _), one in self._open.items() if one.connected()]
+        connected = [
+            target for (target, _), connection in self._open.items() if connection.connected()
+        ]
         known: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
         given: list[int | Address] = random.sample(
             self._settings.servers, len(self._settings.servers)

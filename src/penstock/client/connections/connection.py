@@ -388,8 +388,8 @@ def close_all() -> None:
     with _lock:
         closing = list(_connections.values())
         _connections.clear()
-    for one in closing:
-        one.close()
+    for connection in closing:
+        connection.close()
 
 
 def _forked() -> None:

@@ -215,7 +215,7 @@ class Pipeline:
 
         Raises:
             UnwritableBatch: No broker would accept it.
-            RefusedBatchError: The broker refuses this one, or one before.
+            RefusedBatchError: The broker refuses this batch, or an earlier one.
             WriteError: The producer was fenced, or the transaction is lost.
             ClientError: A batch could not be stored in time, or it is denied.
         """
@@ -234,14 +234,14 @@ class Pipeline:
             transactional=self._transactional_id is not None,
         )
         to.sequence = add(to.sequence, count)
-        # Its memory may be used for another one before it is sent.
+        # The caller may reuse its memory before it is sent.
         parts = [bytes(part) for part in produced]
-        one = _Batch(parts, source)
-        while self._bytes and self._bytes + one.size > self._max_bytes:
+        unsent = _Batch(parts, source)
+        while self._bytes and self._bytes + unsent.size > self._max_bytes:
             self._wait()
-        self._bytes += one.size
-        self._unsent += one.size
-        to.waiting.append(one)
+        self._bytes += unsent.size
+        self._unsent += unsent.size
+        to.waiting.append(unsent)
         if self._unsent >= self._sent_from_bytes:
             for each in [each for each in self._partitions.values() if each.waiting]:
                 self._advance(each)
@@ -311,35 +311,37 @@ class Pipeline:
         except ClientError as error:
             self._later(to, error)
             return False
-        together = {one.place: one.waiting.popleft() for one in self._sent_with(to, node)}
-        batches = {place: one.parts for place, one in together.items()}
+        together = {
+            partition.place: partition.waiting.popleft() for partition in self._sent_with(to, node)
+        }
+        batches = {place: batch.parts for place, batch in together.items()}
         timeout_s = self._connection.settings.request_timeout_s
         request = _Request(
             self._connection.begin(
                 node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
             )
         )
-        for place, one in together.items():
-            one.request, one.deadline = request, min(one.deadline, until)
-            self._partitions[place].sent.append(one)
-            self._unsent -= one.size
+        for place, batch in together.items():
+            batch.request, batch.deadline = request, min(batch.deadline, until)
+            self._partitions[place].sent.append(batch)
+            self._unsent -= batch.size
         return True
 
     def _sent_with(self, to: _Partition, node: int) -> list[_Partition]:
         """Return the partitions of a leader whose next batches go into one request."""
         found, size, now = [to], to.waiting[0].size, self._clock()
-        for one in self._partitions.values():
-            if one is to or not one.may_send(now):
+        for partition in self._partitions.values():
+            if partition is to or not partition.may_send(now):
                 continue
-            more = one.waiting[0].size
-            if size + more <= _REQUEST_BYTES and self._is_led_by(one, node):
-                found.append(one)
+            more = partition.waiting[0].size
+            if size + more <= _REQUEST_BYTES and self._is_led_by(partition, node):
+                found.append(partition)
                 size += more
         return found
 
-    def _is_led_by(self, one: _Partition, node: int) -> bool:
+    def _is_led_by(self, partition: _Partition, node: int) -> bool:
         try:
-            return self._connection.leader(one.topic, one.number).node == node
+            return self._connection.leader(partition.topic, partition.number).node == node
         except ClientError:  # it has its turn
             return False
 

@@ -168,7 +168,7 @@ class TransactionCoordinator:
                 ),
             ),
             TxnOffsetCommitResponse,
-            lambda one: [p.error_code for t in one.topics for p in t.partitions],
+            lambda response: [p.error_code for t in response.topics for p in t.partitions],
         )
 
     def end(self, producer: Producer, *, commit: bool) -> None:

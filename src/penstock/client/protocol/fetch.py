@@ -95,13 +95,13 @@ def fetch_request(wanted: Wanted) -> RawRequest:
         version, topic = BY_NAME, string(wanted.topic, flexible=True)
     else:
         version, topic = BY_ID, wanted.topic.bytes
-    one = array_length(1, flexible=True)
+    length_of_one = array_length(1, flexible=True)
     body = b"".join(
         (
             _HEAD.pack(-1, wanted.max_wait_ms, 1, wanted.max_bytes, wanted.committed, 0, -1),
-            one,
+            length_of_one,
             topic,
-            one,
+            length_of_one,
             _PARTITION.pack(
                 wanted.partition, wanted.leader_epoch, wanted.offset, -1, -1, wanted.max_bytes
             ),

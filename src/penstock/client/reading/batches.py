@@ -201,7 +201,7 @@ class _Transactions:
     """Which producers are within an aborted transaction, batch after batch (KIP-98)."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
-        self._next = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._next = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._producers: set[int] = set()
 
     def is_committed(self, batch: FetchedBatch) -> bool:

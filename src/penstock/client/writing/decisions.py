@@ -190,9 +190,9 @@ class Decisions:
 
     def _finish(self, prepared: Sequence[Prepared]) -> None:
         ended = not_open(self._connection, prepared)
-        for one in prepared:
-            if one not in ended:
-                commit_prepared(self._connection, one)
+        for transaction in prepared:
+            if transaction not in ended:
+                commit_prepared(self._connection, transaction)
 
     def _writer(self) -> TransactionalWriter:
         return TransactionalWriter(self._connection, self._task, Limits())
@@ -243,18 +243,24 @@ class Decisions:
     def _packed(self, prepared: Sequence[Prepared]) -> str:
         """Return transactions as a text: columns of differences, which hardly take any room."""
         rows = [
-            (*map(int, one.transactional_id.rsplit(":", 2)[1:]), one.producer_id, one.epoch)
-            for one in prepared
+            (
+                *map(int, transaction.transactional_id.rsplit(":", 2)[1:]),
+                transaction.producer_id,
+                transaction.epoch,
+            )
+            for transaction in prepared
         ]
         columns = [_differences(column) for column in zip(*rows, strict=True)]
-        data = struct.pack(f"<{4 * len(rows)}q", *(one for column in columns for one in column))
+        data = struct.pack(
+            f"<{4 * len(rows)}q", *(number for column in columns for number in column)
+        )
         return base64.b85encode(zlib.compress(data, 9)).decode()
 
     def _unpacked(self, text: str) -> tuple[Prepared, ...]:
         data = zlib.decompress(base64.b85decode(text))
         numbers = struct.unpack(f"<{len(data) // 8}q", data)
         count = len(numbers) // 4
-        columns = [_sums(numbers[count * one : count * (one + 1)]) for one in range(4)]
+        columns = [_sums(numbers[count * column : count * (column + 1)]) for column in range(4)]
         return tuple(
             Prepared(self.transactional_id(partition, attempt), producer_id, epoch)
             for partition, attempt, producer_id, epoch in zip(*columns, strict=True)
@@ -262,12 +268,12 @@ class Decisions:
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:
-    return [one - before for before, one in zip((0, *numbers), numbers, strict=False)]
+    return [number - before for before, number in zip((0, *numbers), numbers, strict=False)]
 
 
 def _sums(differences: Sequence[int]) -> list[int]:
     total, found = 0, []
-    for one in differences:
-        total += one
+    for difference in differences:
+        total += difference
         found.append(total)
     return found

@@ -120,7 +120,7 @@ class PreparingWriter:
             self._coordinator.end(self._producer, commit=False)
 
 
-def commit_prepared(connection: Connection, one: Prepared) -> None:
+def commit_prepared(connection: Connection, transaction: Prepared) -> None:
     """Commit a transaction. Repeated, it does the same, until the id has another producer.
 
     Raises:
@@ -128,17 +128,17 @@ def commit_prepared(connection: Connection, one: Prepared) -> None:
         UnknownOutcomeError: There was no response in time.
         ClientError: It cannot be done.
     """
-    _coordinator(connection, one).end(one.producer, commit=True)
+    _coordinator(connection, transaction).end(transaction.producer, commit=True)
 
 
-def abort_prepared(connection: Connection, one: Prepared) -> None:
+def abort_prepared(connection: Connection, transaction: Prepared) -> None:
     """Abort a transaction; one that is aborted already, or of another producer, is left alone.
 
     Raises:
         ClientError: It cannot be done.
     """
     try:
-        _coordinator(connection, one).end(one.producer, commit=False)
+        _coordinator(connection, transaction).end(transaction.producer, commit=False)
     except (FencedError, AbortedError):
         return
 
@@ -150,17 +150,17 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
         ClientError: A coordinator does not respond in time, or denies it.
     """
     found = []
-    for one in some:
+    for transaction in some:
         request = DescribeTransactionsRequest(
-            transactional_ids=(TransactionalId(one.transactional_id),)
+            transactional_ids=(TransactionalId(transaction.transactional_id),)
         )
-        key = Key(one.transactional_id, transaction=True)
+        key = Key(transaction.transactional_id, transaction=True)
         (state,) = ask(
             connection, key, request, DescribeTransactionsResponse, _codes
         ).transaction_states
-        is_the_same = (state.producer_id, state.producer_epoch) == one.producer
+        is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer
         if not is_the_same or state.transaction_state != _ONGOING:
-            found.append(one)
+            found.append(transaction)
     return found
 
 
@@ -185,11 +185,11 @@ def abort_all(connection: Connection, prefix: str, *, without: Collection[str] =
                 TransactionCoordinator(connection, name, _TIMEOUT_S).new_producer()
 
 
-def _coordinator(connection: Connection, one: Prepared) -> TransactionCoordinator:
-    return TransactionCoordinator(connection, one.transactional_id, _TIMEOUT_S)
+def _coordinator(connection: Connection, transaction: Prepared) -> TransactionCoordinator:
+    return TransactionCoordinator(connection, transaction.transactional_id, _TIMEOUT_S)
 
 
 def _codes(response: DescribeTransactionsResponse) -> list[int]:
-    known = [int(one.error_code) for one in response.transaction_states]
+    known = [int(state.error_code) for state in response.transaction_states]
     gone = int(ErrorCode.transactional_id_not_found)
     return [code for code in known if code != gone]

@@ -106,7 +106,7 @@ def _working(
                 yield from _rows(work(tasks[number]), every_s)
                 task_ended()
                 if done is not None:
-                    done.add(sum(one.offsets for one in tasks[number].ranges))
+                    done.add(sum(offset_range.offsets for offset_range in tasks[number].ranges))
 
     return run
 

@@ -104,7 +104,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[Any]) -> SinkMessage:
         """Judge and write the rows of a task."""
         context = _context()
-        query, number, run = (context.getLocalProperty(one) for one in (_QUERY, _BATCH, _RUN))
+        query, number, run = (context.getLocalProperty(name) for name in (_QUERY, _BATCH, _RUN))
         if query is None or number is None or run is None:
             raise SparkError(
                 "Spark does not tell tasks the micro-batch that they write; use foreachBatch"
@@ -172,11 +172,11 @@ def _task(options: SinkOptions) -> SinkTask:
     names = [options.topic] if options.rejected is None else [options.topic, options.rejected]
     topics = there.cluster.topics(",".join(names))
     targets = [
-        Target(one.name, len(one.partitions), there.cluster.max_message_bytes(one.name))
-        for one in topics
+        Target(topic.name, len(topic.partitions), there.cluster.max_message_bytes(topic.name))
+        for topic in topics
     ]
-    accepted = next(one for one in topics if one.name == options.topic)
-    by_name = {one.topic: one for one in targets}
+    accepted = next(topic for topic in topics if topic.name == options.topic)
+    by_name = {target.topic: target for target in targets}
     return SinkTask(
         there.access,
         there.plan([accepted], options.records_policy_batch),
@@ -200,4 +200,4 @@ def _context() -> TaskContext:
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [one.written for one in messages if isinstance(one, SinkMessage)]
+    return [message.written for message in messages if isinstance(message, SinkMessage)]

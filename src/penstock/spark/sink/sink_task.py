@@ -114,12 +114,12 @@ class SinkTask:
         writer: PreparingWriter | None = None
         try:
             for batch in rows:
-                for one in outgoing.add(batch):
+                for arguments in outgoing.add(batch):
                     writer = writer or self._begun(connection, name, limits)
-                    writer.write(*one)
-            for one in outgoing.rest():
+                    writer.write(*arguments)
+            for arguments in outgoing.rest():
                 writer = writer or self._begun(connection, name, limits)
-                writer.write(*one)
+                writer.write(*arguments)
             prepared = None if writer is None else writer.prepare()
         except BaseException:
             if writer is not None:

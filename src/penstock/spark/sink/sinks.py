@@ -185,4 +185,6 @@ class Sinks:
 
 def _by_sink(sink: Column, values: Mapping[str, Column]) -> Column:
     (_, last), *others = reversed(list(values.items()))
-    return reduce(lambda rest, one: F.when(sink == one[0], one[1]).otherwise(rest), others, last)
+    return reduce(
+        lambda rest, other: F.when(sink == other[0], other[1]).otherwise(rest), others, last
+    )

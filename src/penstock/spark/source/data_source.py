@@ -140,8 +140,10 @@ class BatchReader(DataSourceReader):
         source, topics = self._plan
         starts = find_offsets(source.cluster, topics, source.options.start or EARLIEST)
         ends = find_offsets(source.cluster, topics, source.options.end or LATEST)
-        ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
-        ids = {one.name: one.topic_id for one in topics}
+        ranges = [
+            OffsetRange(*partition, starts[partition], end) for partition, end in ends.items()
+        ]
+        ids = {topic.name: topic.topic_id for topic in topics}
         return source_tasks(ranges, ids, source.sizes(topics), source.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -93,21 +93,28 @@ def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dic
     ends = cluster.end_offsets(topics)
     if place.timestamp_ms is not None:
         found = cluster.offsets_since(topics, place.timestamp_ms)
-        return {one: ends[one] if found[one] < 0 else min(found[one], ends[one]) for one in ends}
+        return {
+            partition: ends[partition]
+            if found[partition] < 0
+            else min(found[partition], ends[partition])
+            for partition in ends
+        }
     _check_partitions(place, ends)
     first = cluster.first_offsets(topics) if _EARLIEST in place.offsets.values() else {}
     return {
-        one: {_LATEST: ends[one], _EARLIEST: first.get(one, 0)}.get(offset, offset)
-        for one, offset in place.offsets.items()
+        partition: {_LATEST: ends[partition], _EARLIEST: first.get(partition, 0)}.get(
+            offset, offset
+        )
+        for partition, offset in place.offsets.items()
     }
 
 
 def _check_partitions(place: Place, ends: Mapping[Partition, int]) -> None:
-    for one in place.offsets.keys() ^ ends.keys():
-        problem = "is left out" if one in ends else "is not there, or not subscribed"
-        raise ConfigurationError(f"{place.option}: {one} {problem}")
-    for one, offset in place.offsets.items():
-        if offset > ends[one]:
+    for partition in place.offsets.keys() ^ ends.keys():
+        problem = "is left out" if partition in ends else "is not there, or not subscribed"
+        raise ConfigurationError(f"{place.option}: {partition} {problem}")
+    for partition, offset in place.offsets.items():
+        if offset > ends[partition]:
             raise ConfigurationError(
-                f"{place.option}: {one} ends at offset {ends[one]}, before {offset}"
+                f"{place.option}: {partition} ends at offset {ends[partition]}, before {offset}"
             )

@@ -44,9 +44,11 @@ class SourceTask(InputPartition):
     """Some offset ranges, with the ids of their topics."""
 
     def __init__(self, task: Task, topic_ids: Mapping[str, UUID]) -> None:
-        topics = dict.fromkeys(one.topic for one in task.ranges)
+        topics = dict.fromkeys(offset_range.topic for offset_range in task.ranges)
         self.ranges = tuple(task.wanted(topic_ids))
-        super().__init__(f"{sum(one.offsets for one in task.ranges)} offsets of {len(topics)}")
+        super().__init__(
+            f"{sum(offset_range.offsets for offset_range in task.ranges)} offsets of {len(topics)}"
+        )
 
 
 def source_tasks(
@@ -62,7 +64,9 @@ def source_tasks(
     """
     limit = None
     if least is not None:
-        limit = Limit(max(math.ceil(sum(one.offsets for one in ranges) / least), 1))
+        limit = Limit(
+            max(math.ceil(sum(offset_range.offsets for offset_range in ranges) / least), 1)
+        )
     # How many cores the executors have is not known here; large ranges are cut by their size.
     cores = os.cpu_count() or 1
     tasks = plan_tasks(ranges, cores=cores, sizes=sizes, limit=limit)

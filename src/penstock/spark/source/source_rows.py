@@ -98,8 +98,8 @@ class RowBatches:
         self._rows = self._bytes = 0
         if waiting:
             whole = pa.Table.from_batches(waiting).combine_chunks()
-            for one in whole.to_batches(max_chunksize=self._rows_max):
-                yield from self._divided(one)
+            for piece in whole.to_batches(max_chunksize=self._rows_max):
+                yield from self._divided(piece)
 
     def _divided(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if rows.nbytes <= self._bytes_max or len(rows) <= 1:
@@ -150,7 +150,9 @@ def _timestamps(in_ms: Sequence[int]) -> pa.Array:
     try:
         micros = pc.multiply_checked(given, _MICROS)
     except pa.ArrowInvalid:
-        fit = (one if abs(one) <= _INT64_MAX // _MICROS else None for one in in_ms)
+        fit = (
+            timestamp if abs(timestamp) <= _INT64_MAX // _MICROS else None for timestamp in in_ms
+        )
         micros = pc.multiply_checked(pa.array(list(fit), pa.int64()), _MICROS)
     return micros.cast(_TIMESTAMP)
 

@@ -65,8 +65,8 @@ class StreamFigures:
             now: The time, in seconds since the epoch.
         """
         with self.lock:
-            for one, count in _by_policy(result):
-                self.records[one] += count
+            for key, count in _by_policy(result):
+                self.records[key] += count
             self.outcomes.update(result.counts.outcomes)
             self.reasons.merge(result.counts.reasons)
             self.removed.update(result.removed)

@@ -154,10 +154,10 @@ class StoredCounts:
         known.last = max(known.last, last)
 
     def _count_groups(self) -> None:
-        for group, one in self._groups.items():
+        for group, counts in self._groups.items():
             reason, partition, hour, keys, prefix, other = group
-            samples = tuple(one.samples)
-            numbers = (one.count, one.first, one.last)
+            samples = tuple(counts.samples)
+            numbers = (counts.count, counts.first, counts.last)
             self._counts.add(
                 Records(reason, partition, hour, *numbers, keys, prefix, other, samples)
             )

@@ -44,11 +44,11 @@ class Together(Generic[T]):
             threading.Thread(target=self._work, name="penstock-range", daemon=True)
             for _ in range(min(most, len(self._waiting)))
         ]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         seen = 0
         try:
-            while any(one.is_alive() for one in threads) and not self._errors:
+            while any(thread.is_alive() for thread in threads) and not self._errors:
                 self._changed.wait(_LOOKED_EVERY_S)
                 self._changed.clear()
                 if self._steps != seen:

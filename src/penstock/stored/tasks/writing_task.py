@@ -140,15 +140,15 @@ class WritingResult(NamedTuple):
             document["before"],
             {topic: Counter(found) for topic, found in document["topics"].items()},
             document["removed_of"],
-            tuple(Unfinished(*one) for one in document["unfinished"]),
+            tuple(Unfinished(*fields) for fields in document["unfinished"]),
         )
 
 
 def merged(results: Iterable[bytes]) -> bytes:
     """Merge the results of tasks."""
     total = WritingResult(TaskCounts(), 0)
-    for one in map(WritingResult.decode, results):
-        total = total.plus(one)
+    for result in map(WritingResult.decode, results):
+        total = total.plus(result)
     return total.encode()
 
 
@@ -204,30 +204,34 @@ class WritingTask:
         ordered = (*task.ranges[first:], *task.ranges[:first])
         total, one_at_a_time = WritingResult(TaskCounts(), 0), threading.Lock()
 
-        def working(one: OffsetRange) -> Callable[[], Generator[None, None, WritingResult]]:
-            return lambda: self._do(connection, one, is_over, one_at_a_time)
+        def working(
+            offset_range: OffsetRange,
+        ) -> Callable[[], Generator[None, None, WritingResult]]:
+            return lambda: self._do(connection, offset_range, is_over, one_at_a_time)
 
-        small = [working(one) for one in ordered if one.offsets <= _SMALL]
+        small = [
+            working(offset_range) for offset_range in ordered if offset_range.offsets <= _SMALL
+        ]
         for found in (yield from Together(small).run(_AT_A_TIME)):
             total = total.plus(found)
-        for one in ordered:
-            if one.offsets > _SMALL:
-                total = total.plus((yield from working(one)()))
+        for offset_range in ordered:
+            if offset_range.offsets > _SMALL:
+                total = total.plus((yield from working(offset_range)()))
         yield total.encode()
 
     def _do(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         if is_over():
-            unfinished = (Unfinished(one.topic, one.partition),)
+            unfinished = (Unfinished(offset_range.topic, offset_range.partition),)
             return WritingResult(TaskCounts(), 0, unfinished=unfinished)
-        if not one.offsets:
-            return (yield from self._keep(connection, one))
-        return (yield from self._attempt(connection, one, is_over, judging))
+        if not offset_range.offsets:
+            return (yield from self._keep(connection, offset_range))
+        return (yield from self._attempt(connection, offset_range, is_over, judging))
 
     def _timer(self) -> Callable[[], bool]:
         budget_s = self.budget_s
@@ -239,51 +243,55 @@ class WritingTask:
     def _attempt(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         """Work on a range; of a stream, what fails for now is part of the result."""
         try:
-            found = yield from self._range(connection, one, is_over, judging)
+            found = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
-            return self._failed(one, error)
+            return self._failed(offset_range, error)
         unfinished: tuple[Unfinished, ...] = ()
-        if found.offset < one.end:
-            unfinished = (Unfinished(one.topic, one.partition, found.offset),)
+        if found.offset < offset_range.end:
+            unfinished = (Unfinished(offset_range.topic, offset_range.partition, found.offset),)
         counts = found.counts
         return WritingResult(
             counts,
-            max(found.since - one.start, 0),
-            {one.topic: counts.outcomes},
-            {one.topic: counts.removed} if counts.removed else {},
+            max(found.since - offset_range.start, 0),
+            {offset_range.topic: counts.outcomes},
+            {offset_range.topic: counts.removed} if counts.removed else {},
             unfinished,
         )
 
-    def _failed(self, one: OffsetRange, error: ClientError | PostponedError) -> WritingResult:
+    def _failed(
+        self, offset_range: OffsetRange, error: ClientError | PostponedError
+    ) -> WritingResult:
         if self.budget_s is None or not _may_pass(error):
             raise error
-        failed = Unfinished(one.topic, one.partition, reason=str(error))
+        failed = Unfinished(offset_range.topic, offset_range.partition, reason=str(error))
         return WritingResult(TaskCounts(), 0, unfinished=(failed,))
 
     def _keep(
-        self, connection: Connection, one: OffsetRange
+        self, connection: Connection, offset_range: OffsetRange
     ) -> Generator[None, None, WritingResult]:
         """Commit a position again; an empty range of a stream asks for it."""
         background: Background[None] = Background()
-        position = PositionTask(self.job, one.topic, self.topic_ids[one.topic], one.partition)
+        position = PositionTask(
+            self.job, offset_range.topic, self.topic_ids[offset_range.topic], offset_range.partition
+        )
         try:
             yield from background.run(
                 lambda: keep_position(
                     connection,
                     position,
-                    one.start,
+                    offset_range.start,
                     transactions=self.transactions,
-                    claim=self.claims[one.of],
+                    claim=self.claims[offset_range.of],
                 )
             )
         except ClientError as error:
-            return self._failed(one, error)
+            return self._failed(offset_range, error)
         return WritingResult(TaskCounts(), 0)
 
     @property
@@ -295,23 +303,23 @@ class WritingTask:
     def _range(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, Progress]:
-        topic_id = self.topic_ids[one.topic]
-        position = PositionTask(self.job, one.topic, topic_id, one.partition)
+        topic_id = self.topic_ids[offset_range.topic]
+        position = PositionTask(self.job, offset_range.topic, topic_id, offset_range.partition)
         background: Background[TaskResult] = Background()
-        work = self.job_of(one, background.beat, judging)
+        work = self.job_of(offset_range, background.beat, judging)
         job = _Shown(work, background)
-        counted_as = self.counted_as.get(one.of, self.run)
+        counted_as = self.counted_as.get(offset_range.of, self.run)
         task = range_task(
             connection,
-            WantedRange(*one, topic_id),
+            WantedRange(*offset_range, topic_id),
             position,
             run=counted_as,
             transactions=self.transactions,
-            claim=self.claims[one.of],
+            claim=self.claims[offset_range.of],
             places=None if self.places is None else PlaceRecords(self.places),
             limits=self.limits,
             is_over=is_over,
@@ -323,28 +331,38 @@ class WritingTask:
         result = yield from background.run(lambda: run(task, job))
         if result.ending is not Ending.FENCED:
             return result.progress
-        claimed_by = self.claims[one.of].run
-        return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
+        claimed_by = self.claims[offset_range.of].run
+        return (
+            yield from _done_by_another(connection, position, offset_range, claimed_by, counted_as)
+        )
 
-    def job_of(self, one: OffsetRange, beat: Callable[[], None], judging: threading.Lock) -> Job:
+    def job_of(
+        self, offset_range: OffsetRange, beat: Callable[[], None], judging: threading.Lock
+    ) -> Job:
         """Return what is done with the batches of a range.
 
         Args:
-            one: The range.
+            offset_range: The range.
             beat: Called now and then while policies are at work.
             judging: Held while policies are at work: they are called by one thread at a time.
         """
         accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
         if rejected is None:
-            judge = self._judge(one.topic, beat, judging)
-            return Redact(judge, one.topic, one.partition, target=accepted)
+            judge = self._judge(offset_range.topic, beat, judging)
+            return Redact(judge, offset_range.topic, offset_range.partition, target=accepted)
         if self.replays_max is None:
-            judge = self._judge(one.topic, beat, judging)
-            return Split(judge, one.topic, one.partition, accepted=accepted, rejected=rejected)
+            judge = self._judge(offset_range.topic, beat, judging)
+            return Split(
+                judge,
+                offset_range.topic,
+                offset_range.partition,
+                accepted=accepted,
+                rejected=rejected,
+            )
         return Redrive(
             self._judge(accepted.topic, beat, judging),
-            one.topic,
-            one.partition,
+            offset_range.topic,
+            offset_range.partition,
             target=accepted,
             again=rejected,
             parked=self.targets[PARKED],
@@ -391,8 +409,8 @@ class CountingTask:
         """
         connection, counts = self.of.access.connect(), TaskCounts()
         limits = self.of.limits
-        for one, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
-            job = self.of.job_of(one, _no_beat, threading.Lock())
+        for offset_range, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
+            job = self.of.job_of(offset_range, _no_beat, threading.Lock())
             for fetched in RangeReader(connection, wanted, on_lost=ignore):
                 batch = read_batch(fetched, wanted, limits)
                 if len(batch.records) and not batch.is_control:
@@ -462,21 +480,27 @@ def _may_pass(error: ClientError | PostponedError) -> bool:
 
 
 def _done_by_another(
-    connection: Connection, task: PositionTask, one: OffsetRange, claimed_by: str, counted_as: str
+    connection: Connection,
+    task: PositionTask,
+    offset_range: OffsetRange,
+    claimed_by: str,
+    counted_as: str,
 ) -> Generator[None, None, Progress]:
     """Wait until the attempt that has taken over is done."""
-    partition = (one.topic, one.partition)
+    partition = (offset_range.topic, offset_range.partition)
     reached, until = -1, time.monotonic() + _WAITED_S
     while time.monotonic() < until:
-        found = read_positions(connection, task.group, {one.topic: [one.partition]}).get(partition)
+        found = read_positions(
+            connection, task.group, {offset_range.topic: [offset_range.partition]}
+        ).get(partition)
         if found is not None:
             kept = read_counts(found.metadata, counted_as)
             if found.run not in {"", claimed_by}:
                 break
-            if kept is not None and found.offset >= one.end:
+            if kept is not None and found.offset >= offset_range.end:
                 return Progress(found.offset, kept.since, kept.counts)
             if found.offset != reached:
                 reached, until = found.offset, time.monotonic() + _WAITED_S
         yield
         time.sleep(_LOOKED_EVERY_S)
-    raise FencedError(f"{one.of}: another run of the job {task.job} has taken over")
+    raise FencedError(f"{offset_range.of}: another run of the job {task.job} has taken over")

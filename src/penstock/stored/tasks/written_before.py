@@ -53,29 +53,29 @@ def find_written(
         UnreadableBatchError: A batch is damaged.
     """
     ends = cluster.end_offsets([target])
-    for one in islice((some for some in ranges if some.offsets), _PARTITIONS):
-        looked_at = islice(_marks(connection, one, rewritten=rewritten), _LOOKED_AT)
+    for read in islice((some for some in ranges if some.offsets), _PARTITIONS):
+        looked_at = islice(_marks(connection, read, rewritten=rewritten), _LOOKED_AT)
         wanted = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
         if not wanted:
             continue
-        there = Partition(target.name, one.partition % len(target.partitions))
+        there = Partition(target.name, read.partition % len(target.partitions))
         first = cluster.offsets_since([target], min(time for time, _, _ in wanted))[there]
         if first < 0:
             continue
         end = min(ends[there], first + _LOOKED_AT)
-        there_at = type(one)(there.topic, there.number, first, end)
+        there_at = type(read)(there.topic, there.number, first, end)
         if any(mark in wanted for mark in _marks(connection, there_at, rewritten=rewritten)):
-            return one.of
+            return read.of
     return None
 
 
-def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
+def _marks(connection: Connection, read: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
     """Return what each record is known by: its timestamp, key and value.
 
     It is None for a record without a timestamp (-1), and for one without a key that may have been
     rewritten.
     """
-    offsets = OffsetRange(*one)
+    offsets = OffsetRange(*read)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
         batch = read_batch(fetched, offsets, Limits())
         if batch.is_control:
