@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import OffsetRange as WantedRange
-from penstock.client.reading.reader import RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import as_produced, is_intact
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.backtest.excerpt import Piece
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import Cluster, LostOffsets
+    from penstock.client.reading.reader import LostOffsets, ReadingConnection
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 
@@ -50,7 +49,9 @@ class ReadBatch(NamedTuple):
 
 
 def reader_of(
-    cluster: Cluster, topic_ids: Mapping[str, UUID], on_lost: Callable[[LostOffsets], None]
+    cluster: ReadingConnection,
+    topic_ids: Mapping[str, UUID],
+    on_lost: Callable[[LostOffsets], None],
 ) -> Read:
     """Return what reads the batches of a piece.
 

@@ -22,7 +22,7 @@ NOT_JUDGED: Final = "not judged"
 """No policy is to blame: no worker was there, or the batch could not be read."""
 
 
-class Reason(NamedTuple):
+class BacktestReason(NamedTuple):
     """Why records would not have been stored as they are.
 
     Attributes:
@@ -36,7 +36,7 @@ class Reason(NamedTuple):
     message: str | None
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where one of the records is."""
 
     partition: int
@@ -63,8 +63,10 @@ class TopicTally:
     records: Counter[str] = field(default_factory=Counter)
     batches: Counter[str] = field(default_factory=Counter)
     policies: Counter[tuple[str, str]] = field(default_factory=Counter)
-    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
-    places: dict[Reason, Place] = field(default_factory=dict)
+    reasons: BoundedCounter[BacktestReason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    places: dict[BacktestReason, RecordPosition] = field(default_factory=dict)
 
     @property
     def judged(self) -> int:
@@ -121,18 +123,22 @@ class TopicTally:
         for error in verdict.record_errors:
             policy = error.policy or verdict.policy
             offset = batch.offset_of(error.index)
-            self._add_reason(Reason(policy, verdict.outcome, error.message), 1, batch, offset)
+            self._add_reason(
+                BacktestReason(policy, verdict.outcome, error.message), 1, batch, offset
+            )
         if not verdict.record_errors:
-            reason = Reason(verdict.policy, verdict.outcome, verdict.message)
+            reason = BacktestReason(verdict.policy, verdict.outcome, verdict.message)
             self._add_reason(reason, batch.record_count, batch, batch.offset_of(0))
 
-    def _add_reason(self, reason: Reason, count: int, batch: ReadBatch, offset: int) -> None:
+    def _add_reason(
+        self, reason: BacktestReason, count: int, batch: ReadBatch, offset: int
+    ) -> None:
         if self.reasons.add(reason, count):
             self.places = {
                 reason: at for reason, at in self.places.items() if reason in self.reasons
             }
         if reason in self.reasons:
-            self.places.setdefault(reason, Place(batch.partition, offset))
+            self.places.setdefault(reason, RecordPosition(batch.partition, offset))
 
 
 def total(tallies: dict[str, TopicTally]) -> TopicTally:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
 
 
-class Judge:
+class BatchJudge:
     """Judges each record by itself, as if it had been sent alone."""
 
     def __init__(

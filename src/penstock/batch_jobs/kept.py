@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.gathered import Gathered
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.records.header import ATTRIBUTES_AT, CODEC
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def kept_records(
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
         partition = source.partition % target.partitions
-        first = Source(source.topic, source.partition, batch.base_offset)
+        first = BatchSource(source.topic, source.partition, batch.base_offset)
         return (OutgoingBatch(target.topic, partition, batch.data, first),)
     return fitting(
         target,
@@ -68,7 +68,7 @@ def kept_records(
     )
 
 
-class KeptRecords:
+class OutgoingRecords:
     """Records of one source partition on their way to a target, in their order."""
 
     def __init__(self, source: SourcePartition, target: Target) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
@@ -90,7 +90,7 @@ class Redrive:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: BatchJudge,
         topic: str,
         partition: int,
         *,
@@ -149,7 +149,7 @@ class Redrive:
         return doubles
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
             self._refused.forget_before(batch.offsets[0])

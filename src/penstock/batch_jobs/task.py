@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import OutgoingBatch
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets, OffsetRange
+    from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
@@ -41,7 +41,7 @@ _ATTEMPTS: Final = 5
 """How often in a row a task begins again without a commit in between."""
 
 
-class Limits(NamedTuple):
+class TaskLimits(NamedTuple):
     """When a chunk ends, and what is read of a batch. A chunk has at least one batch.
 
     Attributes:
@@ -60,7 +60,7 @@ class Limits(NamedTuple):
     max_batch_records: int = MAX_RECORDS
 
 
-class Job(Protocol):
+class BatchJob(Protocol):
     """What is done with batches: `Split`, `Redact` or `Redrive`."""
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
@@ -93,11 +93,11 @@ class Read(Protocol):
     """Reads a range of offsets, as `RangeReader` does."""
 
     def __call__(
-        self, offsets: OffsetRange, *, on_lost: Callable[[LostOffsets], None]
+        self, offsets: WantedRange, *, on_lost: Callable[[LostOffsets], None]
     ) -> Iterable[FetchedBatch]: ...
 
 
-class Progress(NamedTuple):
+class TaskProgress(NamedTuple):
     """How far a task has come.
 
     Attributes:
@@ -112,7 +112,7 @@ class Progress(NamedTuple):
     counts: TaskCounts
 
 
-class Ending(StrEnum):
+class TaskEnding(StrEnum):
     """How a task ended without an error."""
 
     DONE = "done"
@@ -133,8 +133,8 @@ class TaskResult(NamedTuple):
             counts.
     """
 
-    ending: Ending
-    progress: Progress
+    ending: TaskEnding
+    progress: TaskProgress
 
 
 def ignore(_: object) -> None:
@@ -169,12 +169,12 @@ class RangeTask:
         clock: Returns seconds that never go back.
     """
 
-    offsets: OffsetRange
+    offsets: WantedRange
     read: Read
     open_writer: Callable[[], Writer]
     run: str
-    limits: Limits = Limits()  # noqa: RUF009 - it cannot be changed
-    on_chunk: Callable[[Progress], None] = ignore
+    limits: TaskLimits = TaskLimits()  # noqa: RUF009 - it cannot be changed
+    on_chunk: Callable[[TaskProgress], None] = ignore
     on_lost: Callable[[LostOffsets], None] = ignore
     is_over: Callable[[], bool] = never
     recall: Callable[[StoredBatch], None] | None = None
@@ -183,7 +183,7 @@ class RangeTask:
     clock: Callable[[], float] = time.monotonic
 
 
-def run(task: RangeTask, job: Job) -> TaskResult:
+def run(task: RangeTask, job: BatchJob) -> TaskResult:
     """Run a task to its end, or until it is over, from its committed position on.
 
     After a transaction that was lost, or of which it is not known whether it was committed, it
@@ -208,7 +208,7 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             with task.open_writer() as writer:
                 running.attempt(writer)
         except FencedError:
-            return TaskResult(Ending.FENCED, running.progress)
+            return TaskResult(TaskEnding.FENCED, running.progress)
         except (AbortedError, UnknownOutcomeError):
             failures = failures + 1 if running.progress.offset == reached else 1
             reached = running.progress.offset
@@ -220,10 +220,10 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             running.shorten_chunks()
         else:
             is_done = running.progress.offset >= task.offsets.end
-            return TaskResult(Ending.DONE if is_done else Ending.STOPPED, running.progress)
+            return TaskResult(TaskEnding.DONE if is_done else TaskEnding.STOPPED, running.progress)
 
 
-def read_batch(fetched: FetchedBatch, offsets: OffsetRange, limits: Limits) -> StoredBatch:
+def read_batch(fetched: FetchedBatch, offsets: WantedRange, limits: TaskLimits) -> StoredBatch:
     """Read a batch of a range.
 
     Raises:
@@ -243,14 +243,14 @@ def read_batch(fetched: FetchedBatch, offsets: OffsetRange, limits: Limits) -> S
 class _Running:
     """One task at work, with one writer after the other."""
 
-    def __init__(self, task: RangeTask, job: Job) -> None:
+    def __init__(self, task: RangeTask, job: BatchJob) -> None:
         self._task = task
         self._job = job
         self._chunk = TaskCounts()
         self._batches_max: int | None = None
         self._merged = MergedBatches()
         first = task.offsets.first
-        self.progress = Progress(first, first, TaskCounts())
+        self.progress = TaskProgress(first, first, TaskCounts())
         self._is_known = False
         self._has_recalled = False
 
@@ -307,7 +307,7 @@ class _Running:
             for outgoing in self._job.process(batch, self._chunk):
                 writer.write(*outgoing)
 
-    def _recall(self, offsets: OffsetRange) -> None:
+    def _recall(self, offsets: WantedRange) -> None:
         """Show the job what is before the offset at which it begins, unless it has seen that."""
         task = self._task
         before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
@@ -323,13 +323,13 @@ class _Running:
         """Find out what was committed, by this attempt or another."""
         first = self._task.offsets.first
         if position is None or position.offset < first:
-            self.progress = Progress(first, first, TaskCounts())
+            self.progress = TaskProgress(first, first, TaskCounts())
         elif not self._is_known or position.offset != self.progress.offset:
             kept = read_counts(position.metadata, self._task.run)
             since, counts = (
                 (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
             )
-            self.progress = Progress(position.offset, since, counts)
+            self.progress = TaskProgress(position.offset, since, counts)
             self._has_recalled = False  # another attempt has seen what is before that
         self._is_known = True
 
@@ -347,7 +347,7 @@ class _Running:
         since = self.progress.since
         counts = self.progress.counts.plus(self._chunk)
         writer.commit(Position(offset, KeptCounts(self._task.run, since, counts).text()))
-        self.progress = Progress(offset, since, counts)
+        self.progress = TaskProgress(offset, since, counts)
         self._chunk = TaskCounts()
         if self._batches_max is not None:
             self._batches_max *= 2

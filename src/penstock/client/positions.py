@@ -36,7 +36,7 @@ from kio.schema.offset_fetch.v7.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
@@ -110,7 +110,7 @@ class Claim(NamedTuple):
         return Position(self.start if position is None or self.again else position.offset)
 
 
-class Task(NamedTuple):
+class PositionTask(NamedTuple):
     """What one writer works on.
 
     Attributes:
@@ -182,7 +182,7 @@ def read_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -202,7 +202,7 @@ def read_last_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -223,7 +223,7 @@ def peek_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -245,7 +245,7 @@ def _read(
         ),
         require_stable=stable,
     )
-    response = ask(connection, Key(group), request, OffsetFetchResponse, _fetch_codes)
+    response = ask(connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes)
     return {
         (str(topic.name), int(partition.partition_index)): Position.of(
             int(partition.committed_offset), partition.metadata or ""
@@ -263,7 +263,7 @@ def commit_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         positions: By topic and partition.
 
     Raises:
@@ -286,7 +286,7 @@ def commit_positions(
             for topic, ones in topics.items()
         ),
     )
-    ask(connection, Key(group), request, OffsetCommitResponse, _commit_codes)
+    ask(connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes)
 
 
 def _fetch_codes(response: OffsetFetchResponse) -> list[int]:

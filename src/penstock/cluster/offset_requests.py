@@ -41,14 +41,14 @@ _LEADER_UNKNOWN: Final = frozenset(
 """Errors that end by themselves when a topic has just been created, or a leader has moved."""
 
 
-class Refusal(NamedTuple):
+class OffsetRefusal(NamedTuple):
     """Why there is no offset of a partition."""
 
     code: int
     text: str
 
 
-Answers: TypeAlias = "Mapping[Partition, int | Refusal]"
+Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 
 def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
@@ -113,27 +113,27 @@ def all_offsets(
 
 
 def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
-    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | Refusal]:
+    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | OffsetRefusal]:
         futures = admin.list_offsets(
             {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=RETRY_FOR_S,
         )
-        answers: dict[Partition, int | Refusal] = {}
+        answers: dict[Partition, int | OffsetRefusal] = {}
         for asked, future in futures.items():
             partition = Partition(asked.topic, asked.partition)
             try:
                 answers[partition] = future.result(RETRY_FOR_S + 1).offset
             except KafkaException as error:
-                answers[partition] = Refusal(error.args[0].code(), error.args[0].str())
+                answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
             except TimeoutError:
-                answers[partition] = Refusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+                answers[partition] = OffsetRefusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
         _refresh(
             admin,
             {
                 partition.topic
                 for partition, answer in answers.items()
-                if isinstance(answer, Refusal) and answer.code in _LEADER_UNKNOWN
+                if isinstance(answer, OffsetRefusal) and answer.code in _LEADER_UNKNOWN
             },
         )
         return answers

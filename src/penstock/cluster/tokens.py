@@ -64,7 +64,7 @@ class Token(NamedTuple):
         return f"Token({self.lifetime_s:.0f} s)"
 
 
-class Tokens:
+class OAuthTokens:
     """Obtains tokens, each used for a share of its lifetime. Any thread may call it."""
 
     def __init__(self, oauth: OAuth, file: Path) -> None:

@@ -42,7 +42,7 @@ class Sample(NamedTuple):
     value: bytes | None = None
 
 
-class Partition(NamedTuple):
+class CountedPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -123,7 +123,7 @@ class AuditCounts:
         newly_accepted: Records that only this plan does not accept, by its reason.
     """
 
-    partitions: dict[Partition, PartitionCounts] = field(default_factory=dict)
+    partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
     policies: Counter[PolicyOutcome] = field(default_factory=Counter)
     times: TimeBins = field(default_factory=TimeBins)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
@@ -174,7 +174,7 @@ class AuditCounts:
             self._compare(reason, records.other, count)
 
     def _partition(self, topic: str, number: int) -> PartitionCounts:
-        return self.partitions.setdefault(Partition(topic, number), PartitionCounts())
+        return self.partitions.setdefault(CountedPartition(topic, number), PartitionCounts())
 
     def _add_reason(self, records: Records) -> None:
         reason, count = records.reason, records.count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.report.counts import (
     AuditCounts,
-    Partition,
+    CountedPartition,
     PartitionCounts,
     PolicyOutcome,
     Reason,
@@ -50,7 +50,7 @@ def decode(data: bytes) -> AuditCounts:
     counts = AuditCounts()
     for topic, number, outcomes, first, last in document["partitions"]:
         found = PartitionCounts(Counter(outcomes), first, last)
-        counts.partitions[Partition(topic, number)] = found
+        counts.partitions[CountedPartition(topic, number)] = found
     for *policy, count in document["policies"]:
         counts.policies[PolicyOutcome(*policy)] = count
     _decode_times(counts.times, document["times"])

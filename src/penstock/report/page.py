@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.report.document import OutcomeCounts, Report
-    from penstock.report.history import Run
+    from penstock.report.history import AuditRun
 
 SHOWN: Final = 10
 """How many rows of a long table are shown; the others are folded."""
@@ -38,7 +38,7 @@ class _Range(NamedTuple):
     end: int
 
 
-def as_html(report: Report, runs: Sequence[Run] | None = None) -> str:
+def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
     """Return the page.
 
     Args:

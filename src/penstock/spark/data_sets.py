@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.spark.execution.task_runner import results
-from penstock.stored.data_sets import Measuring, MeasuringTask, Row, RuleKey, decode
+from penstock.stored.data_sets import Measuring, MeasuringTask, RuleKey, RuleSum, decode
 from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
@@ -117,5 +117,5 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for part in batch.column(0):
             columns = zip(*decode(part.as_py()), strict=True)
-            arrays = dict(zip(Row._fields, map(list, columns), strict=True))
+            arrays = dict(zip(RuleSum._fields, map(list, columns), strict=True))
             yield pa.RecordBatch.from_pydict(arrays, schema=_TYPES)

@@ -75,7 +75,7 @@ class ClusterOfPlan:
         )
 
 
-class Source:
+class ClusterSource:
     """The cluster that is read, and its topics."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -51,7 +51,7 @@ class RuleKey(NamedTuple):
     number: int
 
 
-class Row(NamedTuple):
+class RuleSum(NamedTuple):
     """A part of the sums of a rule.
 
     Attributes:
@@ -78,14 +78,14 @@ class Row(NamedTuple):
         return RuleKey(self.topic, self.policy, self.number)
 
 
-def encode(rows: Iterable[Row]) -> bytes:
+def encode(rows: Iterable[RuleSum]) -> bytes:
     """Return rows as bytes, which `decode` reads."""
     return json.dumps(list(rows), separators=(",", ":")).encode()
 
 
-def decode(data: bytes) -> Iterator[Row]:
+def decode(data: bytes) -> Iterator[RuleSum]:
     """Yield the rows that `encode` made bytes of."""
-    return (Row(*fields) for fields in json.loads(data))
+    return (RuleSum(*fields) for fields in json.loads(data))
 
 
 class Measuring:
@@ -96,7 +96,7 @@ class Measuring:
         self._now_ms = time.time_ns() // 1_000_000
         self._rules: dict[str, Sequence[tuple[RuleKey, DataSetRule]]] = {}
         self._sums: dict[RuleKey, list[Any]] = {}
-        self._digests: list[Row] = []
+        self._digests: list[RuleSum] = []
 
     def add(
         self, topic: str, values: Sequence[bytes | None], timestamps: Sequence[int]
@@ -129,14 +129,16 @@ class Measuring:
 
     def rest(self) -> bytes | None:
         """Return what was not given yet; None for nothing."""
-        rows = [*self._digests, *(Row(*key, "", *sums) for key, sums in self._sums.items())]
+        rows = [*self._digests, *(RuleSum(*key, "", *sums) for key, sums in self._sums.items())]
         self._digests, self._sums = [], {}
         return encode(rows) if rows else None
 
     def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
         given = rule.look(row, timestamp, self._now_ms)
         if given.digests:
-            self._digests.extend(Row(*key, digest.hex(), 1, 0, None) for digest in given.digests)
+            self._digests.extend(
+                RuleSum(*key, digest.hex(), 1, 0, None) for digest in given.digests
+            )
         sums = self._sums.setdefault(key, [0, 0, None])
         sums[0] += given.total
         sums[1] += given.bad

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.stored.topics import StoredTopics
 
 
-class Shown(Protocol):
+class ShowPhase(Protocol):
     """Shows what is being done inside a `with` block; `penstock.progress.Progress.phase` does."""
 
     def __call__(
@@ -56,7 +56,7 @@ class Shown(Protocol):
 
 
 def not_shown(
-    what: str,  # noqa: ARG001 - as in `Shown`
+    what: str,  # noqa: ARG001 - as in `ShowPhase`
     done: Callable[[], int] | None = None,  # noqa: ARG001
     total: int | None = None,  # noqa: ARG001
 ) -> AbstractContextManager[None]:
@@ -90,7 +90,7 @@ class WritingJob:
     transactions: bool = True
 
 
-class Written(NamedTuple):
+class WritingRun(NamedTuple):
     """What a run of a job did.
 
     Attributes:
@@ -113,9 +113,9 @@ def write_topics(
     plan: RecordPlan,
     *,
     what: str,
-    shown: Shown = not_shown,
+    shown: ShowPhase = not_shown,
     note: Callable[[str], None] = lambda _: None,
-) -> Written:
+) -> WritingRun:
     """Judge the records of topics and write them.
 
     Args:
@@ -145,7 +145,7 @@ def write_topics(
         _begin_again(there, running, ranges, work, shown)
         note(f"job {name}: begins again; if it is interrupted, go on without --again")
     result = write_ranges(there, running, topics, begun, work, what, shown)
-    return Written(result.counts, result.before + done_before(ranges, begun), name)
+    return WritingRun(result.counts, result.before + done_before(ranges, begun), name)
 
 
 def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
@@ -265,7 +265,7 @@ def write_ranges(
     ranges: Sequence[OffsetRange],
     work: WritingTask,
     what: str,
-    shown: Shown,
+    shown: ShowPhase,
 ) -> WritingResult:
     """Run the tasks, and show how far they have come.
 
@@ -288,7 +288,7 @@ def _begin_again(
     runner: Runner,
     ranges: Sequence[OffsetRange],
     work: WritingTask,
-    shown: Shown,
+    shown: ShowPhase,
 ) -> None:
     """Commit where all ranges start, before anything is written: a run that is interrupted goes on.
 

@@ -17,12 +17,12 @@ from penstock.client.places import LostPlaceError
 from penstock.client.positions import (
     Claim,
     Position,
+    PositionTask,
     commit_positions,
     read_last_positions,
     read_positions,
     short_id,
 )
-from penstock.client.positions import Task as PositionTask
 from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.configuration import ConfigurationError
 from penstock.stored.tasks.retention import log_was_cut

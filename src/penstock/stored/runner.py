@@ -19,7 +19,7 @@ Merge = Callable[[Iterable[bytes]], bytes]
 """Makes one result of many, in any order."""
 
 
-class Counter(Protocol):
+class OffsetCounter(Protocol):
     """Counts the offsets of tasks that have ended; an accumulator of Spark is one."""
 
     @property
@@ -41,11 +41,11 @@ class Runner(Protocol):
     cores: int
     limit: Limit | None
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return a counter for `run`."""
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks and merge their results.
 
@@ -79,12 +79,12 @@ class LocalRunner:
     cores = 1
     limit: Limit | None = Limit(records=200_000)
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return a counter for `run`."""
         return LocalCounter()
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks and merge their results as they come; see `Runner.run`.
 

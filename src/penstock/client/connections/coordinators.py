@@ -28,7 +28,7 @@ _BACKOFF_S: Final = 0.02
 the next transaction waits for them; the Java client pauses as long."""
 
 
-class Key(NamedTuple):
+class CoordinatorKey(NamedTuple):
     """What has a coordinator.
 
     Attributes:
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 def ask(
     connection: Connection,
-    key: Key,
+    key: CoordinatorKey,
     request: Any,
     response: type[T],
     codes: Callable[[T], Iterable[int]],

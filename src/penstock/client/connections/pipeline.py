@@ -30,8 +30,8 @@ from penstock.client.protocol.write_errors import (
     ABORTABLE,
     FENCED,
     AbortedError,
+    BatchRefusal,
     FencedError,
-    Refusal,
     RefusedBatchError,
     write_error,
 )
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.client.connections.connection import Connection, PendingResponse
-    from penstock.client.protocol.produce import Answer
-    from penstock.client.protocol.produced_batches import Producer, Source
+    from penstock.client.protocol.produce import ProduceResult
+    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
 
 CHANNEL: Final = "produce"
 """Its requests have connections of their own: a coordinator's answers do not wait for them."""
@@ -74,7 +74,7 @@ class _Request:
 
     def __init__(self, pending: PendingResponse) -> None:
         self._pending = pending
-        self._answers: Mapping[tuple[str, int], Answer] | None = None
+        self._answers: Mapping[tuple[str, int], ProduceResult] | None = None
 
     def is_answered(self) -> bool:
         return self._pending.is_done()
@@ -87,7 +87,7 @@ class _Request:
         """
         self._pending.wait()
 
-    def answer(self, to: _Partition) -> Answer:
+    def answer(self, to: _Partition) -> ProduceResult:
         """Wait for the response; return what it says of a partition.
 
         Raises:
@@ -104,7 +104,7 @@ class _Batch:
 
     __slots__ = ("deadline", "parts", "request", "size", "source")
 
-    def __init__(self, parts: Sequence[bytes | memoryview], source: Source) -> None:
+    def __init__(self, parts: Sequence[bytes | memoryview], source: BatchSource) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         self.source = source
@@ -192,9 +192,9 @@ class Pipeline:
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._bytes = self._unsent = 0
         self._error: ClientError | None = None
-        self._producer: Producer | None = None
+        self._producer: ProducerIdAndEpoch | None = None
 
-    def start(self, producer: Producer) -> None:
+    def start(self, producer: ProducerIdAndEpoch) -> None:
         """Begin as a producer with a new epoch: its sequence numbers start at 0.
 
         What was on its way before is given up.
@@ -204,7 +204,9 @@ class Pipeline:
         self._bytes = self._unsent = 0
         self._error = None
 
-    def put(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def put(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Take a batch, and send it soon; wait while too many bytes are on their way.
 
         Args:
@@ -401,7 +403,7 @@ class Pipeline:
         self._error = error
         raise error
 
-    def _error_of(self, to: _Partition, batch: _Batch, answer: Answer) -> ClientError:
+    def _error_of(self, to: _Partition, batch: _Batch, answer: ProduceResult) -> ClientError:
         """Return the error for an answer; a retriable one has the batch sent again."""
         code = answer.code
         if code == _OUT_OF_ORDER and to.failed:
@@ -418,7 +420,7 @@ class Pipeline:
             return RefusedBatchError(
                 f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
                 f"{describe(code)}{said}",
-                Refusal(to.topic, batch.source, code, answer.records),
+                BatchRefusal(to.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
             return response_error(code, f"{to}{said}")

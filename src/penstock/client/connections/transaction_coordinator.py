@@ -38,9 +38,9 @@ from kio.schema.txn_offset_commit.v3.response import TxnOffsetCommitResponse
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.errors import ClientError
-from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from penstock.client.positions import Position
 
 T = TypeVar("T")
-NO_PRODUCER: Final = Producer(-1, -1)
+NO_PRODUCER: Final = ProducerIdAndEpoch(-1, -1)
 
 
 class TransactionCoordinator:
@@ -67,12 +67,12 @@ class TransactionCoordinator:
         """
         self._connection = connection
         self._id = TransactionalId(transactional_id)
-        self._key = Key(transactional_id, transaction=True)
+        self._key = CoordinatorKey(transactional_id, transaction=True)
         self.is_unsure = False
         """Whether a request had no response since there was a new producer."""
         self._timeout_s = timeout_s
 
-    def new_producer(self, after: Producer = NO_PRODUCER) -> Producer:
+    def new_producer(self, after: ProducerIdAndEpoch = NO_PRODUCER) -> ProducerIdAndEpoch:
         """Return the producer of the transactional id, with a new epoch.
 
         All older ones are fenced, and their transactions aborted, markers included, when this
@@ -94,9 +94,11 @@ class TransactionCoordinator:
         )
         found = self._ask(self._key, request, InitProducerIdResponse, _code)
         self.is_unsure = False
-        return Producer(int(found.producer_id), int(found.producer_epoch))
+        return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
 
-    def add_partitions(self, producer: Producer, partitions: Collection[tuple[str, int]]) -> None:
+    def add_partitions(
+        self, producer: ProducerIdAndEpoch, partitions: Collection[tuple[str, int]]
+    ) -> None:
         """Add partitions to the transaction, before they are written; the first begins it.
 
         Args:
@@ -121,7 +123,7 @@ class TransactionCoordinator:
         self._ask(self._key, request, AddPartitionsToTxnResponse, _partition_codes)
 
     def commit_offset(
-        self, producer: Producer, group: str, source: tuple[str, int], position: Position
+        self, producer: ProducerIdAndEpoch, group: str, source: tuple[str, int], position: Position
     ) -> None:
         """Commit the offset of a source partition in the transaction (KIP-98, KIP-447).
 
@@ -157,7 +159,7 @@ class TransactionCoordinator:
             committed_metadata=position.committed_metadata,
         )
         self._ask(
-            Key(group),
+            CoordinatorKey(group),
             TxnOffsetCommitRequest(
                 transactional_id=self._id,
                 group_id=GroupId(group),
@@ -171,7 +173,7 @@ class TransactionCoordinator:
             lambda response: [p.error_code for t in response.topics for p in t.partitions],
         )
 
-    def end(self, producer: Producer, *, commit: bool) -> None:
+    def end(self, producer: ProducerIdAndEpoch, *, commit: bool) -> None:
         """Commit or abort the transaction.
 
         Repeated after a lost response, it is answered as the first time.
@@ -201,7 +203,11 @@ class TransactionCoordinator:
             raise
 
     def _ask(
-        self, key: Key, request: Any, response: type[T], codes: Callable[[T], Iterable[int]]
+        self,
+        key: CoordinatorKey,
+        request: Any,
+        response: type[T],
+        codes: Callable[[T], Iterable[int]],
     ) -> T:
         def lost() -> None:
             self.is_unsure = True

@@ -39,7 +39,7 @@ class Sends(Protocol):
     def versions(self, node: int, api_key: int, *, channel: str = "") -> range: ...
 
 
-class Partition(NamedTuple):
+class LogPartition(NamedTuple):
     """A partition."""
 
     topic: str
@@ -59,7 +59,7 @@ class EpochEnd(NamedTuple):
     end: int
 
 
-def list_offset(connection: Sends, leader: Leader, partition: Partition, timestamp: int) -> int:
+def list_offset(connection: Sends, leader: Leader, partition: LogPartition, timestamp: int) -> int:
     """Return the offset that a timestamp stands for.
 
     Raises:
@@ -76,7 +76,7 @@ def list_offset(connection: Sends, leader: Leader, partition: Partition, timesta
     return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
 
 
-def local_log_start(connection: Sends, leader: Leader, partition: Partition) -> int:
+def local_log_start(connection: Sends, leader: Leader, partition: LogPartition) -> int:
     """Return the first offset that the leader itself stores; others are in a tier (KIP-405).
 
     Where brokers know no tiers it is the log's start.
@@ -97,7 +97,7 @@ def local_log_start(connection: Sends, leader: Leader, partition: Partition) -> 
     return _offset(connection.send(leader.node, request, ListOffsetsResponse8), partition)
 
 
-def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: Partition) -> int:
+def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: LogPartition) -> int:
     for topic in response.topics:
         for found in topic.partitions:
             if found.error_code:
@@ -106,7 +106,7 @@ def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: Pa
     raise WireError("a ListOffsetsResponse without the partition")
 
 
-def epoch_end(connection: Sends, leader: Leader, partition: Partition, epoch: int) -> EpochEnd:
+def epoch_end(connection: Sends, leader: Leader, partition: LogPartition, epoch: int) -> EpochEnd:
     """Return where an epoch ended in the leader's log (KIP-320).
 
     Raises:

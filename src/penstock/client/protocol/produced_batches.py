@@ -33,7 +33,7 @@ class UnwritableBatch(MalformedError):  # noqa: N818 - a fact about the batch
     """A batch that no broker would accept. The message says where it was, and why."""
 
 
-class Source(NamedTuple):
+class BatchSource(NamedTuple):
     """Where a batch was read, for errors.
 
     Attributes:
@@ -50,7 +50,7 @@ class Source(NamedTuple):
         return f"{self.topic}, partition {self.partition}, offset {self.offset}"
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer as a broker knows it (KIP-98).
 
     Attributes:
@@ -62,7 +62,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-def record_count(batch: bytes | memoryview, source: Source) -> int:
+def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     """Return how many records a batch has, after checking that it can be written.
 
     The checksum is checked here, because it is computed anew: damage would not be seen afterwards.

@@ -17,7 +17,7 @@ from penstock.client.errors import ClientError, describe, response_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.client.protocol.produced_batches import Source
+    from penstock.client.protocol.produced_batches import BatchSource
 
 FENCED: Final = frozenset({int(ErrorCode.invalid_producer_epoch), int(ErrorCode.producer_fenced)})
 ABORTABLE: Final = frozenset(
@@ -72,7 +72,7 @@ class UnknownOutcomeError(WriteError):
     """
 
 
-class Refusal(NamedTuple):
+class BatchRefusal(NamedTuple):
     """Which batch a broker refuses, and why.
 
     Attributes:
@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
     """
 
     topic: str
-    source: Source
+    source: BatchSource
     code: int
     records: tuple[int, ...] = ()
 
@@ -95,7 +95,7 @@ class RefusedBatchError(WriteError):
         refusal: Which batch, and why; None where no broker was asked.
     """
 
-    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+    def __init__(self, text: str, refusal: BatchRefusal | None = None) -> None:
         super().__init__(text)
         self.refusal = refusal
 

@@ -33,7 +33,7 @@ from penstock.client.protocol.fetch import (
 from penstock.client.protocol.log_offsets import (
     EARLIEST,
     LATEST,
-    Partition,
+    LogPartition,
     Sends,
     epoch_end,
     list_offset,
@@ -59,7 +59,7 @@ _CHANNEL: Final = "fetch"
 _NONE: Final = -1
 
 
-class OffsetRange(NamedTuple):
+class WantedRange(NamedTuple):
     """A range of offsets.
 
     Attributes:
@@ -101,7 +101,7 @@ class PendingFetch(Protocol):
     def abandon(self) -> None: ...
 
 
-class Cluster(Sends, Protocol):
+class ReadingConnection(Sends, Protocol):
     """What of a `Connection` a reader uses."""
 
     @property
@@ -128,8 +128,8 @@ class RangeReader:
 
     def __init__(
         self,
-        cluster: Cluster,
-        offsets: OffsetRange,
+        cluster: ReadingConnection,
+        offsets: WantedRange,
         *,
         on_lost: Callable[[LostOffsets], None],
         committed: bool = True,
@@ -150,7 +150,7 @@ class RangeReader:
         """
         self._cluster = cluster
         self._offsets = offsets
-        self._partition = Partition(offsets.topic, offsets.partition)
+        self._partition = LogPartition(offsets.topic, offsets.partition)
         self._on_lost = on_lost
         self._committed = committed
         self._clock = clock

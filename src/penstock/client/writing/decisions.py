@@ -26,13 +26,13 @@ from penstock.client.positions import Position, peek_positions, read_positions
 from penstock.client.protocol.write_errors import FencedError, UnknownOutcomeError, WriteError
 from penstock.client.writing.prepared import Prepared, abort_all, commit_prepared, not_open
 from penstock.client.writing.transactional_writer import TransactionalWriter
-from penstock.client.writing.writer import Limits
+from penstock.client.writing.writer import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.client.connections.connection import Connection
-    from penstock.client.positions import Task
+    from penstock.client.positions import PositionTask
 
 _FORMER_MAX: Final = 20
 _TEXT_MAX: Final = 4000
@@ -51,7 +51,7 @@ class TooManyTasksError(WriteError):
     """The decision does not fit what brokers keep with an offset."""
 
 
-class Batch(NamedTuple):
+class BatchId(NamedTuple):
     """A batch of a job.
 
     Attributes:
@@ -75,10 +75,10 @@ class Decision(NamedTuple):
 
     run: str = ""
     former: tuple[str, ...] = ()
-    batch: Batch = Batch("", _NO_BATCH)
+    batch: BatchId = BatchId("", _NO_BATCH)
     prepared: tuple[Prepared, ...] = ()
 
-    def covers(self, batch: Batch) -> bool:
+    def covers(self, batch: BatchId) -> bool:
         """Return whether a batch was decided: it is not written again."""
         return batch.query == self.batch.query and batch.number <= self.batch.number
 
@@ -86,7 +86,7 @@ class Decision(NamedTuple):
 class Decisions:
     """The decisions of one job."""
 
-    def __init__(self, connection: Connection, task: Task) -> None:
+    def __init__(self, connection: Connection, task: PositionTask) -> None:
         """Prepare; nothing is contacted.
 
         Args:
@@ -156,7 +156,7 @@ class Decisions:
                 time.sleep(_PAUSE_S * random.uniform(1, 2 + attempt))  # noqa: S311 - no secret
         raise self._taken_over()
 
-    def decide(self, run: str, batch: Batch, prepared: Sequence[Prepared]) -> None:
+    def decide(self, run: str, batch: BatchId, prepared: Sequence[Prepared]) -> None:
         """Decide that transactions are committed.
 
         Args:
@@ -195,7 +195,7 @@ class Decisions:
                 commit_prepared(self._connection, transaction)
 
     def _writer(self) -> TransactionalWriter:
-        return TransactionalWriter(self._connection, self._task, Limits())
+        return TransactionalWriter(self._connection, self._task, WriterLimits())
 
     @property
     def prefix(self) -> str:
@@ -231,7 +231,7 @@ class Decisions:
             return Decision(
                 found["run"],
                 tuple(found["former"]),
-                Batch(found["query"], found["batch"]),
+                BatchId(found["query"], found["batch"]),
                 self._unpacked(found["tasks"]),
             )
         except (ValueError, KeyError, TypeError, struct.error, zlib.error):

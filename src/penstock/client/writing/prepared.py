@@ -17,18 +17,18 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 from kio.schema.types import TransactionalId
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
-from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import AbortedError, FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock.client.connections.connection import Connection
-    from penstock.client.protocol.produced_batches import Source
-    from penstock.client.writing.writer import Limits
+    from penstock.client.protocol.produced_batches import BatchSource
+    from penstock.client.writing.writer import WriterLimits
 
 _ONGOING: Final = "Ongoing"
 _TIMEOUT_S: Final = 60.0
@@ -48,15 +48,15 @@ class Prepared(NamedTuple):
     epoch: int
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer that began it."""
-        return Producer(self.producer_id, self.epoch)
+        return ProducerIdAndEpoch(self.producer_id, self.epoch)
 
 
 class PreparingWriter:
     """Writes batches in one transaction, and leaves it open. Older writers of the id are fenced."""
 
-    def __init__(self, connection: Connection, transactional_id: str, limits: Limits) -> None:
+    def __init__(self, connection: Connection, transactional_id: str, limits: WriterLimits) -> None:
         """Fence older writers of the id; their transactions are aborted.
 
         Args:
@@ -93,7 +93,9 @@ class PreparingWriter:
             self._coordinator.add_partitions(self._producer, new)
             self._added |= new
 
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Write a batch; see `penstock.client.writing.writer.Writer.write`."""
         self.add([(topic, partition)])
         self._pipeline.put(topic, partition, batch, source)
@@ -154,7 +156,7 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
         request = DescribeTransactionsRequest(
             transactional_ids=(TransactionalId(transaction.transactional_id),)
         )
-        key = Key(transaction.transactional_id, transaction=True)
+        key = CoordinatorKey(transaction.transactional_id, transaction=True)
         (state,) = ask(
             connection, key, request, DescribeTransactionsResponse, _codes
         ).transaction_states

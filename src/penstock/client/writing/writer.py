@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.client.positions import Position
-    from penstock.client.protocol.produced_batches import Source
+    from penstock.client.protocol.produced_batches import BatchSource
 
 
 class Promise(Enum):
@@ -42,7 +42,7 @@ class Promise(Enum):
     )
 
 
-class Limits(NamedTuple):
+class WriterLimits(NamedTuple):
     """How much, and how long.
 
     Attributes:
@@ -67,7 +67,9 @@ class Writer(ABC):
     """Where the task goes on; None where nothing has been committed."""
 
     @abstractmethod
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Write a batch; waits while too many bytes are on their way.
 
         Args:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.stored.runner import Counter, Merge, Work
+    from penstock.stored.runner import Merge, OffsetCounter, Work
     from penstock.stored.tasks.tasks import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"
@@ -43,14 +43,14 @@ class SparkRunner:
         self._spark = spark
         self.cores = task_slots(spark)
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return an accumulator; a session of Spark Connect has none, and counts nothing."""
         if is_remote(self._spark):
             return LocalCounter()
         return self._spark.sparkContext.accumulator(0)
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks; see `run_tasks`."""
         counted = None if is_remote(self._spark) else done
@@ -63,7 +63,7 @@ def run_tasks(
     work: Work,
     merge: Merge,
     *,
-    done: Counter | None = None,
+    done: OffsetCounter | None = None,
 ) -> bytes | None:
     """Run tasks, merge their results on one of the executors, and return that.
 
@@ -87,7 +87,7 @@ def run_tasks(
 
 
 def results(
-    spark: SparkSession, tasks: Sequence[Task], work: Work, done: Counter | None = None
+    spark: SparkSession, tasks: Sequence[Task], work: Work, done: OffsetCounter | None = None
 ) -> DataFrame:
     """Return the results of tasks as a frame with one column, `result`; see `run_tasks`."""
     idle_s = float(spark.conf.get(_IDLE_TIMEOUT, "0") or 0)
@@ -98,7 +98,7 @@ def results(
 
 
 def _working(
-    tasks: PackedTasks, work: Work, done: Counter | None, every_s: float
+    tasks: PackedTasks, work: Work, done: OffsetCounter | None, every_s: float
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

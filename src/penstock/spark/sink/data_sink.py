@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.batch_jobs.targets import Target
-from penstock.client.writing.decisions import Batch
+from penstock.client.writing.decisions import BatchId
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.spark.sink.sink_task import Written
+    from penstock.spark.sink.sink_task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _RUN: Final = "spark.jobGroup.id"
-_ONE_BATCH: Final = Batch("", 0)
+_ONE_BATCH: Final = BatchId("", 0)
 _ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", None)
 """Since PySpark 4.1; before, rows come one by one."""
 
@@ -50,7 +50,7 @@ _ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", N
 class SinkMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
-    written: Written
+    written: AttemptResult
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -112,7 +112,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
         attempt = Attempt(
             self._job or f"stream-{query}",
             run,
-            Batch(query, int(number)),
+            BatchId(query, int(number)),
             context.partitionId(),
             context.attemptNumber(),
         )
@@ -199,5 +199,5 @@ def _context() -> TaskContext:
     return context
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptResult]:
     return [message.written for message in messages if isinstance(message, SinkMessage)]

@@ -11,9 +11,9 @@ from penstock.spark.execution.failures import SparkError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.writing.decisions import Batch
+    from penstock.client.writing.decisions import BatchId
     from penstock.client.writing.prepared import Prepared
-    from penstock.spark.sink.sink_task import SinkTask, Written
+    from penstock.spark.sink.sink_task import AttemptResult, SinkTask
 
 _NAMED_MAX: Final = 3
 
@@ -22,7 +22,7 @@ class LostTransactionsError(SparkError):
     """Transactions of tasks were aborted before they were committed."""
 
 
-def commit(task: SinkTask, written: Sequence[Written]) -> None:
+def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
     """Commit the transactions of a batch: all of them, or none.
 
     Args:
@@ -61,7 +61,7 @@ def commit(task: SinkTask, written: Sequence[Written]) -> None:
         abort_all(connection, decisions.prefix)
 
 
-def abort(task: SinkTask, written: Sequence[Written]) -> None:
+def abort(task: SinkTask, written: Sequence[AttemptResult]) -> None:
     """Abort the transactions of a batch, unless it was decided.
 
     Those that tasks left open that failed are aborted, too, if no later run has the job.
@@ -87,7 +87,7 @@ def abort(task: SinkTask, written: Sequence[Written]) -> None:
         abort_all(connection, decisions.prefix)
 
 
-def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: Batch) -> None:
+def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: BatchId) -> None:
     connection, lost = task.access.connect(), []
     for transaction in prepared:
         try:

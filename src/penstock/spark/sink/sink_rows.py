@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from aiokafka.partitioner import murmur2
 
 from penstock.batch_jobs.targets import fitting
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
@@ -53,7 +53,7 @@ class _Record(NamedTuple):
     value: bytes | None
     headers: Sequence[Any]
     timestamp: int
-    source: Source
+    source: BatchSource
 
     @property
     def size(self) -> int:
@@ -213,7 +213,7 @@ class OutgoingRows:
                 touched.append((self._rejected, partition % self._rejected.partitions))
             yield partition, touched
 
-    def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[Source]:
+    def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[BatchSource]:
         count = end - start
 
         def column(name: str, missing: Any) -> list[Any]:
@@ -223,7 +223,7 @@ class OutgoingRows:
             return [missing if entry is None else entry for entry in array[start:end].to_pylist()]
 
         return [
-            Source(*place)
+            BatchSource(*place)
             for place in zip(
                 column("topic", self._accepted.topic),
                 column("partition", _NOWHERE),

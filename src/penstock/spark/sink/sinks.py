@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
 
 _BEFORE: Final = ".replaced"
 """The suffix of a folder while it is being replaced."""
@@ -31,7 +31,7 @@ class Sinks:
     def __init__(
         self,
         spark: SparkSession,
-        locations: Mapping[str, Location],
+        locations: Mapping[str, RecordLocation],
         options: Mapping[str, str],
         partitions: Mapping[str, int],
         *,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.sink.data_sink import BatchSink, StreamSink
-    from penstock.spark.source_access import Source
+    from penstock.spark.source_access import ClusterSource
 
 _HEADERS: Final = "headers"
 
@@ -113,7 +113,9 @@ class PenstockDataSource(DataSource):
 class BatchReader(DataSourceReader):
     """Reads a fixed range of topics."""
 
-    def __init__(self, source: Source, topics: Sequence[Topic], reading: SourceReading) -> None:
+    def __init__(
+        self, source: ClusterSource, topics: Sequence[Topic], reading: SourceReading
+    ) -> None:
         """Take what is read.
 
         Args:
@@ -122,7 +124,7 @@ class BatchReader(DataSourceReader):
             reading: What the tasks do.
         """
         self._reading = reading
-        self._plan: tuple[Source, Sequence[Topic]] | None = (source, topics)
+        self._plan: tuple[ClusterSource, Sequence[Topic]] | None = (source, topics)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks.
@@ -169,12 +171,12 @@ def register(spark: SparkSession) -> None:
         classic.setActiveSession(classic)
 
 
-def _source(options: Mapping[str, str]) -> Source:
+def _source(options: Mapping[str, str]) -> ClusterSource:
     _send_no_profile()
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source_access import Source  # noqa: PLC0415
+    from penstock.spark.source_access import ClusterSource  # noqa: PLC0415
 
-    return Source(SourceOptions.read(options))
+    return ClusterSource(SourceOptions.read(options))
 
 
 def _send_no_profile() -> None:
@@ -189,7 +191,7 @@ def _send_no_profile() -> None:
             accumulators._accumulatorRegistry.pop(getattr(ids, profile), None)  # noqa: SLF001
 
 
-def _reading(source: Source, topics: Sequence[Topic], schema: StructType) -> SourceReading:
+def _reading(source: ClusterSource, topics: Sequence[Topic], schema: StructType) -> SourceReading:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_types(types)
     if VERDICT in types and source.options.plan is None:

@@ -20,7 +20,7 @@ _DIGITS_MAX: Final = 18
 
 
 @dataclass(frozen=True)
-class Place:
+class OffsetBound:
     """A place in each partition of some topics.
 
     Attributes:
@@ -36,11 +36,11 @@ class Place:
     offsets: Mapping[Partition, int] = field(default_factory=dict)
 
 
-EARLIEST: Final = Place("earliest", _EARLIEST)
-LATEST: Final = Place("latest", _LATEST)
+EARLIEST: Final = OffsetBound("earliest", _EARLIEST)
+LATEST: Final = OffsetBound("latest", _LATEST)
 
 
-def parse_timestamp(text: str, *, key: str) -> Place:
+def parse_timestamp(text: str, *, key: str) -> OffsetBound:
     """Read a time in ms since the epoch.
 
     Raises:
@@ -48,10 +48,10 @@ def parse_timestamp(text: str, *, key: str) -> Place:
     """
     if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_MAX:
         raise ConfigurationError(f"{key} {text}: milliseconds since 1970")
-    return Place(key, timestamp_ms=int(text))
+    return OffsetBound(key, timestamp_ms=int(text))
 
 
-def parse_offsets(text: str, *, key: str) -> Place:
+def parse_offsets(text: str, *, key: str) -> OffsetBound:
     """Read offsets such as `{"orders": {"0": 23, "1": -2}}`.
 
     Raises:
@@ -66,7 +66,7 @@ def parse_offsets(text: str, *, key: str) -> Place:
             f'{key} {text}: earliest, latest, or an offset for each partition such as {{"orders": '
             '{"0": 23, "1": -2}}, where -2 is its beginning and -1 its end'
         )
-    return Place(key, offsets=offsets)
+    return OffsetBound(key, offsets=offsets)
 
 
 def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
@@ -77,7 +77,9 @@ def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
             yield Partition(topic, int(number)), offset
 
 
-def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dict[Partition, int]:
+def find_offsets(
+    cluster: Cluster, topics: Sequence[Topic], place: OffsetBound
+) -> dict[Partition, int]:
     """Return the offset that a place means in each partition of topics.
 
     A time after the last record means the end.
@@ -109,7 +111,7 @@ def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dic
     }
 
 
-def _check_partitions(place: Place, ends: Mapping[Partition, int]) -> None:
+def _check_partitions(place: OffsetBound, ends: Mapping[Partition, int]) -> None:
     for partition in place.offsets.keys() ^ ends.keys():
         problem = "is left out" if partition in ends else "is not there, or not subscribed"
         raise ConfigurationError(f"{place.option}: {partition} {problem}")

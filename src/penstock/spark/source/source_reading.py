@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets
-    from penstock.client.reading.reader import OffsetRange as WantedRange
+    from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch

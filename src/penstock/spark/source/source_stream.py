@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.source.source_reading import SourceReading
-    from penstock.spark.source_access import Source
+    from penstock.spark.source_access import ClusterSource
 
 Offsets = dict[Partition, int]
 _TELLS_START: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
@@ -56,14 +56,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     An offset of the stream is, for each topic, its id and the offset of each partition.
     """
 
-    def __init__(self, source: Source, reading: SourceReading) -> None:
+    def __init__(self, source: ClusterSource, reading: SourceReading) -> None:
         """Take what is read.
 
         Args:
             source: The cluster, for the driver.
             reading: What the tasks do.
         """
-        self._source: Source | None = source
+        self._source: ClusterSource | None = source
         self._reading = reading
         self._target: Offsets | None = None
 
@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from self._reading.read(partition)
 
     @property
-    def _driver(self) -> Source:
+    def _driver(self) -> ClusterSource:
         if self._source is None:
             raise RuntimeError("offsets are found on the driver")
         return self._source

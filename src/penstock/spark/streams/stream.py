@@ -34,7 +34,7 @@ _PAUSE_MAX_S: Final = 30.0
 _NAMED_MAX: Final = 3
 
 
-class Source(Protocol):
+class StreamTopics(Protocol):
     """The topics; `penstock.spark.streams.stream_source.StreamSource`."""
 
     def topics(self) -> tuple[Topic, ...]: ...
@@ -50,7 +50,7 @@ class Source(Protocol):
     def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]: ...
 
 
-class Work(Protocol):
+class MicroBatchWork(Protocol):
     """Has Spark do a micro-batch."""
 
     def __call__(
@@ -86,7 +86,7 @@ class Observer(Protocol):
         """Tell what has changed."""
 
 
-class Settings(NamedTuple):
+class StreamSettings(NamedTuple):
     """How a stream goes on.
 
     Attributes:
@@ -123,10 +123,10 @@ class Stream:
 
     def __init__(
         self,
-        source: Source,
-        work: Work,
+        source: StreamTopics,
+        work: MicroBatchWork,
         observer: Observer,
-        settings: Settings,
+        settings: StreamSettings,
         *,
         is_ended: Callable[[], bool],
         wait: Callable[[float], object],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.stored.tasks.writing_task import WritingResult
 
 
-class PolicyOutcome(NamedTuple):
+class StreamOutcome(NamedTuple):
     """What became of records, and by which policy; its name is empty where it is not known."""
 
     topic: str
@@ -44,7 +44,7 @@ class StreamFigures:
         unavailable: Partitions that could not be read when they were last looked at.
     """
 
-    records: Counter[PolicyOutcome] = field(default_factory=Counter)
+    records: Counter[StreamOutcome] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
     removed: Counter[str] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class StreamFigures:
             self.behind, self.unavailable, self.looked_at = behind, unavailable, now
 
 
-def _by_policy(result: WritingResult) -> Iterator[tuple[PolicyOutcome, int]]:
+def _by_policy(result: WritingResult) -> Iterator[tuple[StreamOutcome, int]]:
     left = {
         (topic, outcome): count
         for topic, outcomes in result.outcomes.items()
@@ -95,7 +95,7 @@ def _by_policy(result: WritingResult) -> Iterator[tuple[PolicyOutcome, int]]:
     for reason, count in result.counts.reasons.items():
         if reason.outcome != Outcome.ACCEPTED.value:
             left[reason.topic, reason.outcome] -= count
-            yield PolicyOutcome(reason.topic, reason.policy or "", reason.outcome), count
+            yield StreamOutcome(reason.topic, reason.policy or "", reason.outcome), count
     for (topic, outcome), count in left.items():
         if count:
-            yield PolicyOutcome(topic, "", outcome), count
+            yield StreamOutcome(topic, "", outcome), count

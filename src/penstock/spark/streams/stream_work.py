@@ -59,7 +59,7 @@ class StreamWork:
     def __call__(
         self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
     ) -> WritingResult:
-        """Do a micro-batch; see `penstock.spark.streams.stream.Work`."""
+        """Do a micro-batch; see `penstock.spark.streams.stream.MicroBatchWork`."""
         ids = {name: topic.topic_id for name, topic in topics.items()}
         if not ids.items() <= self._ids.items():
             plan = self._plan_of(topics)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.task import Read
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import OffsetRange as WantedRange
+    from penstock.client.reading.reader import WantedRange
     from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan

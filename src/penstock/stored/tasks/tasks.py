@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import WantedRange
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.wire.names import NO_ID
 

@@ -18,18 +18,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.batch_jobs.at_cluster import keep_position, range_task
 from penstock.batch_jobs.counts import TaskCounts, read_counts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redact import Redact
 from penstock.batch_jobs.redrive import LOOKS_BACK, Redrive
 from penstock.batch_jobs.split import Split
-from penstock.batch_jobs.task import Ending, Limits, Progress, ignore, never, read_batch, run
+from penstock.batch_jobs.task import (
+    TaskEnding,
+    TaskLimits,
+    TaskProgress,
+    ignore,
+    never,
+    read_batch,
+    run,
+)
 from penstock.client.errors import ClientError, TopicRecreatedError
 from penstock.client.places import PlaceRecords
-from penstock.client.positions import Task as PositionTask
-from penstock.client.positions import read_positions
+from penstock.client.positions import PositionTask, read_positions
 from penstock.client.protocol.write_errors import AbortedError, FencedError, UnknownOutcomeError
-from penstock.client.reading.reader import OffsetRange as WantedRange
-from penstock.client.reading.reader import RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
 from penstock.stored.asking_again import decided
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.batch_jobs.task import Job, TaskResult
+    from penstock.batch_jobs.task import BatchJob, TaskResult
     from penstock.client.connections.connection import Connection
     from penstock.client.positions import Claim
     from penstock.client.protocol.write_errors import RefusedBatchError
@@ -295,9 +301,9 @@ class WritingTask:
         return WritingResult(TaskCounts(), 0)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TaskLimits:
         """When a chunk ends, and what is read of a batch."""
-        limits = Limits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
+        limits = TaskLimits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
     def _range(
@@ -306,7 +312,7 @@ class WritingTask:
         offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
-    ) -> Generator[None, None, Progress]:
+    ) -> Generator[None, None, TaskProgress]:
         topic_id = self.topic_ids[offset_range.topic]
         position = PositionTask(self.job, offset_range.topic, topic_id, offset_range.partition)
         background: Background[TaskResult] = Background()
@@ -329,7 +335,7 @@ class WritingTask:
             merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
         )
         result = yield from background.run(lambda: run(task, job))
-        if result.ending is not Ending.FENCED:
+        if result.ending is not TaskEnding.FENCED:
             return result.progress
         claimed_by = self.claims[offset_range.of].run
         return (
@@ -338,7 +344,7 @@ class WritingTask:
 
     def job_of(
         self, offset_range: OffsetRange, beat: Callable[[], None], judging: threading.Lock
-    ) -> Job:
+    ) -> BatchJob:
         """Return what is done with the batches of a range.
 
         Args:
@@ -369,7 +375,7 @@ class WritingTask:
             replays_max=self.replays_max,
         )
 
-    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> Judge:
+    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
         # A stream tells what its policies cannot decide, and comes back to it.
         ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
         with judging:
@@ -420,7 +426,7 @@ class CountingTask:
         yield WritingResult(counts, 0).encode()
 
 
-class _AskingAgain(Judge):
+class _AskingAgain(BatchJudge):
     """Waits a while for policies that cannot decide now."""
 
     def __init__(
@@ -447,7 +453,7 @@ class _AskingAgain(Judge):
 class _Shown:
     """A job that shows that it goes on."""
 
-    def __init__(self, job: Job, background: Background[Any]) -> None:
+    def __init__(self, job: BatchJob, background: Background[Any]) -> None:
         self._job = job
         self._background = background
 
@@ -485,7 +491,7 @@ def _done_by_another(
     offset_range: OffsetRange,
     claimed_by: str,
     counted_as: str,
-) -> Generator[None, None, Progress]:
+) -> Generator[None, None, TaskProgress]:
     """Wait until the attempt that has taken over is done."""
     partition = (offset_range.topic, offset_range.partition)
     reached, until = -1, time.monotonic() + _WAITED_S
@@ -498,7 +504,7 @@ def _done_by_another(
             if found.run not in {"", claimed_by}:
                 break
             if kept is not None and found.offset >= offset_range.end:
-                return Progress(found.offset, kept.since, kept.counts)
+                return TaskProgress(found.offset, kept.since, kept.counts)
             if found.offset != reached:
                 reached, until = found.offset, time.monotonic() + _WAITED_S
         yield

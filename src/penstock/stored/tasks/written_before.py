@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.task import Limits, ignore, read_batch
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.batch_jobs.task import TaskLimits, ignore, read_batch
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.cluster.ranges import Partition
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def _marks(connection: Connection, read: Range, *, rewritten: bool) -> Iterator[
     It is None for a record without a timestamp (-1), and for one without a key that may have been
     rewritten.
     """
-    offsets = OffsetRange(*read)
+    offsets = WantedRange(*read)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
-        batch = read_batch(fetched, offsets, Limits())
+        batch = read_batch(fetched, offsets, TaskLimits())
         if batch.is_control:
             continue
         records = batch.records
