@@ -71,10 +71,10 @@ def reader_of(
 class Reading:
     """Reads pieces, within a limit of bytes that each has its share of.
 
-    What one piece does not need is left for those after it.
+    Bytes that a piece does not need are left for later pieces.
 
     Attributes:
-        is_cut: Whether something was not read for want of bytes.
+        is_cut: Whether the limit of bytes left anything unread.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Reading:
             pieces: What is read.
             read: See `reader_of`.
             bytes_max: The most stored bytes, but for one batch of each piece.
-            max_decompressed_bytes: Of a batch that has to be written anew.
+            max_decompressed_bytes: Of a batch that has to be rewritten.
         """
         self.is_cut = False
         self._pieces = pieces

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REASONS_KEPT: Final = 200
 """Reasons of one topic."""
 CHANGED: Final = "changed"
-"""Beside the outcomes: records of a batch that interceptors would have written anew."""
+"""Beside the outcomes: records of a batch that interceptors would have rewritten."""
 NOT_JUDGED: Final = "not judged"
 """No policy is to blame: no worker was there, or the batch could not be read."""
 
@@ -52,7 +52,7 @@ class TopicTally:
 
     Attributes:
         records: Records by outcome, `CHANGED` or `NOT_JUDGED`; of a refused batch all.
-        batches: Batches likewise; one from which only some records would be dropped counts as
+        batches: Batches likewise; a batch from which only some records would be dropped counts as
             `CHANGED`.
         policies: Records by policy and outcome, of what is not accepted.
         reasons: Records by reason; of a refused batch those that are to blame, or all of them where
@@ -103,7 +103,7 @@ class TopicTally:
         if verdict.replacement is None:
             self._count(Outcome.ACCEPTED, count)
             return
-        # As the gateway counts it: which of the others were changed is not told.
+        # As the gateway counts it: which of the others were changed is not reported.
         dropped = len(verdict.replacement.dropped)
         self.batches[Outcome.DROPPED if dropped == count else CHANGED] += 1
         for outcome, some in ((Outcome.DROPPED, dropped), (CHANGED, count - dropped)):

@@ -1,4 +1,4 @@
-"""The policies of one topic, asked about the records of stored batches."""
+"""The policies of one topic, which judge the records of stored batches."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Records that are written to where they belong: with the bytes of their batch where all of it is.
 
 A large batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what
-is not replaced keeps its bytes, and each record its timestamp. What is left of small ones is
+is not replaced keeps its bytes, and each record its timestamp. What is left of small batches is
 gathered into larger batches, with the same records: for each a request would take the CPU of some
 hundred records, here and at the broker, and the target would keep the crumbs.
 
-A batch with LogAppendTime is always written anew, with the broker's timestamp, which all readers of
-the source see. In its bytes are still the producers', which nobody sees: a clock that was wrong
-there would have retention remove the records of the target.
+A batch with LogAppendTime is always written again, with the broker's timestamp, which all readers
+of the source see. Its bytes still have the producers' timestamps, which no reader sees: a clock
+that was wrong there would have retention remove the records of the target.
 """
 
 from __future__ import annotations

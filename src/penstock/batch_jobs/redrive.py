@@ -103,13 +103,13 @@ class Redrive:
         """Prepare for one partition of a dead letter topic.
 
         Args:
-            judge: The policies of the target, with the repairing interceptor if there is one.
+            judge: The policies of the target, with the repairing interceptor if there is any.
             topic: The dead letter topic.
             partition: Its partition.
             target: Where records return to.
             again: The dead letter topic itself: its end is appended to, after the range.
             parked: Where records are written that failed `replays_max` times.
-            replays_max: See `parked`; where the topic has parked ones, see `Attempts`.
+            replays_max: See `parked`; where the topic has parked letters, see `Attempts`.
             clock: Returns seconds since the epoch.
         """
         self._judge = judge
@@ -240,7 +240,7 @@ class Redrive:
                     yield from self._return(batch, letters, some, number)
 
     def _sink(self, verdict: Verdict, origin: Origin) -> str:
-        # What is dead-lettered again and again after it returned carries its count along.
+        # A letter that is refused repeatedly after it returned keeps its count.
         maximum, is_parked = self._attempts
         if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):
             return RETURNED

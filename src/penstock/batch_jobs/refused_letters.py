@@ -1,8 +1,8 @@
 """Dead letters that the target's broker refuses: which they are, and how they are found.
 
-A gateway acknowledges a record that its policies object to without asking a broker, so a dead
-letter may be one that no broker takes: too large, outside the target's bounds of timestamps, or
-without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
+A gateway acknowledges a record that its policies object to before any broker has it, so a dead
+letter may be a record that no broker takes: too large, outside the target's bounds of timestamps,
+or without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
 records (KIP-467). Otherwise the batch is halved until the record is alone.
 """
 

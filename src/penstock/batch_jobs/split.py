@@ -1,4 +1,4 @@
-"""Splits records into accepted ones and dead letters."""
+"""Splits records into accepted records and dead letters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs one task: a range of a source partition, in chunks that each are one transaction.
 
 Where a task begins, its committed position says. An attempt that failed, a process that was killed,
-one that was taken for dead and one that was started twice are therefore one case: the writer that
-was opened last goes on where the last commit was, and all others are fenced.
+an attempt that was taken for dead and an attempt that was started twice are the same case: the
+writer that was opened last goes on where the last commit was, and all others are fenced.
 
 What was counted, with or without interruptions: `penstock.batch_jobs.counts`.
 """
@@ -102,8 +102,8 @@ class TaskProgress(NamedTuple):
 
     Attributes:
         offset: The next offset to read.
-        since: The offset from which `counts` count: the first of the range, unless somebody moved
-            the position in between.
+        since: The offset from which `counts` count: the first of the range, unless an operator
+            moved the position in between.
         counts: Of all that was committed since, by this attempt and those before.
     """
 
@@ -138,7 +138,7 @@ class TaskResult(NamedTuple):
 
 
 def ignore(_: object) -> None:
-    """Do nothing with what is told."""
+    """Do nothing with the argument."""
 
 
 def never() -> bool:
@@ -163,9 +163,9 @@ class RangeTask:
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
         recall: Called with the batches of the offsets before the one at which the first attempt
             begins, as many as `looks_back` says, and again where another task has moved the
-            position; None where nobody wants to know them.
+            position; None where they are not needed.
         looks_back: How many offsets before.
-        merges: Whether small batches are given to the job as larger ones.
+        merges: Whether small batches are given to the job as larger batches.
         clock: Returns seconds that never go back.
     """
 
@@ -195,7 +195,7 @@ def run(task: RangeTask, job: BatchJob) -> TaskResult:
 
     Raises:
         AbortedError: Transactions are lost again and again.
-        UnknownOutcomeError: It is not known whether one was committed, again and again.
+        UnknownOutcomeError: It is not known whether a commit succeeded, several times in a row.
         UnreadableBatchError: A batch is damaged, or larger than allowed.
         RefusedBatchError: A target does not take a batch or a record, and the job needs it.
         PostponedError: A policy cannot decide now; what was not committed is aborted.
@@ -266,8 +266,9 @@ class _Running:
         try:
             self._go_on(writer)
         except (AbortedError, UnknownOutcomeError):
-            # Brokers may tell a writer that was fenced that its transaction is lost. Beginning
-            # again, it would fence the one that took over; a new epoch only the last one gets.
+            # Brokers may respond to a writer that was fenced that its transaction is lost.
+            # Beginning again, it would fence the writer that took over; only the last gets a new
+            # epoch.
             writer.abort()
             raise
 
@@ -299,7 +300,7 @@ class _Running:
                     return
                 size, records, batches, ends_at = 0, 0, 0, task.clock() + limits.chunk_s
         if self.progress.offset < offsets.end:
-            # Also without a record: whoever asks sees that the range is done.
+            # Also without a record: whoever reads the position sees that the range is done.
             self._commit(writer, offsets.end)
 
     def _process(self, batches: Iterable[StoredBatch], writer: Writer) -> None:

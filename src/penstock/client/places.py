@@ -98,7 +98,7 @@ class Places:
         """Return the place of a task; None if it has none.
 
         Raises:
-            LostPlaceError: There is one, and it cannot be read.
+            LostPlaceError: There is a place, and it cannot be read.
         """
         value = self._values.get(task.transactional_id)
         if value is None:
@@ -185,7 +185,7 @@ def find_starts(
         tasks: One for each partition of the topic.
         places: From `read_places`.
         former_group: The group of an earlier version, without places; empty for none.
-        sign: What shows that the job, or one like it, has run on this topic before, as a part
+        sign: The sign that the job, or a similar job, has run on this topic before, as a part
             of a sentence; empty if nothing does.
         remedy: What to do if it has, and its place is lost; for the error.
 

@@ -29,7 +29,7 @@ _LOST_AFTER: Final = 2
 """Statistics without a broker, in a row: a client that starts again with its bootstrap servers may
 have none for a moment."""
 _USED_FOR: Final = 0.75
-"""The share of its lifetime that a token is used for; librdkafka requests one at 80 %."""
+"""The share of its lifetime that a token is used for; librdkafka requests a new token at 80 %."""
 
 
 def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, Any]:

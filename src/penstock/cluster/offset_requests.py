@@ -1,4 +1,4 @@
-"""Offsets of many partitions in few requests, asked again where a leader is not known yet.
+"""Offsets of many partitions in few requests, retried where a leader is not known yet.
 
 librdkafka sends one ListOffsets request to each leader, whatever the number of partitions.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 CHUNK: Final = 5000
-"""The number of partitions that are asked about at once."""
+"""The number of partitions in a request."""
 RETRY_FOR_S: Final = 15.0
 _REFRESHED_ALONE: Final = 10
 _FIRST_PAUSE_S: Final = 0.1
@@ -52,17 +52,17 @@ Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 
 def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the first offsets."""
+    """Return what requests the first offsets."""
     return _asking(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the offsets after the last records: those of open transactions not."""
+    """Return what requests the offsets after the last records: those of open transactions not."""
     return _asking(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the first records of a time or later; -1 where there are none."""
+    """Return what requests the first records of a time or later; -1 where there are none."""
     # Negative timestamps are the protocol's names for `latest` and others.
     return _asking(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
 
@@ -81,8 +81,8 @@ def all_offsets(
     Args:
         partitions: The partitions.
         ask: Answers about some of them: an offset, or why there is none.
-        chunk: How many are asked about at once.
-        retry_for_s: How long partitions without a leader are asked about again.
+        chunk: How many a request has.
+        retry_for_s: How long partitions without a leader are retried.
         clock: The monotonic time in seconds.
         pause: Waits for some seconds.
 
@@ -120,8 +120,8 @@ def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partitio
             request_timeout=RETRY_FOR_S,
         )
         answers: dict[Partition, int | OffsetRefusal] = {}
-        for asked, future in futures.items():
-            partition = Partition(asked.topic, asked.partition)
+        for requested, future in futures.items():
+            partition = Partition(requested.topic, requested.partition)
             try:
                 answers[partition] = future.result(RETRY_FOR_S + 1).offset
             except KafkaException as error:

@@ -119,11 +119,11 @@ class Cluster:
         """
         try:
             return self._described(topic_names.existing(given, self.names(), without=without))
-        except ConfigurationError as error:  # one was deleted in between
+        except ConfigurationError as error:  # a topic was deleted in between
             raise ClusterError(str(error)) from None
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
-        """Return the first offset of each partition, or why there is none; asked once."""
+        """Return the first offset of each partition, or why there is none; without a retry."""
         return offset_requests.earliest_of(self._admin)(partitions)
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
@@ -204,7 +204,7 @@ class Cluster:
         """Return the size of the largest batch that a topic takes: its `max.message.bytes`.
 
         Raises:
-            ClusterError: The cluster does not tell, such as for its ACLs.
+            ClusterError: The cluster refuses, such as for its ACLs.
         """
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
@@ -217,7 +217,7 @@ class Cluster:
         return int(configs["max.message.bytes"].value)
 
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
-        """Return each partition's first offset and the one after its last.
+        """Return each partition's first offset and the offset after its last.
 
         Raises:
             ClusterError: The cluster does not answer.
@@ -335,7 +335,7 @@ class Cluster:
         found = self.offsets_since(topics, _timestamp_ms(where, key))
         for partition, offset in found.items():
             first, end = bounds[partition.topic][partition.number]
-            # The log can have lost its first records, or have got more, since it was asked.
+            # The log can have lost its first records, or have got more, since the response.
             found[partition] = min(max(offset, first), end) if offset >= 0 else end
         return found
 

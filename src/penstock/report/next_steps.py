@@ -131,7 +131,7 @@ def _server(report: Report) -> tuple[str, ...]:
 
 
 def _command(*words: str) -> str:
-    """Return a command for a shell; a long one with a line for each option."""
+    """Return a command for a shell; a long command with a line for each option."""
     line = shlex.join(("penstock", *words))
     if len(line) <= _LINE_MAX:
         return line

@@ -43,7 +43,7 @@ def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
 
     Args:
         report: The report.
-        runs: The runs that are kept, this one the last; None where none are.
+        runs: The runs that are kept, the current run last; None where none are.
     """
     environment = Environment(
         loader=PackageLoader("penstock.report", "."),
@@ -89,7 +89,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _when(time: str) -> str:
-    """Return an ISO time as people write it; what is none, as it is."""
+    """Return an ISO time as people write it; any other text unchanged."""
     try:
         return f"{dt.datetime.fromisoformat(time).astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:

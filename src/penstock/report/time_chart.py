@@ -89,7 +89,7 @@ class TimeChart:
 def time_chart(report: Report) -> TimeChart | None:
     """Return the chart of a report; None where no record has a time in range.
 
-    A few records with times far away from all others would make one bar of all the others.
+    A few records with times far away from all others would reduce the others to a single bar.
     They are left out, and counted: at most `OUTLIERS` of the records at each end, and only if
     the rest spans less than half of the time.
     """
@@ -194,7 +194,7 @@ def _bar(start: int, slot: int, slots: int, width: int, counts: OutcomeCounts, m
 
 
 def _line(points: list[tuple[float, float]], step: float) -> str:
-    """Return a path through points; where one is missing there is a gap."""
+    """Return a path through points; where a point is missing there is a gap."""
     path = []
     before = -1.0
     for x, y in points:
@@ -213,7 +213,7 @@ def _label(hour: int, width: int) -> str:
 
 
 def _labels(first: int, slots: int, width: int) -> tuple[str, ...]:
-    """Return what stands below the left end, the middle and the right end."""
+    """Return the labels below the left end, the middle and the right end."""
     if slots < 3:
         return tuple(_label(first + slot * width, width) for slot in range(slots))
     return tuple(_label(first + slot * width, width) for slot in (0, slots // 2, slots - 1))

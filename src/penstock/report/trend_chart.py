@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.report.history import AuditRun
 
 POINTS_MAX: Final = 120
-"""The maximum number of runs that are drawn: the last ones."""
+"""The maximum number of runs that are drawn: the latest."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def still_dead_letter(verdict: Column) -> Column:
 
 
 def with_header(headers: Column, name: str, value: Column) -> Column:
-    """Add one of our headers."""
+    """Add a header of a dead letter."""
     return F.concat(headers, F.array(_header(name, value)))
 
 

@@ -47,7 +47,7 @@ def client_options(properties: Mapping[str, str], file: Path) -> dict[str, str]:
         file: The configuration file; relative locations start at its folder.
 
     Raises:
-        ConfigurationError: A store cannot be read, or is one of Java.
+        ConfigurationError: A store cannot be read, or is a Java key store.
     """
     return {f"kafka.{key}": value for key, value in java_properties(properties, file).items()}
 

@@ -61,7 +61,7 @@ class RuleSum(NamedTuple):
         digest: Of the value that was counted, in hexadecimal digits; empty for any.
         total: The values.
         bad: Those with the flaw.
-        latest: The latest instant, in ms; None without one.
+        latest: The latest instant, in ms; None if there is none.
     """
 
     topic: str
@@ -106,7 +106,7 @@ class Measuring:
         Args:
             topic: The topic.
             values: Of each record; without a value (a tombstone) it is not counted.
-            timestamps: Of each, in ms; negative without one.
+            timestamps: Of each, in ms; negative if it has none.
 
         Returns:
             A part of the sums; None where it is not large enough yet.
@@ -241,7 +241,7 @@ class DataSetSums:
         self._folder.cleanup()
 
     def add(self, part: bytes | None) -> None:
-        """Take a part of the sums, if there is one."""
+        """Take a part of the sums, if there is any."""
         if part is None:
             return
         digests = []

@@ -1,7 +1,7 @@
 """Records in files with Kafka's columns: JSON lines, and Parquet where pyarrow is installed.
 
 JSON has no bytes: keys, values and header values are taken for base 64, which is what Spark
-writes, if the first ones all are; otherwise for text, stored as UTF-8.
+writes, if the first all are; otherwise for text, stored as UTF-8.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def write_topics(
 
 
 def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
-    """Return the id of a job: the one that was given, or one that is made of topics and the start.
+    """Return the id of a job: the given id, or an id made of the topics and the start.
 
     That of topics that globs mean is made of the globs: other topics may come, and what is done
     must not be done again.
@@ -197,7 +197,7 @@ def known_job(
     mark = run_mark(job.command, list(job.targets.values()))
     if was_kept(places, [topic.name for topic in topics], mark):
         return known
-    # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+    # Dead letters of many topics, and of gateways, are often in one topic: they prove nothing.
     accepted = job.targets[ACCEPTED]
     if there.has_records(accepted):
         ranges, rewritten = there.cluster.ranges(topics, job.start), job.command == "redact"

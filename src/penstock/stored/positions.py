@@ -80,7 +80,7 @@ def job_id(command: str, sources: Iterable[Topic], targets: Iterable[Topic], sta
 
 
 def run_id(command: str, targets: Iterable[str]) -> str:
-    """Return a new id of a run; it tells runs apart that do not belong to one job.
+    """Return a new id of a run, by which runs of different jobs are distinguished.
 
     Args:
         command: Such as `split`.
@@ -95,7 +95,7 @@ def run_mark(command: str, targets: Iterable[str]) -> str:
 
 
 def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
-    """Check that earlier runs of a job did the same as one that begins.
+    """Check that earlier runs of a job did the same as a run that begins.
 
     Args:
         job: The id of the job.
@@ -223,8 +223,8 @@ def from_positions(
     """Return ranges that begin where the job has come to.
 
     Before their start, too, if `goes_back`: so what was removed after an earlier run is found
-    missing, and what comes after one that began at the end is read. Where offsets are committed,
-    each task finds out itself what is done behind the start of its range.
+    missing, and records after an earlier run that began at the end are read. Where offsets are
+    committed, each task finds out itself what is done behind the start of its range.
 
     Args:
         ranges: One of each partition, as `--from` says.

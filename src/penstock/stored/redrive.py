@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.stored.topics import StoredTopics
 
 FORMER_GROUP: Final = "penstock-redrive"
-"""What the names of the groups begin with that kept places before there were jobs."""
+"""The prefix of the groups that kept places before there were jobs."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def prepare_redrive(
 
 
 def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
-    """Return letters by what became of them; what is rare only if there is some."""
+    """Return the number of letters by what became of them; rare outcomes only if they occurred."""
     done = counts.outcomes
     found = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
     return found | {name: done[name] for name in (REFUSED, DOUBLE) if done[name]}

@@ -16,11 +16,11 @@ from penstock.stored.tasks.tasks import Limit, Task
 Work = Callable[[Task], Iterator[bytes | None]]
 """Does a task: yields results, and None now and then while it is at work."""
 Merge = Callable[[Iterable[bytes]], bytes]
-"""Makes one result of many, in any order."""
+"""Merges results, in any order."""
 
 
 class OffsetCounter(Protocol):
-    """Counts the offsets of tasks that have ended; an accumulator of Spark is one."""
+    """Counts the offsets of tasks that have ended, such as an accumulator of Spark."""
 
     @property
     def value(self) -> int:
@@ -51,7 +51,7 @@ class Runner(Protocol):
 
         Args:
             tasks: The tasks.
-            work: Does one.
+            work: Does a task.
             merge: Merges results.
             done: Counts the offsets of those that have ended.
 
@@ -73,7 +73,7 @@ class LocalCounter:
 class LocalRunner:
     """Runs one task after the other in this process.
 
-    A policy that ends its process ends this one, and one that hangs is waited for.
+    A policy that ends its process ends this process, and a policy that hangs is waited for.
     """
 
     cores = 1

@@ -1,6 +1,6 @@
-"""How large records are, asked of the brokers: the bytes of logs (DescribeLogDirs), by leader.
+"""How large records are: the bytes of logs (DescribeLogDirs), from their leaders.
 
-It is only for planning. Where brokers do not tell (it needs Describe on the cluster), records
+It is only for planning. Where brokers do not say (it needs Describe on the cluster), records
 count as `Sizes.default_bytes`.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
 
 _CHUNK: Final = 10_000
-"""The number of partitions that a broker is asked about at once."""
+"""The number of partitions in a request."""
 
 
 def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
@@ -37,7 +37,7 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
         logs: The whole range of each partition, from its first offset to its end.
 
     Returns:
-        The sizes. Partitions are left out that no broker tells of, or that are empty.
+        The sizes. Partitions that no broker describes, and empty partitions, are left out.
     """
     whole = {log.of: log.offsets for log in logs if log.offsets}
     sizes: dict[Partition, float] = {}
@@ -79,7 +79,7 @@ def _by_leader(
 def _stored(
     connection: Connection, node: int, partitions: Iterable[Partition]
 ) -> dict[Partition, int]:
-    """Return the bytes of a broker's logs; nothing of those that it does not tell of."""
+    """Return the bytes of a broker's logs; without the partitions that it does not describe."""
     topics: dict[str, list[i32]] = defaultdict(list)
     for partition in partitions:
         topics[partition.topic].append(i32(partition.number))

@@ -1,4 +1,4 @@
-"""The cluster whose topics a job reads and writes, and what a job asks it before it begins."""
+"""The cluster whose topics a job reads and writes, and the requests of a job before it begins."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class StoredTopics:
         return topics
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
-        """Return how large the records of topics are, as far as brokers tell."""
+        """Return how large the records of topics are, as far as brokers say."""
         whole = self.cluster.ranges(topics, "earliest", "latest")
         return measured(self.access.connect(), whole)
 
@@ -106,13 +106,13 @@ class StoredTopics:
 
 
 def with_parked(names: Iterable[str]) -> frozenset[str]:
-    """Return topics that are written to, and those where `redrive` parks what is of them."""
+    """Return topics that are written to, and those where `redrive` parks letters."""
     names = tuple(names)
     return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
 
 
 def names_of(topics: Sequence[str]) -> str:
-    """Return the names of topics for a line to a user; of many, the first ones."""
+    """Return the names of topics for a line to a user; of many, the first."""
     shown = ", ".join(topics[:_NAMED_MAX])
     more = len(topics) - _NAMED_MAX
     return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")

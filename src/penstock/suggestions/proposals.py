@@ -31,12 +31,12 @@ _NOBODY: Final = ClientContext()
 
 
 class Proposal(NamedTuple):
-    """A policy, or a rule of one.
+    """A policy, or a rule of a policy.
 
     Attributes:
         policy: The class's name.
         keys: Its own keys.
-        what: What it asks for, for a person.
+        what: What it requires, for a person.
         refused: How many records of the sample it would refuse.
     """
 

@@ -21,7 +21,7 @@ _PARTS: Final = {
 
 
 def table(found: Proposals) -> Iterator[str]:
-    """Yield lines that say what is proposed, and the share that each would refuse."""
+    """Yield lines with the proposals, and the share that each would refuse."""
     yield f"topic {found.topic}: {found.records:,} records"
     if found.proposals:
         yield f"  {'would refuse':>19}  "

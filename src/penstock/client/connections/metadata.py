@@ -84,7 +84,7 @@ def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
 def merged(old: TopicLeaders | None, new: TopicLeaders) -> TopicLeaders:
     """Return new metadata, with the old leader where a broker is behind (KIP-320).
 
-    Brokers learn of a new leader one after the other, so one may still name the leader before;
+    Brokers learn of a new leader one after the other, so a broker may still name the leader before;
     its epoch says so.
     """
     if old is None or old.topic_id != new.topic_id:

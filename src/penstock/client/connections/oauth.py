@@ -1,4 +1,4 @@
-"""Tokens of SASL OAUTHBEARER, as aiokafka asks for them."""
+"""Tokens of SASL OAUTHBEARER, for aiokafka."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             raise LoginError(str(error), retriable=error.retriable) from None
 
     def extensions(self) -> dict[str, str]:
-        """Return what is sent along with the token (KIP-342)."""
+        """Return the SASL extensions of the token (KIP-342)."""
         return dict(self._tokens.extensions)

@@ -7,8 +7,8 @@ with the same sequence number, after an error that is retriable and after a conn
 broker that has it already says so, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
-partition then waits until all of them are answered, pauses, asks for its leader, and begins again
-with the first, alone; after one success there are five again.
+partition then waits until all of them are answered, pauses, looks up its leader, and begins again
+with the first, alone; after a success there are five again.
 
 All of it runs in the caller's thread: what was answered in the meantime is looked at with the next
 call.
@@ -53,7 +53,7 @@ _GROWTH: Final = 2
 _SENT_FROM_BYTES: Final = 64 * 1024
 """What waits is sent as soon as it has as many bytes."""
 _REQUEST_BYTES: Final = 2**20
-"""A request has at most as many, unless one batch has more."""
+"""The most bytes of a request, unless a single batch has more."""
 _OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
 _STORED: Final = frozenset({0, int(ErrorCode.duplicate_sequence_number)})
 _REFUSED: Final[Mapping[int, str]] = {
@@ -113,7 +113,7 @@ class _Batch:
 
 
 class _Partition:
-    """What is on its way to one partition."""
+    """Batches on their way to one partition."""
 
     __slots__ = (
         "cause",
@@ -197,7 +197,7 @@ class Pipeline:
     def start(self, producer: ProducerIdAndEpoch) -> None:
         """Begin as a producer with a new epoch: its sequence numbers start at 0.
 
-        What was on its way before is given up.
+        Batches on their way before are given up.
         """
         self._producer = producer
         self._partitions = {}
@@ -259,7 +259,7 @@ class Pipeline:
             self._wait()
 
     def abandon(self) -> None:
-        """Send nothing more, and wait until what is on its way is answered or lost."""
+        """Send nothing more, and wait until batches on their way are answered or lost."""
         for to in self._partitions.values():
             to.waiting.clear()
             to.failed.clear()
@@ -305,7 +305,7 @@ class Pipeline:
         return changed
 
     def _send(self, to: _Partition) -> bool:
-        """Send the next batch; return False if there is nobody to send it to now."""
+        """Send the next batch; return False if no broker can take it now."""
         until = self._clock() + self._timeout_s
         to.waiting[0].deadline = min(to.waiting[0].deadline, until)
         try:
@@ -404,7 +404,7 @@ class Pipeline:
         raise error
 
     def _error_of(self, to: _Partition, batch: _Batch, answer: ProduceResult) -> ClientError:
-        """Return the error for an answer; a retriable one has the batch sent again."""
+        """Return the error for a response; after a retriable error the batch is sent again."""
         code = answer.code
         if code == _OUT_OF_ORDER and to.failed:
             # Only because the batch before was not stored: both are sent again.

@@ -55,7 +55,7 @@ NO_PRODUCER: Final = ProducerIdAndEpoch(-1, -1)
 
 
 class TransactionCoordinator:
-    """Asks the coordinators of one transactional id, and of its group."""
+    """Sends requests to the coordinators of one transactional id, and of its group."""
 
     def __init__(self, connection: Connection, transactional_id: str, timeout_s: float) -> None:
         """Prepare; nothing is contacted.
@@ -75,11 +75,11 @@ class TransactionCoordinator:
     def new_producer(self, after: ProducerIdAndEpoch = NO_PRODUCER) -> ProducerIdAndEpoch:
         """Return the producer of the transactional id, with a new epoch.
 
-        All older ones are fenced, and their transactions aborted, markers included, when this
+        All older producers are fenced, and their transactions aborted, markers included, when this
         returns.
 
         Args:
-            after: The producer that asks for a new epoch for itself: one that has been
+            after: The producer that requests a new epoch for itself: a producer that has been
                 fenced in the meantime gets none.
 
         Raises:

@@ -1,7 +1,7 @@
 """Fetch (API key 1), versions 12 and 13, for one partition, without a session.
 
 Version 12 (Kafka 2.7) has the rack (KIP-392) and leader epochs (KIP-320); version 13 (Kafka 3.1)
-names the topic by its id, so that a topic that was created again is not taken for the one before
+names the topic by its id, so that a topic that was created again is not taken for the topic before
 (KIP-516). The records are not copied out of the response.
 """
 

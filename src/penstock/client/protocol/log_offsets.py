@@ -1,4 +1,4 @@
-"""What is asked of a leader about offsets: where the log starts and ends, where an epoch ended."""
+"""Requests to a leader about offsets: where the log starts and ends, where an epoch ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 EARLIEST, LATEST = -2, -1
-"""Timestamps that stand for the log's start and the high watermark."""
+"""Timestamps that mean the log's start and the high watermark."""
 _EARLIEST_LOCAL: Final = -4
 _LIST_OFFSETS: Final = 2
 _CONSUMER: Final = BrokerId(-1)
@@ -50,7 +50,7 @@ class LogPartition(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch up to one that was asked for, and the offset after its last.
+    """The largest epoch up to the requested epoch, and the offset after its last record.
 
     Both are -1 where the leader does not know.
     """
@@ -60,7 +60,7 @@ class EpochEnd(NamedTuple):
 
 
 def list_offset(connection: Sends, leader: Leader, partition: LogPartition, timestamp: int) -> int:
-    """Return the offset that a timestamp stands for.
+    """Return the offset that a timestamp means.
 
     Raises:
         ClientError: The leader does not say.

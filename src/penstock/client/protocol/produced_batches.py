@@ -1,8 +1,8 @@
-"""Batches on their way to a partition: whether a stored one can be written, and by which producer.
+"""Batches on their way to a partition: whether they can be written, and by which producer.
 
 A broker accepts a batch of magic 2 with base offset 0, without gaps between its records, with the
 timestamp type CreateTime, and with the id, epoch and sequence of its producer (LogValidator.java).
-All of that stands in the header, which `penstock.records.header.as_produced` writes anew. A batch
+All of that is in the header, which `penstock.records.header.as_produced` rewrites. A batch
 in which compaction left gaps has to be rebuilt (`penstock.records.stored_batch`); control batches
 have no records of users, and are never written.
 """
@@ -55,7 +55,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
     Attributes:
         producer_id: Its id.
-        epoch: The epoch of the id: the producer with the largest is the only one.
+        epoch: The epoch of the id: only the producer with the largest epoch can write.
     """
 
     producer_id: int
@@ -65,7 +65,7 @@ class ProducerIdAndEpoch(NamedTuple):
 def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     """Return how many records a batch has, after checking that it can be written.
 
-    The checksum is checked here, because it is computed anew: damage would not be seen afterwards.
+    The checksum is checked here, because it is computed again: damage would not be seen afterwards.
 
     Args:
         batch: A whole batch.

@@ -100,7 +100,7 @@ class Selection(NamedTuple):
     Attributes:
         batches: In order.
         position: The offset to continue at.
-        leader_epoch: Of the last batch, whether it belongs or not; -1 without one.
+        leader_epoch: Of the last batch, whether it belongs or not; -1 if there is none.
         largest: The size of the largest batch in bytes.
     """
 

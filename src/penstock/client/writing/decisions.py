@@ -1,8 +1,8 @@
-"""What a job has decided to commit: one small text, which is committed in a transaction of its own.
+"""What a job has decided to commit: a small text, which is committed in a transaction of its own.
 
 A job writes in batches, each by many tasks with transactions of their own, which are prepared and
 left open (`penstock.client.writing.prepared`). When all are, the job's driver decides, and then
-commits them. The decision names them, so whoever comes after a crash can tell two cases apart:
+commits them. The decision names them, so after a crash two cases can be distinguished:
 without a decision nothing of the batch was committed, and it is written again; with one, what it
 names is committed, and nothing is written again.
 
@@ -91,7 +91,7 @@ class Decisions:
 
         Args:
             connection: To the cluster.
-            task: Names the job; its topic is the one that is written to.
+            task: Names the job; its topic is the target.
         """
         self._connection = connection
         self._task = task
@@ -99,7 +99,7 @@ class Decisions:
     def transactional_id(self, partition: int, attempt: int) -> str:
         """Return the id of the transactions of an attempt at a task.
 
-        Attempts of one task have ids of their own: a second one, of speculation, does not fence
+        Attempts of a task have ids of their own: a second attempt, of speculation, does not fence
         the first.
 
         Args:
@@ -122,7 +122,7 @@ class Decisions:
         return self._decoded(found.get((task.topic, task.partition)))
 
     def claim(self, run: str) -> Decision:
-        """Make a run the one that decides, if it is not; return what was decided before.
+        """Let a run decide from now on, if it does not yet; return what was decided before.
 
         What they had decided is committed, as far as it was not; their other open transactions
         are aborted.
@@ -160,7 +160,7 @@ class Decisions:
         """Decide that transactions are committed.
 
         Args:
-            run: The run, which has claimed the job; or the first one that comes.
+            run: The run that has claimed the job; or the first run.
             batch: The batch.
             prepared: All transactions of the batch.
 

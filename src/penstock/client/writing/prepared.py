@@ -3,7 +3,7 @@
 A writer leaves its transaction open when all that it wrote is stored, and returns what names it:
 the transactional id, and the producer that began it. Whoever has that can end the transaction, from
 another process as well: brokers ask for no more than the id, the producer and its epoch (KIP-98).
-A transaction that nobody ends is aborted by brokers when its time is over.
+Brokers abort a transaction that no writer ends when its time is over.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def commit_prepared(connection: Connection, transaction: Prepared) -> None:
 
 
 def abort_prepared(connection: Connection, transaction: Prepared) -> None:
-    """Abort a transaction; one that is aborted already, or of another producer, is left alone.
+    """Abort a transaction, unless it is aborted already, or of another producer.
 
     Raises:
         ClientError: It cannot be done.

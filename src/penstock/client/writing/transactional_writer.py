@@ -161,7 +161,7 @@ class TransactionalWriter(Writer):
         self._began = self._clock()
 
     def _restart(self, **after: ProducerIdAndEpoch) -> None:
-        """Get a new epoch; nothing that was sent with an older one is stored from now on."""
+        """Get a new epoch; nothing that was sent with an older epoch is stored from now on."""
         self._producer = self._coordinator.new_producer(**after)
         self._pipeline.start(self._producer)
         self._added.clear()

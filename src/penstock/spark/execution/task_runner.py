@@ -73,7 +73,7 @@ def run_tasks(
         work: Does a task in a worker: yields results, and None now and then while it is at work.
             Where it yields nothing for as long as
             `spark.sql.execution.pyspark.udf.idleTimeoutSeconds`, its worker is ended.
-        merge: Makes one result of many, in any order.
+        merge: Merges results, in any order.
         done: Counts the offsets of the tasks that have ended; of a classic session.
 
     Returns:
@@ -112,12 +112,12 @@ def _working(
 
 
 def _rows(found: Iterable[bytes | None], every_s: float) -> Iterator[pa.RecordBatch]:
-    told = time.monotonic()
+    yielded_at = time.monotonic()
     for result in found:
         now = time.monotonic()
-        if result is None and now - told < every_s:
+        if result is None and now - yielded_at < every_s:
             continue
-        told = now
+        yielded_at = now
         yield _row(result=result, sign_of_life=_SIGN if result is None else None)
 
 

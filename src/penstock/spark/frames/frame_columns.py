@@ -74,7 +74,7 @@ def check_columns(
 
 
 def _missing(missing: Sequence[str], names: Sequence[str], by: str) -> str:
-    # Spark takes names that differ in case for one: a new column would replace the other.
+    # Spark takes names that differ in case for the same: a new column would replace the other.
     otherwise = {name.lower(): name for name in names}
     renamed = {
         column: otherwise[column.lower()] for column in missing if column.lower() in otherwise

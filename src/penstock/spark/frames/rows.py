@@ -44,7 +44,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
     """Cut rows where topic or partition changes.
 
     Args:
-        topics: Of each row, or the one of all of them.
+        topics: Of each row, or the topic of all rows.
         partitions: Of each row.
     """
     if not len(partitions):

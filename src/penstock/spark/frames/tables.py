@@ -26,7 +26,7 @@ _CONDITION: Final = re.compile(r"^\[([A-Z_.]+)\]\s*")
 
 
 def _from_ms(column: Column) -> Column:
-    # What Spark's timestamps cannot hold has no time: one such record must not end the job.
+    # What Spark's timestamps cannot hold has no time: such a record must not end the job.
     return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
 
 

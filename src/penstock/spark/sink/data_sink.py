@@ -1,7 +1,8 @@
 """`df.write.format("penstock")` and `writeStream`: each record that is accepted, once.
 
 Tasks leave their transactions open; Spark's driver decides, and commits them. See
-`penstock.client.writing.decisions` for what a crash in between leaves, and how it is told apart.
+`penstock.client.writing.decisions` for what a crash in between leaves, and how the cases are
+distinguished.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", N
 
 @dataclass
 class SinkMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result of a task, for the driver."""
 
     written: AttemptResult
 
@@ -131,7 +132,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
 
 
 def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
-    """Return what writes a frame; the cluster is asked for its topics.
+    """Return what writes a frame; the cluster describes its topics.
 
     Raises:
         ConfigurationError: An option, the file, a column or a topic is not usable.
@@ -160,7 +161,7 @@ def stream_sink(options: Mapping[str, str], schema: StructType) -> StreamSink:
 
 @lru_cache(maxsize=64)
 def _kept_task(options: frozenset[tuple[str, str]]) -> SinkTask:
-    """Read the file and the topics once: Spark asks for the sink of each micro-batch twice."""
+    """Read the file and the topics once: Spark creates the sink of each micro-batch twice."""
     return _task(SinkOptions.read(dict(options)))
 
 

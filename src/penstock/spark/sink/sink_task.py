@@ -77,7 +77,7 @@ class SinkTask:
         topic_id: Its id.
         rejected: The topic for dead letters; None to fail with the first refused record.
         codec: Kafka's number of the compression codec.
-        transaction_timeout_s: After which time brokers abort what nobody decided about.
+        transaction_timeout_s: After which time brokers abort a transaction without a decision.
     """
 
     access: ClusterAccess

@@ -85,8 +85,8 @@ def find_offsets(
     A time after the last record means the end.
 
     Raises:
-        ConfigurationError: A partition has no offset in it, or one behind its end, or there is
-            no such partition.
+        ConfigurationError: A partition has no offset in it, or an offset behind its end, or there
+            is no such partition.
         ClusterError: The cluster does not answer.
     """
     if place.word is not None:

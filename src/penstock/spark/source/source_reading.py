@@ -59,7 +59,7 @@ def source_tasks(
         ranges: What is to be read.
         topic_ids: By topic.
         sizes: How large the records are.
-        least: The number of tasks that is aimed at, at least; None for what the size asks for.
+        least: The number of tasks that is aimed at, at least; None for a number by their size.
     """
     limit = None
     if least is not None:

@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         where the topics do, and `partitions` checks them.
 
         Raises:
-            SourceError: A topic is another one of the same name, or is gone, or a log has become
+            SourceError: A topic was created again, or is gone, or a log has become
                 shorter.
             ClusterError: The cluster does not answer.
         """

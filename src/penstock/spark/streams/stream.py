@@ -1,6 +1,6 @@
 """The loop of a stream: looks at its topics again and again, and has micro-batches done.
 
-While there is nothing new, brokers are asked where logs end, and nothing else happens. What fails
+While there is nothing new, the stream looks up where logs end, and does nothing else. What fails
 for now is waited for: a leader, a broker, all of them. Topics are looked for now and then: new
 ones, new partitions, and those that are gone.
 """
@@ -62,7 +62,7 @@ class MicroBatchWork(Protocol):
             batch: What is done.
             counted_as: What its counts belong to.
             topics: All topics, by name.
-            seen: The runs that had tasks of the job when this one began.
+            seen: The runs that had tasks of the job when this run began.
 
         Raises:
             UnavailableError: The cluster fails.
@@ -71,7 +71,7 @@ class MicroBatchWork(Protocol):
 
 
 class Observer(Protocol):
-    """Is told what happens."""
+    """Observes a stream."""
 
     def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
         """Take note of how many offsets partitions are behind, and how many cannot be read now."""
@@ -80,10 +80,10 @@ class Observer(Protocol):
         """Take note of a micro-batch."""
 
     def warn(self, text: str) -> None:
-        """Tell what is wrong, and what is done about it; may be called often with the same."""
+        """Report a problem and its remedy; may be called often with the same."""
 
     def note(self, text: str) -> None:
-        """Tell what has changed."""
+        """Report a change."""
 
 
 class StreamSettings(NamedTuple):
@@ -96,7 +96,7 @@ class StreamSettings(NamedTuple):
             micro-batch, the next one begins at once.
         strict: End with an error where records were removed before they were read.
         available_now: End where the logs end at the beginning.
-        again: Begin anew, wherever earlier runs of the job have come to.
+        again: Begin again, wherever earlier runs of the job have come to.
     """
 
     run: str
@@ -132,12 +132,12 @@ class Stream:
         wait: Callable[[float], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is asked.
+        """Prepare; nothing is contacted.
 
         Args:
             source: The topics.
             work: Does micro-batches.
-            observer: Is told what happens.
+            observer: Observes the stream.
             settings: How it goes on.
             is_ended: Whether to end; the micro-batch that is being done is waited for.
             wait: Waits for seconds, or until `is_ended`.
@@ -162,7 +162,7 @@ class Stream:
     ) -> int:
         """Find where the stream goes on; return how many partitions have a position already.
 
-        Positions are waited for: one that was killed may have left a transaction with one of them.
+        Positions are waited for: a run that was killed may have left a transaction with a position.
 
         Args:
             topics: The topics.
@@ -311,7 +311,7 @@ class Stream:
         self._observer.note(f"warning: {text}")
 
     def _look_for_topics(self) -> None:
-        """Drop topics that are gone, and add new ones and new partitions."""
+        """Drop topics that are gone, and add new topics and new partitions."""
         found = {topic.name: topic for topic in self._source.topics()}
         self._topics_at = self._clock() + TOPICS_EVERY_S
         for name, topic in list(self._topics.items()):

@@ -38,8 +38,8 @@ class StreamFigures:
         removed: Offsets that were removed before they were read, by topic.
         batches: Micro-batches.
         seconds: What they took, in all.
-        last_at: When the last one was done, in seconds since the epoch; 0 for none.
-        looked_at: When the cluster was last asked for new records; 0 for never.
+        last_at: When the last micro-batch was done, in seconds since the epoch; 0 for none.
+        looked_at: When new records were last looked for; 0 for never.
         behind: Offsets that partitions are behind.
         unavailable: Partitions that could not be read when they were last looked at.
     """

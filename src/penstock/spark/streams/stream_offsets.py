@@ -23,11 +23,11 @@ KEPT_FOR_S: Final = 43_200.0
 """How long a position is left alone: much shorter than brokers keep it (7 days)."""
 KEPT_AT_ONCE: Final = 500
 _SHORTER_FOR_S: Final = 60.0
-"""After an election the end of a log may be told too low for a moment."""
+"""After an election the end of a log may be reported too low for a moment."""
 
 
 class MicroBatch(NamedTuple):
-    """What is done next.
+    """A micro-batch.
 
     Attributes:
         number: Its number, from 0 on.
@@ -48,8 +48,8 @@ class _Partition:
 
     Attributes:
         position: The next offset to read.
-        end: The offset after the last one that can be read, as far as is known.
-        until: Where the stream ends; None for one that does not.
+        end: The offset after the last that can be read, as far as is known.
+        until: Where the stream ends; None for a stream that does not.
         kept_at: When the position was committed.
         begun: The range that failed, and what its counts belong to.
         shorter_since: Since when the log ends before the position.
@@ -132,7 +132,7 @@ class StreamOffsets:
         """Take note of where logs end.
 
         Args:
-            ends: The offset after the last one that can be read, by partition.
+            ends: The offset after the last that can be read, by partition.
             now: The time, in seconds.
 
         Raises:
@@ -152,7 +152,7 @@ class StreamOffsets:
                 raise log_was_cut(partition, end, state.position)
 
     def pending(self, available: Iterable[Partition]) -> tuple[Partition, ...]:
-        """Return those of some partitions that have something to be read."""
+        """Return those of some partitions that have offsets to read."""
         return tuple(
             partition
             for partition in available

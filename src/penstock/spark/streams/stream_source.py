@@ -40,7 +40,7 @@ class StreamSource:
 
         Args:
             cluster: The cluster.
-            connection: To the same one.
+            connection: To the same cluster.
             given: The value of `--topic`.
             job: The id of the job.
             run: The id of this run.
@@ -91,7 +91,7 @@ class StreamSource:
         check_runs(self._job, self._run, runs)
 
     def commit(self, positions: Mapping[Partition, Position]) -> None:
-        """Commit positions of partitions that nobody works on.
+        """Commit positions of partitions that no task works on.
 
         Raises:
             ClientError: They cannot be committed.

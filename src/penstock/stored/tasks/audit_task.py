@@ -111,7 +111,7 @@ class RangeCounting:
         """Take what reads and judges.
 
         Args:
-            read: Returns the batches of a range, and tells of offsets that the log does not have
+            read: Returns the batches of a range, and reports offsets that the log does not have
                 any more.
             evaluators: The policies, and those to compare them with if there are any.
             max_decompressed_bytes: Records of a larger batch have failed.

@@ -1,7 +1,8 @@
 """What of the planned offsets was not there any more when it was to be read.
 
 Retention and `kafka-delete-records` remove records while a job runs. A reader says which offsets
-the log did not have any more. What no task tells of is lost as well: nothing is taken for read.
+the log did not have any more. Offsets that no task reports are lost as well: nothing counts as
+read by default.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def log_was_cut(partition: Partition, end: int, position: int) -> TruncatedError
 
     Args:
         partition: Whose log it is.
-        end: The offset after the last one of the log.
+        end: The offset after the last of the log.
         position: The position of the job, larger than `end`.
     """
     return TruncatedError(
@@ -69,7 +70,7 @@ class Coverage:
     read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
 
     def add(self, results: Iterable[RangeResult]) -> None:
-        """Count what a task read; a later result of a range replaces an earlier one."""
+        """Count what a task read; a later result of a range replaces an earlier result."""
         self.read |= {result.offsets: result for result in results}
 
     @property

@@ -1,7 +1,7 @@
-"""Cuts what is to be read into tasks: a task is some offset ranges, about as much work as another.
+"""Cuts offset ranges into tasks: a task is some ranges, about as much work as another task.
 
-A large partition becomes many tasks and small ones share one. Where order is promised, a partition
-is never cut: whole partitions share tasks. The same ranges always give the same tasks.
+A large partition becomes many tasks, and small partitions share a task. Where order is promised, a
+partition is never cut: whole partitions share tasks. The same ranges always give the same tasks.
 
 Work is counted in bytes: those of the records, an allowance for each record and one for each
 range (a fetch of its own). Where sizes are not known, records count as `Sizes.default_bytes`.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 TASKS_PER_CORE: Final = 4
-"""So many that a slow one does not leave the other cores idle for long at the end."""
+"""So many that a slow task does not leave the other cores idle for long at the end."""
 WORK_MIN: Final = 8 * 2**20
 """A task of less work would be mostly overhead of Spark."""
 WORK_MAX: Final = 256 * 2**20
@@ -59,7 +59,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Limit:
-    """The most of a task, or of a micro-batch. Where one offset exceeds it, that is one task.
+    """The most of a task, or of a micro-batch. A single offset that exceeds it is a task.
 
     Attributes:
         records: Of records; offsets are counted, so there can be fewer records.
@@ -172,7 +172,7 @@ def next_batch(
 class PackedTasks:
     """Tasks as bytes, for the closure of `spark.range(len(tasks)).mapInArrow`.
 
-    A worker gets them once, and decodes the one whose number comes in its row.
+    A worker gets them once, and decodes the task whose number is in its row.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:

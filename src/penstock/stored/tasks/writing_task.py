@@ -1,8 +1,8 @@
 """What a task of `split`, `redact` and `redrive` does in Spark's Python workers.
 
 Raw batches are read, judged and written. Each range is a whole partition's part of the job, in
-order, and one writer's at a time: an attempt goes on where the last commit of another one was. An
-attempt that another one has taken over from (speculation) waits until that one is done: its result
+order, and one writer's at a time: an attempt goes on where another attempt committed last. An
+attempt that another has taken over from (speculation) waits until the other is done: its result
 is the same.
 """
 
@@ -68,7 +68,7 @@ _WAITED_S: Final = 300.0
 _AT_A_TIME: Final = 4
 _SMALL: Final = 5_000
 """Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
-time. Larger ones are worked on alone, since each holds what it has read."""
+time. Larger ranges are worked on alone, since each holds what it has read."""
 
 
 class Unfinished(NamedTuple):
@@ -281,7 +281,7 @@ class WritingTask:
     def _keep(
         self, connection: Connection, offset_range: OffsetRange
     ) -> Generator[None, None, WritingResult]:
-        """Commit a position again; an empty range of a stream asks for it."""
+        """Commit a position again; an empty range of a stream requests it."""
         background: Background[None] = Background()
         position = PositionTask(
             self.job, offset_range.topic, self.topic_ids[offset_range.topic], offset_range.partition
@@ -376,7 +376,7 @@ class WritingTask:
         )
 
     def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
-        # A stream tells what its policies cannot decide, and comes back to it.
+        # A stream reports records that its policies cannot decide about, and retries them.
         ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
         with judging:
             chain = evaluator_of(self.plan).chain(topic)
@@ -391,7 +391,7 @@ class WritingTask:
 
 
 def _no_beat() -> None:
-    """Show nobody that the work goes on: the task yields after each batch."""
+    """Do nothing: the task yields after each batch."""
 
 
 @dataclass(frozen=True)

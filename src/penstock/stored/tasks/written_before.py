@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PARTITIONS: Final = 3
 """Of so many partitions of the source the first records are looked for."""
 _RECORDS: Final = 200
-"""So many of each: the very first ones may have been refused."""
+"""So many of each: the very first may have been refused."""
 _LOOKED_AT: Final = 10_000
 """Among so many records of the source; and in so many offsets of the target, from the time of the
 first of them on."""
@@ -72,8 +72,8 @@ def find_written(
 def _marks(connection: Connection, read: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
     """Return what each record is known by: its timestamp, key and value.
 
-    It is None for a record without a timestamp (-1), and for one without a key that may have been
-    rewritten.
+    It is None for a record without a timestamp (-1), and for a record without a key that may have
+    been rewritten.
     """
     offsets = WantedRange(*read)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
