@@ -14,7 +14,7 @@ from tests.records.encoding import CODECS
 from tests.records.test_java_batches import corpus, line
 from tests.records.test_java_log import BASE, compactable, java
 
-pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading", "nothing_is_gathered")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading", "nothing_is_buffered")]
 ADDED = 10
 """Headers of a dead letter besides its own."""
 

@@ -13,7 +13,7 @@ from tests.batch_jobs.policies import Mask, NoBad
 from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
 
-pytestmark = pytest.mark.usefixtures("reading", "nothing_is_gathered")
+pytestmark = pytest.mark.usefixtures("reading", "nothing_is_buffered")
 NOW = 1_700_000_000_000
 HEADERS = (Header("own", b"1"), Header("__dlq.errors.topic", b"t"), Header("__penstock.code", b"2"))
 

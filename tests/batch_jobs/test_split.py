@@ -17,7 +17,7 @@ from tests.batch_jobs.policies import Mask, NoBad, Repair
 from tests.engine.chains import TOPIC_ID, chain, instances
 from tests.records.encoding import CODECS, encode_stored
 
-pytestmark = pytest.mark.usefixtures("reading", "nothing_is_gathered")
+pytestmark = pytest.mark.usefixtures("reading", "nothing_is_buffered")
 NOW = 1_700_000_000_000
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 OWN = (Header("own", b"1"), Header("none", None))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.batch_jobs import kept
+from penstock.batch_jobs import outgoing_records
 from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
@@ -28,8 +28,8 @@ from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
 
 NOW = 1_700_000_000_000
-SMALL = (0, 400, kept.SMALL_BYTES)
-"""Below how many bytes batches are gathered."""
+SMALL = (0, 400, outgoing_records.SMALL_BYTES)
+"""Below how many bytes batches are buffered."""
 VALUES = (b"fine", None, b"", b"bad", b"odd", b"drop", b"fail", b"secret", b"x" * 200)
 
 
@@ -132,7 +132,7 @@ def test_a_task_that_was_done_writes_nothing_more():
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
     """What is not committed is lost with the process; after a commit, only its memory."""
-    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
+    monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     chance = random.Random(seed)
     cluster = filled(chance)
     kills = 0
@@ -157,7 +157,7 @@ def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
 def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, monkeypatch):
-    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
+    monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     cluster = filled(random.Random(seed))
     seen, moments = Counter(), itertools.count(seed)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.source.source_bounds import EARLIEST, LATEST, OffsetBound
 from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_places import EARLIEST, LATEST, OffsetBound
 
 pytestmark = pytest.mark.unit
 LEAST = {"kafka.bootstrap.servers": "k:9092", "subscribe": "orders"}

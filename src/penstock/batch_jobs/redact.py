@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.kept import OutgoingRecords
+from penstock.batch_jobs.outgoing_records import OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.verdict import Outcome

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.refused_letters import RefusedLetters
-from penstock.batch_jobs.retiming import retimed, runs
 from penstock.batch_jobs.targets import SourcePartition, fitting
+from penstock.batch_jobs.timestamps import retimed, runs
 from penstock.engine.columns import Columns
 from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.gathered import GatheredLetters
-from penstock.batch_jobs.kept import OutgoingRecords
+from penstock.batch_jobs.buffers import DeadLetterBuffer
+from penstock.batch_jobs.outgoing_records import OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.modes import dead_letters
@@ -60,7 +60,7 @@ class Split:
         self._source = SourcePartition(topic, partition)
         self._kept = OutgoingRecords(self._source, accepted)
         self._headers = ReasonHeaders()
-        self._letters = GatheredLetters(self._source, rejected, clock)
+        self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
         """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""

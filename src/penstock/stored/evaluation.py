@@ -17,7 +17,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import failed
-from penstock.stored.asking_again import decided
+from penstock.stored.policy_retries import decided
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:

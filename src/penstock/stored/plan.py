@@ -18,7 +18,7 @@ from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDAT
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.declared import classes_here, declared_here
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
-from penstock.stored import asking_again
+from penstock.stored import policy_retries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -56,7 +56,7 @@ class RecordPlan:
     columns: Mapping[str, int]
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
-    ask_again_s: float = asking_again.FOR_S
+    ask_again_s: float = policy_retries.FOR_S
 
     @property
     def path(self) -> Path:
@@ -216,7 +216,7 @@ def _plan(
         MappingProxyType(columns),
         has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
-        asking_again.FOR_S,
+        policy_retries.FOR_S,
     )
 
 

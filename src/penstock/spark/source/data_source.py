@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.worker_errors import in_one_line
+from penstock.spark.source.source_bounds import EARLIEST, LATEST, find_offsets
 from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_places import EARLIEST, LATEST, find_offsets
 from penstock.spark.source.source_reading import SourceReading, SourceTask, source_tasks
 from penstock.spark.source.source_rows import TYPES, VERDICT, check_types
 from penstock.spark.source.source_stream import StreamReader

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from penstock.cluster import topic_names
 from penstock.configuration import ConfigurationError
 from penstock.spark.given_options import GivenOptions
-from penstock.spark.source.source_places import (
+from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,
     OffsetBound,

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.source.source_places import LATEST, find_offsets
+from penstock.spark.source.source_bounds import LATEST, find_offsets
 from penstock.spark.source.source_reading import SourceError, SourceTask, source_tasks
 from penstock.stored.tasks.tasks import Limit, Sizes, next_batch
 from penstock.wire.names import NO_ID

@@ -38,9 +38,9 @@ from penstock.client.protocol.write_errors import AbortedError, FencedError, Unk
 from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
-from penstock.stored.asking_again import decided
 from penstock.stored.evaluation import evaluator_of
-from penstock.stored.tasks.background import Background
+from penstock.stored.policy_retries import decided
+from penstock.stored.tasks.heartbeat_thread import HeartbeatThread
 from penstock.stored.tasks.together import Together
 from penstock.wire.names import NO_ID
 
@@ -282,12 +282,12 @@ class WritingTask:
         self, connection: Connection, offset_range: OffsetRange
     ) -> Generator[None, None, WritingResult]:
         """Commit a position again; an empty range of a stream requests it."""
-        background: Background[None] = Background()
+        heartbeat: HeartbeatThread[None] = HeartbeatThread()
         position = PositionTask(
             self.job, offset_range.topic, self.topic_ids[offset_range.topic], offset_range.partition
         )
         try:
-            yield from background.run(
+            yield from heartbeat.run(
                 lambda: keep_position(
                     connection,
                     position,
@@ -315,9 +315,9 @@ class WritingTask:
     ) -> Generator[None, None, TaskProgress]:
         topic_id = self.topic_ids[offset_range.topic]
         position = PositionTask(self.job, offset_range.topic, topic_id, offset_range.partition)
-        background: Background[TaskResult] = Background()
-        work = self.job_of(offset_range, background.beat, judging)
-        job = _Shown(work, background)
+        heartbeat: HeartbeatThread[TaskResult] = HeartbeatThread()
+        work = self.job_of(offset_range, heartbeat.beat, judging)
+        job = _BeatingJob(work, heartbeat)
         counted_as = self.counted_as.get(offset_range.of, self.run)
         task = range_task(
             connection,
@@ -334,7 +334,7 @@ class WritingTask:
             # A RecordsPolicy that is given several records is given those of one batch.
             merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
         )
-        result = yield from background.run(lambda: run(task, job))
+        result = yield from heartbeat.run(lambda: run(task, job))
         if result.ending is not TaskEnding.FENCED:
             return result.progress
         claimed_by = self.claims[offset_range.of].run
@@ -377,14 +377,14 @@ class WritingTask:
 
     def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
         # A stream reports records that its policies cannot decide about, and retries them.
-        ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+        retry_s = self.plan.ask_again_s if self.budget_s is None else 0.0
         with judging:
             chain = evaluator_of(self.plan).chain(topic)
-        return _AskingAgain(
+        return _RetryingJudge(
             chain,
             self.plan.topic_ids.get(topic, NO_ID),
             records_policy_batch=self.plan.records_policy_batch,
-            for_s=ask_again_s,
+            for_s=retry_s,
             beat=beat,
             judging=judging,
         )
@@ -426,7 +426,7 @@ class CountingTask:
         yield WritingResult(counts, 0).encode()
 
 
-class _AskingAgain(BatchJudge):
+class _RetryingJudge(BatchJudge):
     """Waits a while for policies that cannot decide now."""
 
     def __init__(
@@ -450,19 +450,19 @@ class _AskingAgain(BatchJudge):
             return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
-class _Shown:
-    """A job that shows that it goes on."""
+class _BeatingJob:
+    """A job with heartbeats: they show that it goes on."""
 
-    def __init__(self, job: BatchJob, background: Background[Any]) -> None:
+    def __init__(self, job: BatchJob, heartbeat: HeartbeatThread[Any]) -> None:
         self._job = job
-        self._background = background
+        self._heartbeat = heartbeat
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        self._background.beat()
+        self._heartbeat.beat()
         yield from self._job.process(batch, counts)
 
     def rest(self) -> Iterable[OutgoingBatch]:
-        self._background.beat()
+        self._heartbeat.beat()
         return self._job.rest()
 
     def forget(self) -> None:

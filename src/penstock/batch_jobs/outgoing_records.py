@@ -2,7 +2,7 @@
 
 A large batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what
 is not replaced keeps its bytes, and each record its timestamp. What is left of small batches is
-gathered into larger batches, with the same records: for each a request would take the CPU of some
+merged into larger batches, with the same records: for each a request would take the CPU of some
 hundred records, here and at the broker, and the target would keep the crumbs.
 
 A batch with LogAppendTime is always written again, with the broker's timestamp, which all readers
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.gathered import Gathered
+from penstock.batch_jobs.buffers import RecordBuffer
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.records.header import ATTRIBUTES_AT, CODEC
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 SMALL_BYTES: Final = 64 * 1024
-"""What takes fewer bytes, as it is stored, is gathered."""
+"""What takes fewer bytes, as it is stored, is buffered."""
 _MANY: Final = 500
-"""Of so many records a request costs less than gathering them, however well they are compressed."""
+"""Of so many records a request costs less than buffering them, however well they are compressed."""
 
 
 def kept_records(
@@ -80,7 +80,7 @@ class OutgoingRecords:
         """
         self._source = source
         self._target = target
-        self._waiting = Gathered(source, target)
+        self._waiting = RecordBuffer(source, target)
 
     def add(
         self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None
