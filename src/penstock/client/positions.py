@@ -196,9 +196,9 @@ def read_last_positions(
 ) -> dict[tuple[str, int], Position]:
     """Return what `read_positions` does, without waiting for a writer that was killed.
 
-    It can leave a transaction open that was about to commit one, until the next writer of its task
-    fences it, or its time is over. Then the positions before it are returned: they say where
-    the task was, and not where to go on.
+    It can leave a transaction open that was about to commit a position, until the next writer of
+    its task fences it, or its time is over. Then the positions before it are returned: they say
+    where the task was, and not where to go on.
 
     Args:
         connection: To the cluster.

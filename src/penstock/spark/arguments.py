@@ -108,7 +108,7 @@ def check_unused(given: Mapping[str, Any], because: str) -> None:
         because: Why they have none.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: There is such an argument.
     """
     unused = [name for name, value in given.items() if value not in (None, False, "")]
     if unused:

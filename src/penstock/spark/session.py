@@ -177,7 +177,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    # A pipe of our own, not one of the process: it is read while the JVM starts.
+    # A pipe of our own, not a standard stream of the process: it is read while the JVM starts.
     reading, writing = os.pipe()
     forward(os.fdopen(reading, "rb"))
     try:

@@ -119,8 +119,8 @@ def split_stream(
 ) -> StreamingQuery:
     """Start a streaming query that splits each micro-batch as `split_into` does.
 
-    A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
-    attempt at the same one left: every reader sees every record once. A topic may get records
+    A folder gets a folder `batch=N` for each micro-batch, which replaces the folder of an
+    interrupted attempt at it: every reader sees every record once. A topic may get records
     of an interrupted micro-batch twice.
 
     Args:

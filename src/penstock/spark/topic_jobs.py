@@ -156,8 +156,8 @@ def redact_topics(
 ) -> JobResult:
     """Rewrite records into a topic; see `penstock.spark.functions.redact`."""
     plan.interceptors_only()  # before the cluster is contacted
-    asked = WritingJob("redact", given, {ACCEPTED: to}, start, name=job, again=again)
-    return _written(spark, plan, asked)
+    writing_job = WritingJob("redact", given, {ACCEPTED: to}, start, name=job, again=again)
+    return _written(spark, plan, writing_job)
 
 
 def redrive_topic(
@@ -182,17 +182,17 @@ def redrive_topic(
     return _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
 
 
-def _written(spark: SparkSession, plan: RecordPlan, asked: WritingJob) -> JobResult:
-    if asked.name is not None:
-        check_job(asked.name, "job")
+def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResult:
+    if job.name is not None:
+        check_job(job.name, "job")
     there = _topics_of(plan)
-    topics = there.sources(asked.source, asked.targets.values(), key="source")
+    topics = there.sources(job.source, job.targets.values(), key="source")
     plan = _plan_of(there, plan, topics)
-    if asked.command == "redact":
+    if job.command == "redact":
         plan = plan.interceptors_only()
-    ranges = there.cluster.ranges(topics, asked.start, asked.end)
-    what = f"{asked.command} {asked.source}"
-    done = write_topics(there, asked, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
+    ranges = there.cluster.ranges(topics, job.start, job.end)
+    what = f"{job.command} {job.source}"
+    done = write_topics(there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
     outcomes = {outcome.value: done.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
     return _result(done.counts, outcomes, done.done_before, done.job)
 

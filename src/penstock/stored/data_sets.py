@@ -1,7 +1,7 @@
 """Measures what contracts say of all records of a topic together.
 
 A policy of KIP-940 with a method `data_set_rules(topic)` has such rules: `DataContract`. Tasks read
-records and give parts of the sums, as bytes. Values that must not come twice are told apart by
+records and give parts of the sums, as bytes. Values that must be unique are distinguished by
 digests of 16 bytes: there is no bound for them but the number of values, so they are counted on
 disk here, and by Spark there.
 """

@@ -6,8 +6,8 @@ InitProducerId 4, AddPartitionsToTxn 3, AddOffsetsToTxn 3, TxnOffsetCommit 3, En
 They are those of transactions 1. A broker with `transaction.version=2` (KIP-890) serves them:
 a client chooses by the version of its requests. What transactions 2 add is an epoch that grows
 with each transaction, so that a request that was delayed on its way, and repeated in the meantime,
-cannot act on the next transaction: end it, or commit an older position in it. Such a request is
-one that had no response; after a transaction that had one, and after each abort, the writer has
+cannot act on the next transaction: end it, or commit an older position in it. Such a request
+had no response; after a transaction with such a request, and after each abort, the writer has
 its epoch raised (`new_producer` with `after`, KIP-360), and brokers refuse whatever comes later.
 Brokers from 3.6 on check besides that a partition belongs to the transaction. Two round trips a
 transaction are the price.

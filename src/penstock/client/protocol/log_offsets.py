@@ -66,12 +66,12 @@ def list_offset(connection: Sends, leader: Leader, partition: LogPartition, time
         ClientError: The leader does not say.
         WireError: Its response cannot be read.
     """
-    asked = v6.ListOffsetsPartition(
+    requested = v6.ListOffsetsPartition(
         partition_index=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         timestamp=i64(timestamp),
     )
-    topic = v6.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(asked,))
+    topic = v6.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(requested,))
     request = v6.ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=i8(0), topics=(topic,))
     return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
 
@@ -87,12 +87,12 @@ def local_log_start(connection: Sends, leader: Leader, partition: LogPartition) 
     """
     if 8 not in connection.versions(leader.node, _LIST_OFFSETS):
         return list_offset(connection, leader, partition, EARLIEST)
-    asked = v8.ListOffsetsPartition(
+    requested = v8.ListOffsetsPartition(
         partition_index=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         timestamp=i64(_EARLIEST_LOCAL),
     )
-    topic = v8.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(asked,))
+    topic = v8.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(requested,))
     request = v8.ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=i8(0), topics=(topic,))
     return _offset(connection.send(leader.node, request, ListOffsetsResponse8), partition)
 
@@ -113,12 +113,12 @@ def epoch_end(connection: Sends, leader: Leader, partition: LogPartition, epoch:
         ClientError: The leader does not say.
         WireError: Its response cannot be read.
     """
-    asked = OffsetForLeaderPartition(
+    requested = OffsetForLeaderPartition(
         partition=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         leader_epoch=i32(epoch),
     )
-    topic = OffsetForLeaderTopic(topic=TopicName(partition.topic), partitions=(asked,))
+    topic = OffsetForLeaderTopic(topic=TopicName(partition.topic), partitions=(requested,))
     request = OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=(topic,))
     response = connection.send(leader.node, request, OffsetForLeaderEpochResponse)
     for found_topic in response.topics:

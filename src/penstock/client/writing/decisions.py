@@ -3,7 +3,7 @@
 A job writes in batches, each by many tasks with transactions of their own, which are prepared and
 left open (`penstock.client.writing.prepared`). When all are, the job's driver decides, and then
 commits them. The decision names them, so after a crash two cases can be distinguished:
-without a decision nothing of the batch was committed, and it is written again; with one, what it
+without a decision nothing of the batch was committed, and it is written again; with it, what it
 names is committed, and nothing is written again.
 
 There is one run of a job at a time: a run claims the job before its first task writes. It fences

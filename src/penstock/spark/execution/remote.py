@@ -81,7 +81,7 @@ def stop_remote(session: SparkSession) -> None:
 
 
 def _check_answers(url: str) -> None:
-    """Check that somebody answers: PySpark tries again for ten minutes before it says so."""
+    """Check that a server answers: PySpark tries again for ten minutes before it says so."""
     try:
         address = urlsplit(url.partition("/;")[0])
         where = address.hostname or "", address.port or _PORT

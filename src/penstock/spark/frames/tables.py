@@ -100,9 +100,9 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     missing = [column for column in _NEEDED if column not in known]
     if missing:
         raise ConfigurationError(
-            f"{where}: no column {', '.join(missing)}; name what stands for it, such as --column "
-            f"{missing[0]}=EXPRESSION (--column key=NULL for records without keys, --column "
-            f"\"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
+            f"{where}: no column {', '.join(missing)}; name an expression for each, such as "
+            f"--column {missing[0]}=EXPRESSION (--column key=NULL for records without keys, "
+            f"--column \"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
         )
     return table.select(*(_column(table, where, column, known.get(column)) for column in COLUMNS))
 

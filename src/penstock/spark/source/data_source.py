@@ -182,7 +182,7 @@ def _source(options: Mapping[str, str]) -> ClusterSource:
 def _send_no_profile() -> None:
     """Have Spark's planning process send no profile of itself.
 
-    It sends an empty one to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
+    It sends an empty profile to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
     an error, after a run that was complete (`UNKNOWN_RESPONSE`).
     """
     ids: Any = getattr(accumulators, "SpecialAccumulatorIds", None)

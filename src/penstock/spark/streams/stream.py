@@ -93,7 +93,7 @@ class StreamSettings(NamedTuple):
         run: The id of the run.
         limit: The most of a micro-batch.
         every_s: How often new records are looked for. While more is there than fits into a
-            micro-batch, the next one begins at once.
+            micro-batch, the next begins at once.
         strict: End with an error where records were removed before they were read.
         available_now: End where the logs end at the beginning.
         again: Begin again, wherever earlier runs of the job have come to.

@@ -85,7 +85,7 @@ class StoredCounts:
             partition: Its partition.
             batch: With at least one record.
             verdicts: On the records that are not accepted, by position, in any order.
-            others: Likewise, of a plan to compare with; None without one.
+            others: Likewise, of a plan to compare with; None without such a plan.
         """
         hours = _hours(batch)
         accepted = Reason(topic, Outcome.ACCEPTED.value)
