@@ -30,15 +30,15 @@ from tests.integration.reading import topic_id  # noqa: E402
 from tests.records.encoding import encode_stored  # noqa: E402
 
 from penstock.batch_jobs.at_cluster import range_task  # noqa: E402
-from penstock.batch_jobs.judge import Judge  # noqa: E402
+from penstock.batch_jobs.judge import BatchJudge  # noqa: E402
 from penstock.batch_jobs.redact import Redact  # noqa: E402
 from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
 from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import Position, Task  # noqa: E402
-from penstock.client.protocol.produced_batches import Source  # noqa: E402
-from penstock.client.reading.reader import OffsetRange  # noqa: E402
+from penstock.client.positions import Position, PositionTask  # noqa: E402
+from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
+from penstock.client.reading.reader import WantedRange  # noqa: E402
 from penstock.client.writing.open_writer import open_writer  # noqa: E402
 from penstock.policy import (  # noqa: E402
     ProduceRequestInterceptor,
@@ -81,10 +81,13 @@ def batches(size, codec, *, refused):
 
 def jobs(source):
     """Return the jobs that are measured, by name."""
-    judge, masks = Judge(schema_chain(), TOPIC_ID), Judge(chain(interceptors=[Mask]), TOPIC_ID)
+    judge, masks = (
+        BatchJudge(schema_chain(), TOPIC_ID),
+        BatchJudge(chain(interceptors=[Mask]), TOPIC_ID),
+    )
     clean, dead = Target("clean", 1, LARGEST), Target("dead", 1, LARGEST)
     return {
-        "copy": (Redact(Judge(chain(), TOPIC_ID), source, 0, target=clean), 0.0),
+        "copy": (Redact(BatchJudge(chain(), TOPIC_ID), source, 0, target=clean), 0.0),
         "split, nothing refused": (Split(judge, source, 0, accepted=clean, rejected=dead), 0.0),
         "split, 5 % refused": (Split(judge, source, 0, accepted=clean, rejected=dead), REFUSED),
         "redact, each record changed": (Redact(masks, source, 0, target=clean), 0.0),
@@ -120,10 +123,10 @@ def at_broker(size, codec, admin, connection):
         name = f"source-{uuid.uuid4().hex[:8]}"
         create_topic(admin, name, 1, KEPT)
         sources[refused] = name, topic_id(admin, name)
-        task = Task("filling", *sources[refused], 0)
+        task = PositionTask("filling", *sources[refused], 0)
         with open_writer(connection, task, transactions=False) as writer:
             for one in batches(size, codec, refused=refused):
-                writer.write(name, 0, one, Source(name, 0, 0))
+                writer.write(name, 0, one, BatchSource(name, 0, 0))
             writer.commit(Position(0))
     for name in ("clean", "dead"):
         if name not in admin.list_topics(timeout=10).topics:
@@ -131,8 +134,10 @@ def at_broker(size, codec, admin, connection):
     numbers = itertools.count()
 
     def runs(job, refused):
-        offsets = OffsetRange(sources[refused][0], 0, 0, RECORDS, sources[refused][1])
-        position = Task(f"bench-{uuid.uuid4().hex[:6]}-{next(numbers)}", *sources[refused], 0)
+        offsets = WantedRange(sources[refused][0], 0, 0, RECORDS, sources[refused][1])
+        position = PositionTask(
+            f"bench-{uuid.uuid4().hex[:6]}-{next(numbers)}", *sources[refused], 0
+        )
         result = run(range_task(connection, offsets, position, run="run"), job)
         assert sum(result.progress.counts.outcomes.values()) == RECORDS
 

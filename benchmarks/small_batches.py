@@ -28,14 +28,14 @@ from tests.integration.reading import topic_id  # noqa: E402
 
 import batch_jobs  # noqa: E402
 from penstock.batch_jobs.at_cluster import range_task  # noqa: E402
-from penstock.batch_jobs.judge import Judge  # noqa: E402
+from penstock.batch_jobs.judge import BatchJudge  # noqa: E402
 from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import run  # noqa: E402
 from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import Position, Task  # noqa: E402
-from penstock.client.protocol.produced_batches import Source  # noqa: E402
-from penstock.client.reading.reader import OffsetRange, RangeReader  # noqa: E402
+from penstock.client.positions import Position, PositionTask  # noqa: E402
+from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
+from penstock.client.reading.reader import RangeReader, WantedRange  # noqa: E402
 from penstock.client.writing.open_writer import open_writer  # noqa: E402
 from penstock.local import LocalKafka  # noqa: E402
 from penstock.records.header import CONTROL  # noqa: E402
@@ -61,10 +61,10 @@ class Topics:
         batch_jobs.RECORDS = SIZES[size]
         source = name, topic_id(self._admin, name)
         with open_writer(
-            self._connection, Task("filling", *source, 0), transactions=False
+            self._connection, PositionTask("filling", *source, 0), transactions=False
         ) as writer:
             for one in batch_jobs.batches(size, 0, refused=batch_jobs.REFUSED):
-                writer.write(name, 0, one, Source(name, 0, 0))
+                writer.write(name, 0, one, BatchSource(name, 0, 0))
             writer.commit(Position(0))
         return source
 
@@ -74,19 +74,19 @@ class Topics:
         clean, dead = f"clean-{number}", f"dead-{number}"
         for name in (clean, dead):
             create_topic(self._admin, name, 1, batch_jobs.KEPT)
-        judge = Judge(schema_chain(), TOPIC_ID)
+        judge = BatchJudge(schema_chain(), TOPIC_ID)
         targets = (Target(name, 1, batch_jobs.LARGEST) for name in (clean, dead))
         accepted, rejected = targets
         job = Split(judge, source[0], 0, accepted=accepted, rejected=rejected)
-        offsets = OffsetRange(source[0], 0, 0, SIZES[size], source[1])
-        position = Task(f"bench-{uuid.uuid4().hex[:6]}", *source, 0)
+        offsets = WantedRange(source[0], 0, 0, SIZES[size], source[1])
+        position = PositionTask(f"bench-{uuid.uuid4().hex[:6]}", *source, 0)
         result = run(range_task(self._connection, offsets, position, run="run", merges=True), job)
         assert sum(result.progress.counts.outcomes.values()) == SIZES[size]
         return clean
 
     def batch_size(self, name):
         """Return how many records a batch of a topic has, on average."""
-        offsets = OffsetRange(name, 0, 0, _end(self._admin, name), topic_id(self._admin, name))
+        offsets = WantedRange(name, 0, 0, _end(self._admin, name), topic_id(self._admin, name))
         reader = RangeReader(self._connection, offsets, on_lost=print)
         counts = [one.record_count for one in reader if not one.attributes & CONTROL]
         return sum(counts) / len(counts)

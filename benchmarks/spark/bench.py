@@ -40,7 +40,7 @@ from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split_into
 from penstock.stored.access import ClusterAccess
 from penstock.stored.audit import audit_raw
-from penstock.stored.locations import Location
+from penstock.stored.locations import RecordLocation
 from penstock.stored.positions import Known, claims
 from penstock.stored.sizes import measured
 from penstock.stored.tasks.writing import write_raw
@@ -236,7 +236,7 @@ def run(
 
     def identity_copy() -> None:
         [name] = targets("copy")
-        sinks = {"all": Location(name, is_folder=False)}
+        sinks = {"all": RecordLocation(name, is_folder=False)}
         copied = read().withColumn("sink", F.lit("all"))
         Sinks(spark, sinks, options, {name: PARTITIONS}).write(copied)
         admin.delete_topics([name])[name].result(30)
@@ -274,8 +274,8 @@ def run(
     def run_split() -> None:
         good, dead = targets("good", "dead")
         locations = {
-            ACCEPTED: Location(good, is_folder=False),
-            REJECTED: Location(dead, is_folder=False),
+            ACCEPTED: RecordLocation(good, is_folder=False),
+            REJECTED: RecordLocation(dead, is_folder=False),
         }
         sinks = Sinks(spark, locations, options, {good: PARTITIONS, dead: PARTITIONS})
         counts = split_into(read(), plan, sinks, topic="orders")

@@ -4,7 +4,14 @@ import pytest
 
 from penstock.backtest import tally
 from penstock.backtest.stored_batches import ReadBatch
-from penstock.backtest.tally import CHANGED, NOT_JUDGED, Place, Reason, TopicTally, total
+from penstock.backtest.tally import (
+    CHANGED,
+    NOT_JUDGED,
+    BacktestReason,
+    RecordPosition,
+    TopicTally,
+    total,
+)
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -35,16 +42,16 @@ def test_a_refused_batch_counts_with_all_its_records_and_its_reasons_with_those_
     assert found.batches == {"accepted": 1, "refused": 1}
     assert found.policies == {("a.V", "refused"): 4}
     assert dict(found.reasons.items()) == {
-        Reason("a.V", "refused", "no"): 1, Reason("a.W", "refused", "never"): 1,
+        BacktestReason("a.V", "refused", "no"): 1, BacktestReason("a.W", "refused", "never"): 1,
     }  # fmt: skip
-    assert found.places[Reason("a.V", "refused", "no")] == Place(3, 51)
+    assert found.places[BacktestReason("a.V", "refused", "no")] == RecordPosition(3, 51)
     assert (found.judged, found.share) == (8, 0.5)
 
 
 def test_a_batch_that_is_refused_as_a_whole_is_to_blame_as_a_whole():
     found = added(refused(44, "too many", "a.R"), failed("a.V", "raised"))
-    assert found.reasons[Reason("a.R", "refused", "too many")] == 4
-    assert found.places[Reason("a.R", "refused", "too many")] == Place(3, 50)
+    assert found.reasons[BacktestReason("a.R", "refused", "too many")] == 4
+    assert found.places[BacktestReason("a.R", "refused", "too many")] == RecordPosition(3, 50)
     assert found.share == 1.0
 
 
@@ -85,7 +92,7 @@ def test_reasons_are_bounded_and_so_are_their_places(monkeypatch):
 
 def test_an_index_beyond_the_batch_is_no_error():
     found = added(refused_records([RecordError(9, "no", "a.V")]))
-    assert found.places[Reason("a.V", "refused", "no")] == Place(3, 53)
+    assert found.places[BacktestReason("a.V", "refused", "no")] == RecordPosition(3, 53)
 
 
 def test_all_topics_together():

@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.batch_jobs import kept
+from penstock.batch_jobs import outgoing_records
 from tests.records.conftest import reading
 
 __all__ = ["reading"]
 
 
 @pytest.fixture
-def nothing_is_gathered(monkeypatch):
+def nothing_is_buffered(monkeypatch):
     """Takes every batch for a large one."""
-    monkeypatch.setattr(kept, "SMALL_BYTES", 0)
+    monkeypatch.setattr(outgoing_records, "SMALL_BYTES", 0)

@@ -9,10 +9,10 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 from penstock.batch_jobs.counts import METADATA_MAX
-from penstock.client.protocol.produced_batches import Producer, record_count
-from penstock.client.protocol.write_errors import FencedError, Refusal, RefusedBatchError
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch, record_count
+from penstock.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
 from penstock.client.reading.batches import select
-from penstock.client.reading.reader import LostOffsets, OffsetRange
+from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
@@ -61,7 +61,7 @@ class MemoryCluster:
         return base
 
     def range(self, topic, partition=0):
-        return OffsetRange(topic, partition, 0, self.end(topic, partition))
+        return WantedRange(topic, partition, 0, self.end(topic, partition))
 
     def read(self, offsets, *, on_lost):
         """Return the batches of a range; for `RangeTask.read`."""
@@ -90,7 +90,7 @@ class MemoryWriter(Writer):
     def __init__(self, cluster):
         self.cluster = cluster
         cluster.epoch += 1
-        self.producer = Producer(1, cluster.epoch)
+        self.producer = ProducerIdAndEpoch(1, cluster.epoch)
         self.sequences = defaultdict(int)
         self.written = []
         self.position = cluster.position
@@ -121,7 +121,7 @@ class MemoryWriter(Writer):
             found = self.cluster.refuse(topic, rows_of(batch))
             if found is not None:
                 code, named = found
-                raise RefusedBatchError("refused", Refusal(topic, source, code, named))
+                raise RefusedBatchError("refused", BatchRefusal(topic, source, code, named))
         for topic, partition, batch, _ in self.written:
             self.cluster.store(topic, batch, partition)
         self.written = []

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.batch_jobs.task import Ending
+from penstock.batch_jobs.task import TaskEnding
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import read_positions
 from tests.batch_jobs.test_task import fate
@@ -186,7 +186,7 @@ def test_split_that_is_killed_again_and_again(kafka, admin, topic, source):
         own = [one for one in records if one.partition() == partition]
         killed, ending, outcomes, reasons = runner.run(partition, chance)
         kills += killed
-        assert ending == Ending.DONE
+        assert ending == TaskEnding.DONE
         fates = [fate(Row(one)) for one in own]
         assert +outcomes == Counter(fates), f"seed {SEED}"
         assert reasons == len(own) - outcomes["accepted"]
@@ -243,7 +243,7 @@ def test_redrive_that_is_killed_again_and_again(kafka, admin, topic):
     for partition in range(PARTITIONS):
         killed, ending, outcomes, _ = first.run(partition, chance)
         kills, total = kills + killed, total + outcomes
-        assert ending == Ending.DONE
+        assert ending == TaskEnding.DONE
     assert kills >= 2
     tenth = count // 10
     assert total == {"returned": 8 * tenth, "again": tenth, "dropped": tenth}
@@ -280,10 +280,10 @@ def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
     assert zombie.poll() is None
     runner.given["chunk"] = 5000
     out, _ = runner.process(0).communicate(timeout=300)
-    assert json.loads(out)[0] == Ending.DONE
+    assert json.loads(out)[0] == TaskEnding.DONE
     os.kill(zombie.pid, signal.SIGCONT)
     out, _ = zombie.communicate(timeout=60)
-    assert json.loads(out)[0] == Ending.FENCED
+    assert json.loads(out)[0] == TaskEnding.FENCED
     own = [fate(Row(one)) for one in records if one.partition() == 0]
     assert len(committed(kafka, clean, 0)) == own.count("accepted")
 
@@ -298,7 +298,7 @@ def test_without_transactions_a_task_works_as_well(kafka, admin, topic, source):
         result = work(connection, runner.describe(1), chunks.append)
     own = [one for one in records if one.partition() == 1]
     fates = Counter(fate(Row(one)) for one in own)
-    assert result.ending is Ending.DONE
+    assert result.ending is TaskEnding.DONE
     assert +result.progress.counts.outcomes == fates
     assert len(committed(kafka, clean, 1)) == fates["accepted"]
     assert len(chunks) > 10

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
 from penstock.policy import BrokerRecordValidator, InvalidRecordException
@@ -14,7 +14,7 @@ from tests.records.encoding import CODECS
 from tests.records.test_java_batches import corpus, line
 from tests.records.test_java_log import BASE, compactable, java
 
-pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading", "nothing_is_gathered")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading", "nothing_is_buffered")]
 ADDED = 10
 """Headers of a dead letter besides its own."""
 
@@ -57,7 +57,7 @@ def is_refused(record):
 
 
 def test_each_record_is_where_it_belongs_and_as_it_was(stored):
-    judge = Judge(chain(validators=[NoEven]), TOPIC_ID)
+    judge = BatchJudge(chain(validators=[NoEven]), TOPIC_ID)
     job = Split(
         judge, "t", 0, accepted=Target("clean", 1, LIMIT), rejected=Target("dead", 1, LIMIT)
     )

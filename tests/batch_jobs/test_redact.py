@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redact import Redact
 from penstock.batch_jobs.targets import Target
 from penstock.policy import Header, Record
@@ -13,14 +13,14 @@ from tests.batch_jobs.policies import Mask, NoBad
 from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
 
-pytestmark = pytest.mark.usefixtures("reading", "nothing_is_gathered")
+pytestmark = pytest.mark.usefixtures("reading", "nothing_is_buffered")
 NOW = 1_700_000_000_000
 HEADERS = (Header("own", b"1"), Header("__dlq.errors.topic", b"t"), Header("__penstock.code", b"2"))
 
 
 def redact(stored, counts, *, interceptors=(Mask,)):
     job = Redact(
-        Judge(chain(interceptors=interceptors), TOPIC_ID),
+        BatchJudge(chain(interceptors=interceptors), TOPIC_ID),
         "orders",
         5,
         target=Target("to", 3, LIMIT),
@@ -75,7 +75,7 @@ def test_without_interceptors_everything_is_copied():
     before = stored(b"a secret")
     assert [one.batch for one in redact(before, TaskCounts(), interceptors=())] == [before]
     job = Redact(
-        Judge(chain(validators=[NoBad]), TOPIC_ID), "orders", 0, target=Target("to", 1, LIMIT)
+        BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "orders", 0, target=Target("to", 1, LIMIT)
     )
     counts = TaskCounts()
     assert (

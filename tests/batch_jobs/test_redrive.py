@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
@@ -42,7 +42,7 @@ def redrive(stored, *, counts=None, policies=None, most=5, size=LIMIT):
     if not isinstance(policies, Chain):
         policies = chain(interceptors=[Repair], validators=policies or [NoBad])
     job = Redrive(
-        Judge(policies, TOPIC_ID), "dead", 2,
+        BatchJudge(policies, TOPIC_ID), "dead", 2,
         target=Target("orders", 4, size), again=Target("dead", 3, size),
         parked=Target("parked", 2, size), replays_max=most, clock=lambda: LATER / 1000 + 60,
     )  # fmt: skip
@@ -159,7 +159,7 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
     data = b"".join(body(n, *one) for n, one in enumerate(odd))
     stored = encode_stored([Record(LATER, b"k", b"v")] * len(odd), body=data)
     job = Redrive(
-        Judge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0, target=Target("orders", 1, LIMIT),
+        BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0, target=Target("orders", 1, LIMIT),
         again=Target("dead", 1, LIMIT), parked=Target("p", 1, LIMIT), replays_max=5,
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
@@ -196,11 +196,11 @@ def test_split_and_redrive_bring_everything_back():
             "source", encode_stored(records, attributes=chance.choice(list(CODECS.values())))
         )
     split = Split(
-        Judge(chain(validators=[NoBad]), TOPIC_ID), "source", 0,
+        BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "source", 0,
         accepted=Target("all", 1, LIMIT), rejected=Target("dead", 1, LIMIT),
     )  # fmt: skip
     back = Redrive(
-        Judge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID), "dead", 0,
+        BatchJudge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID), "dead", 0,
         target=Target("all", 1, LIMIT), again=Target("dead", 1, LIMIT),
         parked=Target("parked", 1, LIMIT), replays_max=5,
     )  # fmt: skip
@@ -235,7 +235,7 @@ def identified(value, letter_id, **options):
 def redrive_job():
     policies = chain(interceptors=[Repair], validators=[NoBad])
     return Redrive(
-        Judge(policies, TOPIC_ID), "dead", 2,
+        BatchJudge(policies, TOPIC_ID), "dead", 2,
         target=Target("orders", 4, LIMIT), again=Target("dead", 3, LIMIT),
         parked=Target("parked", 2, LIMIT), replays_max=5, clock=lambda: LATER / 1000 + 60,
     )  # fmt: skip

@@ -5,13 +5,13 @@ import random
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.targets import Target
-from penstock.batch_jobs.task import Ending, Limits, RangeTask, run
-from penstock.client.protocol.produced_batches import Source
-from penstock.client.protocol.write_errors import Refusal, RefusedBatchError
+from penstock.batch_jobs.task import RangeTask, TaskEnding, TaskLimits, run
+from penstock.client.protocol.produced_batches import BatchSource
+from penstock.client.protocol.write_errors import BatchRefusal, RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, MemoryCluster
@@ -50,7 +50,7 @@ def letters_of(cluster, seed):
 
 def redrive_job(*, most=5, size=LIMIT):
     return Redrive(
-        Judge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0,
+        BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0,
         target=Target("orders", 1, size), again=Target("dead", 1, LIMIT),
         parked=Target("parked", 1, LIMIT), replays_max=most,
     )  # fmt: skip
@@ -78,7 +78,9 @@ def refusing(*, names, chance):
 
 
 @pytest.mark.parametrize("names", [True, False])
-@pytest.mark.parametrize("limits", [Limits(), Limits(chunk_records=50), Limits(chunk_records=1)])
+@pytest.mark.parametrize(
+    "limits", [TaskLimits(), TaskLimits(chunk_records=50), TaskLimits(chunk_records=1)]
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(seed, limits, names):
     cluster = MemoryCluster()
@@ -87,7 +89,7 @@ def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(s
     before = cluster.end("dead")
     result = redrive(cluster, limits=limits)
 
-    assert result.ending is Ending.DONE
+    assert result.ending is TaskEnding.DONE
     fine = [value for value in values if value.startswith(b"fine")]
     assert [row.value for row in cluster.rows("orders")] == fine
     waiting = [row for row in cluster.rows("dead") if row.offset >= before]
@@ -168,9 +170,9 @@ def test_each_refusal_costs_a_batch_and_not_a_chunk():
     "refusal",
     [
         None,
-        Refusal("other", Source("dead", 0, 5), 32),
-        Refusal("orders", Source("dead", 0, 6), 32),
-        Refusal("orders", Source("dead", 0, 5), 76),
+        BatchRefusal("other", BatchSource("dead", 0, 5), 32),
+        BatchRefusal("orders", BatchSource("dead", 0, 6), 32),
+        BatchRefusal("orders", BatchSource("dead", 0, 5), 76),
     ],
 )
 def test_nothing_is_learnt_from_other_errors(refusal):
@@ -187,7 +189,8 @@ def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
     ]
     first, second = (read_stored_batch(one, max_decompressed_bytes=LIMIT) for one in stored)
     at_0, at_3 = (
-        RefusedBatchError("", Refusal("orders", Source("dead", 0, offset), 10)) for offset in (0, 3)
+        RefusedBatchError("", BatchRefusal("orders", BatchSource("dead", 0, offset), 10))
+        for offset in (0, 3)
     )
     job = redrive_job()
     list(job.process(first, TaskCounts()))
@@ -202,13 +205,17 @@ def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
 def test_what_is_committed_is_forgotten():
     letters = RefusedLetters("orders")
     letters.send([5, 7, 8, 9])
-    assert letters.learn(RefusedBatchError("", Refusal("orders", Source("d", 0, 5), 32, (1, 3))))
+    assert letters.learn(
+        RefusedBatchError("", BatchRefusal("orders", BatchSource("d", 0, 5), 32, (1, 3)))
+    )
     letters.forget_before(8)
     assert letters.verdict(7) is None
     assert letters.verdict(9).code == 32
-    assert letters.learn(RefusedBatchError("", Refusal("orders", Source("d", 0, 5), 10)))
+    assert letters.learn(RefusedBatchError("", BatchRefusal("orders", BatchSource("d", 0, 5), 10)))
     assert list(letters.halves([0, 1, 2, 3], [5, 7, 8, 9])) == [[0, 1], [2, 3]]
     letters.forget_before(9)
     assert list(letters.halves([0, 1, 2, 3], [5, 7, 8, 9])) == [[0, 1, 2, 3]]
     letters.forget_sent()
-    assert not letters.learn(RefusedBatchError("", Refusal("orders", Source("d", 0, 5), 10)))
+    assert not letters.learn(
+        RefusedBatchError("", BatchRefusal("orders", BatchSource("d", 0, 5), 10))
+    )

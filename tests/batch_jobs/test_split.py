@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
 from penstock.client.protocol.write_errors import RefusedBatchError
@@ -17,7 +17,7 @@ from tests.batch_jobs.policies import Mask, NoBad, Repair
 from tests.engine.chains import TOPIC_ID, chain, instances
 from tests.records.encoding import CODECS, encode_stored
 
-pytestmark = pytest.mark.usefixtures("reading", "nothing_is_gathered")
+pytestmark = pytest.mark.usefixtures("reading", "nothing_is_buffered")
 NOW = 1_700_000_000_000
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 OWN = (Header("own", b"1"), Header("none", None))
@@ -33,7 +33,7 @@ def split(stored, *, policies=None, counts=None, between=None, **options):
     """Return what is written of a batch of partition 4, by topic: (partition, batch)."""
     policies = chain(validators=[NoBad]) if policies is None else policies
     settings = {"accepted": ACCEPTED, "rejected": REJECTED, "clock": lambda: 1_800_000_000.0}
-    job = Split(Judge(policies, TOPIC_ID), "orders", 4, **{**settings, **options})
+    job = Split(BatchJudge(policies, TOPIC_ID), "orders", 4, **{**settings, **options})
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
     if between is not None:
         batch = batch.between(*between)

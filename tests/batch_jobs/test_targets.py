@@ -5,12 +5,12 @@ import random
 import pytest
 
 from penstock.batch_jobs.targets import Target, fitting
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import RefusedBatchError
 
 
 def source(position):
-    return Source("from", 0, 100 + position)
+    return BatchSource("from", 0, 100 + position)
 
 
 def outgoing(sizes, limit, partition=0):

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from penstock.batch_jobs import kept
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs import outgoing_records
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
-from penstock.batch_jobs.task import Ending, Limits, RangeTask, run
+from penstock.batch_jobs.task import RangeTask, TaskEnding, TaskLimits, run
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
 from penstock.client.protocol.write_errors import (
@@ -28,8 +28,8 @@ from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
 
 NOW = 1_700_000_000_000
-SMALL = (0, 400, kept.SMALL_BYTES)
-"""Below how many bytes batches are gathered."""
+SMALL = (0, 400, outgoing_records.SMALL_BYTES)
+"""Below how many bytes batches are buffered."""
 VALUES = (b"fine", None, b"", b"bad", b"odd", b"drop", b"fail", b"secret", b"x" * 200)
 
 
@@ -40,7 +40,7 @@ class Killed(BaseException):
 def split(policies=None):
     policies = policies or chain(interceptors=[Mask], validators=[NoBad])
     return Split(
-        Judge(policies, TOPIC_ID), "source", 0,
+        BatchJudge(policies, TOPIC_ID), "source", 0,
         accepted=Target("clean", 1, LIMIT), rejected=Target("dead", 1, LIMIT),
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ def split(policies=None):
 def task(cluster, **options):
     settings = {
         "offsets": cluster.range("source"), "read": cluster.read, "open_writer": cluster.open,
-        "run": "job", "limits": Limits(chunk_records=50), "merges": True,
+        "run": "job", "limits": TaskLimits(chunk_records=50), "merges": True,
     }  # fmt: skip
     return RangeTask(**{**settings, **options})
 
@@ -101,7 +101,7 @@ def check(cluster, result):
     assert offsets == [row.offset for row in rejected]
     if result is not None:
         expected = Counter(map(fate, source))
-        assert result.ending is Ending.DONE
+        assert result.ending is TaskEnding.DONE
         assert +result.progress.counts.outcomes == expected
         assert result.progress.counts.reasons.total() == len(source) - len(accepted)
         assert result.progress.offset == cluster.end("source") == cluster.position.offset
@@ -132,7 +132,7 @@ def test_a_task_that_was_done_writes_nothing_more():
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
     """What is not committed is lost with the process; after a commit, only its memory."""
-    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
+    monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     chance = random.Random(seed)
     cluster = filled(chance)
     kills = 0
@@ -157,7 +157,7 @@ def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
 def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, monkeypatch):
-    monkeypatch.setattr(kept, "SMALL_BYTES", SMALL[seed % 3])
+    monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     cluster = filled(random.Random(seed))
     seen, moments = Counter(), itertools.count(seed)
 
@@ -198,7 +198,7 @@ def test_two_attempts_at_once_are_one():
 
     cluster.disturb = second
     first = run(task(cluster), split())
-    assert first.ending is Ending.FENCED
+    assert first.ending is TaskEnding.FENCED
     check(cluster, results[0])
     check(cluster, None)
     assert first.progress.offset < results[0].progress.offset
@@ -216,7 +216,7 @@ def test_who_is_told_only_that_its_transaction_is_lost_does_not_fence_the_one_th
 
     cluster.disturb = second
     first = run(task(cluster), split())
-    assert first.ending is Ending.FENCED
+    assert first.ending is TaskEnding.FENCED
     check(cluster, results[0])
     assert cluster.epoch == 1
 
@@ -225,7 +225,7 @@ def test_an_error_that_is_no_matter_of_luck_ends_it_and_a_later_run_goes_on():
     cluster = filled(random.Random(5))
     cluster.limits["dead"] = 400
     with pytest.raises(RefusedBatchError):
-        run(task(cluster, limits=Limits(chunk_records=1)), split())
+        run(task(cluster, limits=TaskLimits(chunk_records=1)), split())
     del cluster.limits["dead"]
     check(cluster, run(task(cluster), split()))
 
@@ -235,7 +235,7 @@ def test_fencing_while_it_opens_is_an_ending_too():
         raise FencedError
 
     cluster = filled(random.Random(6))
-    assert run(task(cluster, open_writer=opened), split()).ending is Ending.FENCED
+    assert run(task(cluster, open_writer=opened), split()).ending is TaskEnding.FENCED
 
 
 def test_a_damaged_batch_ends_the_task_where_it_is():
@@ -252,7 +252,7 @@ def test_a_batch_that_is_larger_than_allowed_ends_the_task():
     cluster = MemoryCluster()
     cluster.store("source", encode_stored([Record(NOW, b"1", b"x" * 5000)], attributes=3))
     with pytest.raises(UnreadableBatchError, match="offset 0"):
-        run(task(cluster, limits=Limits(max_decompressed_bytes=1000)), split())
+        run(task(cluster, limits=TaskLimits(max_decompressed_bytes=1000)), split())
     assert cluster.rows("clean") == []
 
 
@@ -276,11 +276,11 @@ def test_a_range_without_records_is_done_as_well():
     cluster.store("source", empty(0, 5))
     cluster.store("source", marker(5, 3, commit=False))
     result = run(task(cluster), split())
-    assert (result.ending, result.progress.offset) == (Ending.DONE, 6)
+    assert (result.ending, result.progress.offset) == (TaskEnding.DONE, 6)
     assert cluster.position.offset == 6
     assert cluster.logs["clean", 0] == []
     nothing = task(cluster, offsets=cluster.range("other"))
-    assert run(nothing, split()).ending is Ending.DONE
+    assert run(nothing, split()).ending is TaskEnding.DONE
 
 
 def test_counts_of_another_run_are_not_added_to():
@@ -309,9 +309,9 @@ def test_somebody_who_moves_a_position_starts_the_counts_anew():
 def test_chunks_end_by_bytes_by_records_and_by_time():
     times = iter(range(10_000))
     for limits, clock in (
-        (Limits(chunk_bytes=1), lambda: 0.0),
-        (Limits(chunk_records=1), lambda: 0.0),
-        (Limits(chunk_s=1.0), lambda: float(next(times))),
+        (TaskLimits(chunk_bytes=1), lambda: 0.0),
+        (TaskLimits(chunk_records=1), lambda: 0.0),
+        (TaskLimits(chunk_s=1.0), lambda: float(next(times))),
     ):
         cluster = filled(random.Random(10), 12)
         batches = sum(1 for _ in cluster.read(cluster.range("source"), on_lost=print))
@@ -319,7 +319,7 @@ def test_chunks_end_by_bytes_by_records_and_by_time():
         check(cluster, result)
         assert cluster.commits in {batches, batches + 1}
     cluster = filled(random.Random(10), 12)
-    check(cluster, run(task(cluster, limits=Limits(), clock=lambda: 0.0), split()))
+    check(cluster, run(task(cluster, limits=TaskLimits(), clock=lambda: 0.0), split()))
     assert cluster.commits == 1
 
 
@@ -353,7 +353,9 @@ def test_a_task_that_is_over_leaves_the_rest_to_another_one():
         result = run(
             task(cluster, offsets=part, run=f"run:{next(names)}", is_over=lambda: True), split()
         )
-        assert result.ending is (Ending.DONE if result.progress.offset == end else Ending.STOPPED)
+        assert result.ending is (
+            TaskEnding.DONE if result.progress.offset == end else TaskEnding.STOPPED
+        )
         assert result.progress.since == reached < result.progress.offset
         reached = result.progress.offset
         counted.update(result.progress.counts.outcomes)
@@ -371,15 +373,15 @@ def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_one_goes_on(
         cluster.store("source", encode_stored(records))
     job = split(chain(validators=[Later, NoBad]))
     with pytest.raises(PostponedError, match="Later: the registry is away"):
-        run(task(cluster, limits=Limits(chunk_records=2)), job)
+        run(task(cluster, limits=TaskLimits(chunk_records=2)), job)
     before = [row.value for row in cluster.rows("clean")]
     assert before == [b"fine"]
 
     monkeypatch.setattr(Later, "away", False)
     result = run(
-        task(cluster, limits=Limits(chunk_records=2)), split(chain(validators=[Later, NoBad]))
+        task(cluster, limits=TaskLimits(chunk_records=2)), split(chain(validators=[Later, NoBad]))
     )
-    assert result.ending is Ending.DONE
+    assert result.ending is TaskEnding.DONE
     assert [row.value for row in cluster.rows("clean")] == [b"fine", b"later", b"fine"]
     assert [row.value for row in cluster.rows("dead")] == [b"bad"] * 3
 
@@ -413,8 +415,8 @@ def test_what_is_before_is_shown_once_unless_another_task_has_moved_the_position
     offsets = cluster.range("source")._replace(first=20)
     some = task(
         cluster, offsets=offsets, recall=recall, looks_back=5, merges=False,
-        limits=Limits(chunk_records=4),
+        limits=TaskLimits(chunk_records=4),
     )  # fmt: skip
-    assert run(some, Seeing()).ending is Ending.DONE
+    assert run(some, Seeing()).ending is TaskEnding.DONE
     assert shown == [*range(15, 20), *(range(25, 30) if moved else ())]
     assert set(seen) == {*range(20, 24), *range(30, 40)} if moved else set(range(20, 40))

@@ -8,15 +8,15 @@ import sys
 from uuid import UUID
 
 from penstock.batch_jobs.at_cluster import range_task
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
-from penstock.batch_jobs.task import Limits, run
+from penstock.batch_jobs.task import TaskLimits, run
 from penstock.client.connections.connection import Connection
 from penstock.client.places import PlaceRecords
-from penstock.client.positions import Task
-from penstock.client.reading.reader import OffsetRange
+from penstock.client.positions import PositionTask
+from penstock.client.reading.reader import WantedRange
 from tests.batch_jobs.policies import Mask, NoBad, Repair
 from tests.client.settings import FILE
 from tests.engine.chains import TOPIC_ID, chain
@@ -35,9 +35,9 @@ def job_of(kind, topic, partition, targets):
     """
     to = {name: Target(one, partitions, SIZE) for name, (one, partitions) in targets.items()}
     if kind == "split":
-        judge = Judge(chain(interceptors=[Mask], validators=[NoBad]), TOPIC_ID)
+        judge = BatchJudge(chain(interceptors=[Mask], validators=[NoBad]), TOPIC_ID)
         return Split(judge, topic, partition, accepted=to["accepted"], rejected=to["rejected"])
-    judge = Judge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID)
+    judge = BatchJudge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID)
     return Redrive(judge, topic, partition, target=to["target"], again=to["again"],
                    parked=to["parked"], replays_max=2)  # fmt: skip
 
@@ -47,12 +47,12 @@ def work(connection, given, on_chunk):
     topic, topic_id, partition = given["topic"], UUID(given["topic_id"]), given["partition"]
     task = range_task(
         connection,
-        OffsetRange(topic, partition, given["first"], given["end"], topic_id),
-        Task(given["job"], topic, topic_id, partition),
+        WantedRange(topic, partition, given["first"], given["end"], topic_id),
+        PositionTask(given["job"], topic, topic_id, partition),
         run=given["run"],
         transactions=given.get("transactions", True),
         places=PlaceRecords(given["places"]) if given.get("places") else None,
-        limits=Limits(chunk_records=given["chunk"]),
+        limits=TaskLimits(chunk_records=given["chunk"]),
         on_chunk=on_chunk,
         merges=given["kind"] != "redrive",
     )

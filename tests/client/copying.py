@@ -10,8 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 from penstock.client.connections.connection import Connection
-from penstock.client.positions import Position, Task
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.positions import Position, PositionTask
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import FencedError
 from penstock.client.writing.open_writer import open_writer
 from penstock.policy import Record
@@ -46,14 +46,14 @@ def copy(connection, task, target, dead, count, *, progress=lambda at: None):
         while at < count:
             for first in range(at, at + CHUNK, BATCH):
                 to = dead if is_dead(first) else target
-                writer.write(to, 0, made_up(first), Source(task.topic, 0, first))
+                writer.write(to, 0, made_up(first), BatchSource(task.topic, 0, first))
             at += CHUNK
             writer.commit(Position(at))
             progress(at)
 
 
 def main(servers, job, source, source_id, target, dead, count):
-    task = Task(job, source, UUID(source_id), 0)
+    task = PositionTask(job, source, UUID(source_id), 0)
     with Connection({"bootstrap.servers": servers}, FILE) as connection:
         print("begins", flush=True)
         try:

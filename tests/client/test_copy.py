@@ -8,9 +8,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from penstock.client.connections.connection import Connection
-from penstock.client.positions import Position, Task
-from penstock.client.protocol.produced_batches import Source
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.positions import Position, PositionTask
+from penstock.client.protocol.produced_batches import BatchSource
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.client.writing.open_writer import open_writer
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS
@@ -61,10 +61,10 @@ def produce(producer, topic, number, chance):
 def copy(connection, task, target, end):
     with open_writer(connection, task, transactions=True) as writer:
         start = writer.position.offset if writer.position else 0
-        offsets = OffsetRange(task.topic, 0, start, end, task.topic_id)
+        offsets = WantedRange(task.topic, 0, start, end, task.topic_id)
         size = 0
         for batch in RangeReader(connection, offsets, on_lost=lambda lost: 1 / 0):
-            writer.write(target, 0, batch.data, Source(task.topic, 0, batch.base_offset))
+            writer.write(target, 0, batch.data, BatchSource(task.topic, 0, batch.base_offset))
             size += len(batch.data)
             if size > CHUNK_BYTES:
                 writer.commit(Position(batch.last_offset + 1))
@@ -77,7 +77,7 @@ def test_a_topic_is_copied(kafka, admin, topic):
     source, target = topic("source"), topic("target")
     count = fill(kafka.bootstrap_servers, source, random.Random(seed))
     with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
-        task = Task(f"copy-{uuid.uuid4().hex[:8]}", source, topic_id(admin, source), 0)
+        task = PositionTask(f"copy-{uuid.uuid4().hex[:8]}", source, topic_id(admin, source), 0)
         stored = read_topic(kafka.bootstrap_servers, source, isolation="read_committed", full=True)
         assert len(stored) == count
         copy(connection, task, target, stored[-1].offset() + 1)

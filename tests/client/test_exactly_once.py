@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from penstock.artifacts import java
 from penstock.client.connections.connection import Connection
-from penstock.client.positions import Claim, Position, Task, read_positions
+from penstock.client.positions import Claim, Position, PositionTask, read_positions
 from penstock.client.protocol import produced_batches
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import FencedError, RefusedBatchError
 from penstock.client.writing.open_writer import open_writer
 from penstock.client.writing.writer import Promise
@@ -41,7 +41,7 @@ def task(admin, topic):
     def make(**options):
         source = topic("source", **options)
         job = f"split-{uuid.uuid4().hex[:8]}"
-        return Task(job, source, topic_id(admin, source), 0)
+        return PositionTask(job, source, topic_id(admin, source), 0)
 
     return make
 
@@ -86,7 +86,10 @@ def test_batches_arrive_as_they_were(kafka, connection, topic, task, transaction
         at = 0
         for codec in CODECS:
             writer.write(
-                target, 0, encode_batch(records(at, 50), codec=codec), Source(work.topic, 0, at)
+                target,
+                0,
+                encode_batch(records(at, 50), codec=codec),
+                BatchSource(work.topic, 0, at),
             )
             at += 50
         writer.commit(Position(at, '{"accepted": 250}'))
@@ -113,7 +116,7 @@ def test_what_brokers_set_is_not_carried_along(kafka, connection, topic, task):
             batch = encode_batch(
                 records(10 * number, 10), attributes=bits | CODECS["lz4"], codec="lz4"
             )
-            writer.write(target, 0, batch, Source(work.topic, 0, 10 * number))
+            writer.write(target, 0, batch, BatchSource(work.topic, 0, 10 * number))
         writer.commit(Position(20))
     assert committed(kafka, target) == expected(records(0, 20))
 
@@ -123,7 +126,9 @@ def test_a_target_with_its_own_time_and_codec(kafka, connection, topic, task):
     target = topic("t", **{"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"})
     began = int(time.time() * 1000)
     with open_writer(connection, work, transactions=True) as writer:
-        writer.write(target, 0, encode_batch(records(0, 9), codec="lz4"), Source(work.topic, 0, 0))
+        writer.write(
+            target, 0, encode_batch(records(0, 9), codec="lz4"), BatchSource(work.topic, 0, 0)
+        )
         writer.commit(Position(9))
     found = committed(kafka, target)
     assert [one[1:] for one in found] == [one[1:] for one in expected(records(0, 9))]
@@ -134,15 +139,15 @@ def test_the_writer_that_was_opened_last_wins(kafka, connection, topic, task):
     work, target, dead = task(), topic("target"), topic("dead")
     first = open_writer(connection, work, transactions=True)
     for offset, batch in batches(3):
-        first.write(target, 0, batch, Source(work.topic, 0, offset))
+        first.write(target, 0, batch, BatchSource(work.topic, 0, offset))
     first.commit(Position(30))
     for offset, batch in batches(3, first=3):
-        first.write(target, 0, batch, Source(work.topic, 0, offset))
+        first.write(target, 0, batch, BatchSource(work.topic, 0, offset))
     with open_writer(connection, work, transactions=True) as second:
         assert second.position == Position(30)
         for late in (
-            lambda: first.write(target, 0, batches(1)[0][1], Source(work.topic, 0, 60)),
-            lambda: first.write(dead, 0, batches(1)[0][1], Source(work.topic, 0, 60)),
+            lambda: first.write(target, 0, batches(1)[0][1], BatchSource(work.topic, 0, 60)),
+            lambda: first.write(dead, 0, batches(1)[0][1], BatchSource(work.topic, 0, 60)),
             lambda: first.commit(Position(60)),
         ):
             with pytest.raises(FencedError, match="another writer of the same task"):
@@ -152,7 +157,7 @@ def test_the_writer_that_was_opened_last_wins(kafka, connection, topic, task):
             first.abort()
         first.close()
         for offset, batch in batches(3, first=3):
-            second.write(target, 0, batch, Source(work.topic, 0, offset))
+            second.write(target, 0, batch, BatchSource(work.topic, 0, offset))
         second.commit(Position(60))
     assert committed(kafka, target) == expected(records(0, 60))
     assert committed(kafka, dead) == []
@@ -168,14 +173,14 @@ def test_of_two_runs_the_earlier_one_ends(kafka, connection, topic, task):
 
     earlier = opened("a", "")
     offset, batch = batches(1)[0]
-    earlier.write(target, 0, batch, Source(work.topic, 0, offset))
+    earlier.write(target, 0, batch, BatchSource(work.topic, 0, offset))
     earlier.commit(Position(10, "counts of a"))
     with opened("b", "a") as later:
         assert later.position == Position(10, "", "b")
         offset, batch = batches(1, first=1)[0]
-        later.write(target, 0, batch, Source(work.topic, 0, offset))
+        later.write(target, 0, batch, BatchSource(work.topic, 0, offset))
         with pytest.raises(FencedError):
-            earlier.write(target, 0, batch, Source(work.topic, 0, offset))
+            earlier.write(target, 0, batch, BatchSource(work.topic, 0, offset))
             earlier.commit(Position(20))
         for _ in range(3):
             with pytest.raises(FencedError, match="another run of the job"):
@@ -189,11 +194,11 @@ def test_an_aborted_chunk_is_not_seen_and_the_writer_goes_on(kafka, connection, 
     with open_writer(connection, work, transactions=True) as writer:
         for round_ in range(3):
             for offset, batch in batches(20, first=500):
-                writer.write(target, 0, batch, Source(work.topic, 0, offset))
+                writer.write(target, 0, batch, BatchSource(work.topic, 0, offset))
             writer.abort()
             writer.abort()
             offset, batch = batches(1, first=round_)[0]
-            writer.write(target, 0, batch, Source(work.topic, 0, offset))
+            writer.write(target, 0, batch, BatchSource(work.topic, 0, offset))
             writer.commit(Position(10 * round_ + 10))
     assert committed(kafka, target) == expected(records(0, 30))
 
@@ -204,7 +209,7 @@ def test_what_is_not_committed_at_the_end_is_given_up(kafka, connection, topic, 
         contextlib.suppress(ZeroDivisionError),
         open_writer(connection, work, transactions=True) as writer,
     ):
-        writer.write(target, 0, batches(1)[0][1], Source(work.topic, 0, 0))
+        writer.write(target, 0, batches(1)[0][1], BatchSource(work.topic, 0, 0))
         raise ZeroDivisionError
     assert committed(kafka, target) == []
     assert read_positions(connection, work.group, {work.topic: [0]}) == {}
@@ -227,8 +232,8 @@ def test_ranges_of_a_partition_have_positions_of_their_own(kafka, connection, to
         open_writer(connection, one, transactions=True) as a,
         open_writer(connection, other, transactions=True) as b,
     ):
-        a.write(target, 0, encode_batch(records(0, 10)), Source(work.topic, 0, 0))
-        b.write(target, 1, encode_batch(records(50, 10)), Source(work.topic, 0, 50))
+        a.write(target, 0, encode_batch(records(0, 10)), BatchSource(work.topic, 0, 0))
+        b.write(target, 1, encode_batch(records(50, 10)), BatchSource(work.topic, 0, 50))
         b.commit(Position(60))
         a.commit(Position(10))
     for task_, offset in ((one, 10), (other, 60)):
@@ -243,7 +248,7 @@ def test_a_batch_that_is_too_large_for_the_target(kafka, connection, topic, task
         open_writer(connection, work, transactions=True) as writer,
         pytest.raises(RefusedBatchError) as caught,
     ):
-        writer.write(target, 0, encode_batch(records(7, 1, 9000)), Source(work.topic, 0, 7))
+        writer.write(target, 0, encode_batch(records(7, 1, 9000)), BatchSource(work.topic, 0, 7))
         writer.commit(Position(8))
     text = str(caught.value)
     assert f"topic {target}, partition 0" in text
@@ -259,7 +264,7 @@ def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, top
         open_writer(connection, work, transactions=True) as writer,
         pytest.raises(RefusedBatchError, match="has a record that the target refuses") as caught,
     ):
-        writer.write(target, 0, batch, Source(work.topic, 0, 7))
+        writer.write(target, 0, batch, BatchSource(work.topic, 0, 7))
         writer.commit(Position(8))
     assert "secret-value" not in str(caught.value)
 
@@ -272,7 +277,7 @@ def test_a_target_that_does_not_exist(connection, task):
         open_writer(connection, work, transactions=True) as writer,
         pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"),
     ):
-        writer.write("nowhere", 0, batches(1)[0][1], Source(work.topic, 0, 0))
+        writer.write("nowhere", 0, batches(1)[0][1], BatchSource(work.topic, 0, 0))
 
 
 def test_a_group_that_consumers_have_joined(kafka, connection, task):
@@ -353,7 +358,7 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         found = read_producer(batch)
         assert found.transactional
         assert batch[22] & 7 == CODECS[codec]
-        producer = produced_batches.Producer(found.producer_id, found.epoch)
+        producer = produced_batches.ProducerIdAndEpoch(found.producer_id, found.epoch)
         stamped = b"".join(
             as_produced(
                 batch,
@@ -367,6 +372,6 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         assert stamped[16:] == batch[16:]
         assert stamped[:8] == bytes(8)
         assert stamped[12:16] == b"\xff" * 4
-        assert produced_batches.record_count(batch, Source(name, 0, 0)) == found.record_count
+        assert produced_batches.record_count(batch, BatchSource(name, 0, 0)) == found.record_count
         seen += found.record_count
     assert seen in {600, 900}

@@ -10,7 +10,7 @@ from penstock.client.errors import ResponseError
 from penstock.client.protocol.log_offsets import (
     EARLIEST,
     LATEST,
-    Partition,
+    LogPartition,
     epoch_end,
     list_offset,
     local_log_start,
@@ -33,7 +33,7 @@ def partition(kafka, admin, topic):
         producer.produce(name, b"value", partition=0)
     assert producer.flush(60) == 0
     admin.delete_records([TopicPartition(name, 0, 3)])[TopicPartition(name, 0)].result(60)
-    return Partition(name, 0)
+    return LogPartition(name, 0)
 
 
 def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):

@@ -9,13 +9,13 @@ import pytest
 
 from penstock.client.connections.oauth import TokenProvider
 from penstock.client.errors import LoginError
-from penstock.cluster.tokens import Tokens
+from penstock.cluster.tokens import OAuthTokens
 from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 from tests.client.settings import FILE
 
 
 def provider(properties):
-    return TokenProvider(Tokens(read_oauth(properties, ""), FILE))
+    return TokenProvider(OAuthTokens(read_oauth(properties, ""), FILE))
 
 
 async def test_a_token_and_what_is_sent_along():

@@ -13,11 +13,15 @@ from penstock.client.errors import (
     ResponseError,
     response_error,
 )
-from penstock.client.protocol.produced_batches import Producer, Source, UnwritableBatch
+from penstock.client.protocol.produced_batches import (
+    BatchSource,
+    ProducerIdAndEpoch,
+    UnwritableBatch,
+)
 from penstock.client.protocol.write_errors import (
     AbortedError,
+    BatchRefusal,
     FencedError,
-    Refusal,
     RefusedBatchError,
 )
 from penstock.records.header import read_producer
@@ -32,7 +36,7 @@ from tests.client.scripted import (
 )
 from tests.records.encoding import encode_batch, values
 
-PRODUCER = Producer(7, 1)
+PRODUCER = ProducerIdAndEpoch(7, 1)
 RETRIABLE = [
     int(code)
     for code in (
@@ -54,7 +58,7 @@ def batch(number, records=1):
 
 
 def source(number):
-    return Source("history", 0, number)
+    return BatchSource("history", 0, number)
 
 
 class Pipe:
@@ -332,7 +336,7 @@ def test_a_batch_that_the_target_refuses(code, said):
     assert "topic t, partition 0: the batch of " in text
     assert "from history, partition 0, offset 11" in text
     assert text.endswith(f"{code.name.upper()} ({int(code)}) (the broker's own words)")
-    assert caught.value.refusal == Refusal("t", Source("history", 0, 11), int(code))
+    assert caught.value.refusal == BatchRefusal("t", BatchSource("history", 0, 11), int(code))
 
 
 def test_what_may_not_be_written():
@@ -366,7 +370,7 @@ def test_a_new_epoch_begins_at_zero():
     pipe.put(0, 1, 2)
     pipe.pipeline.abandon()
     assert all(one.ready for one in pipe.broker.pending), "their answers were waited for"
-    pipe.pipeline.start(Producer(7, 2))
+    pipe.pipeline.start(ProducerIdAndEpoch(7, 2))
     pipe.put(3)
     pipe.pipeline.flush()
     assert pipe.stored() == [0, 1, 2, 0]

@@ -15,7 +15,7 @@ from penstock.client.places import (
     find_starts,
     read_places,
 )
-from penstock.client.positions import Position, Task, read_positions, redrive_job
+from penstock.client.positions import Position, PositionTask, read_positions, redrive_job
 from penstock.client.protocol.produced_batches import record_count
 from penstock.client.writing.open_writer import open_writer
 from penstock.cluster.compacted_topic import LogRecord
@@ -24,7 +24,7 @@ from tests.client.scripted import ScriptedConnection
 from tests.integration.reading import topic_id
 
 ID, OTHER_ID = uuid.UUID(int=7), uuid.UUID(int=8)
-TASKS = [Task("redrive-clean", "dead", ID, partition) for partition in range(3)]
+TASKS = [PositionTask("redrive-clean", "dead", ID, partition) for partition in range(3)]
 SIGN = "topic dead.parked exists"
 RECORDS = PlaceRecords("__penstock_places")
 
@@ -143,7 +143,7 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     places_topic, dead = f"places-{uuid.uuid4().hex[:8]}", topic("dead", partitions=2)
     job = redrive_job(f"clean-{uuid.uuid4().hex[:8]}", OTHER_ID)
-    tasks = [Task(job, dead, topic_id(admin, dead), partition) for partition in range(2)]
+    tasks = [PositionTask(job, dead, topic_id(admin, dead), partition) for partition in range(2)]
 
     def read():
         return read_places(properties, file, places_topic, key="redrive.places.topic")

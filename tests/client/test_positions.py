@@ -11,7 +11,7 @@ from penstock.client.connections.retries import Retries
 from penstock.client.errors import ClientError, ResponseError
 from penstock.client.positions import (
     Position,
-    Task,
+    PositionTask,
     check_job,
     commit_positions,
     read_last_positions,
@@ -26,7 +26,7 @@ ID = uuid.UUID("2c9b0f2a-9d1e-4f0b-8a55-0123456789ab")
 
 
 def test_names():
-    whole = Task("split-1", "orders", ID, 3)
+    whole = PositionTask("split-1", "orders", ID, 3)
     assert whole.transactional_id == "penstock-split-1:LJsPKp0eTwuKVQEjRWeJqw:3"
     assert whole.group == "penstock-split-1"
     part = whole._replace(first=4711)
@@ -35,7 +35,7 @@ def test_names():
 
 
 TASKS = st.builds(
-    Task,
+    PositionTask,
     job=st.from_regex(r"[A-Za-z0-9._-]{1,10}", fullmatch=True),
     topic=st.just("t"),
     topic_id=st.uuids(),

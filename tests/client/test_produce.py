@@ -9,7 +9,7 @@ from kio.schema.produce.v9 import response as responses
 from kio.schema.types import TopicName, TransactionalId
 from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 
-from penstock.client.protocol.produce import Answer, answer_of, read_response, write_request
+from penstock.client.protocol.produce import ProduceResult, answer_of, read_response, write_request
 from penstock.client.protocol.raw_requests import RawResponse, raw_request
 from penstock.wire.errors import WireError
 from tests.client.frames import response_frame
@@ -63,12 +63,15 @@ def response(code=0, message=None, errors=(), offset=12):
 @pytest.mark.parametrize(
     ("frame", "answer"),
     [
-        (response(), Answer(0, 12, "")),
-        (response(offset=2**60), Answer(0, 2**60, "")),
-        (response(10, offset=-1), Answer(10, -1, "")),
-        (response(87, "no key", offset=-1), Answer(87, -1, "no key")),
-        (response(87, None, [None, "no key"], -1), Answer(87, -1, "no key", (0, 1))),
-        (response(87, "kürzer", ["no key", "x" * 300], -1), Answer(87, -1, "kürzer", (0, 1))),
+        (response(), ProduceResult(0, 12, "")),
+        (response(offset=2**60), ProduceResult(0, 2**60, "")),
+        (response(10, offset=-1), ProduceResult(10, -1, "")),
+        (response(87, "no key", offset=-1), ProduceResult(87, -1, "no key")),
+        (response(87, None, [None, "no key"], -1), ProduceResult(87, -1, "no key", (0, 1))),
+        (
+            response(87, "kürzer", ["no key", "x" * 300], -1),
+            ProduceResult(87, -1, "kürzer", (0, 1)),
+        ),
     ],
 )
 def test_a_response_is_read(frame, answer):
@@ -99,9 +102,9 @@ def test_a_response_about_several_partitions():
 
     frame = response_frame(responses.ProduceResponse(responses=(topic("a", 0, 7), topic("b", 1))))
     assert read_response(RawResponse(frame)) == {
-        ("a", 0): Answer(0, 0, ""),
-        ("a", 7): Answer(87, 7, "no key"),
-        ("b", 1): Answer(87, 1, "no key"),
+        ("a", 0): ProduceResult(0, 0, ""),
+        ("a", 7): ProduceResult(87, 7, "no key"),
+        ("b", 1): ProduceResult(87, 1, "no key"),
     }
 
 

@@ -6,8 +6,8 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.protocol.produced_batches import (
-    Producer,
-    Source,
+    BatchSource,
+    ProducerIdAndEpoch,
     UnwritableBatch,
     record_count,
 )
@@ -18,8 +18,8 @@ from penstock.records.implementation import choose
 from tests.conftest import NATIVE
 from tests.records.encoding import CODECS, encode_batch, values
 
-SOURCE = Source("orders", 3, 4711)
-PRODUCER = Producer(2**40 + 7, 12)
+SOURCE = BatchSource("orders", 3, 4711)
+PRODUCER = ProducerIdAndEpoch(2**40 + 7, 12)
 LOG_APPEND_TIME, CONTROL, DELETE_HORIZON, TRANSACTIONAL = 0x08, 0x20, 0x40, 0x10
 
 

@@ -13,7 +13,7 @@ from penstock.client.errors import (
     UnreadableBatchError,
     UnsupportedVersionError,
 )
-from penstock.client.reading.reader import LostOffsets, OffsetRange, RangeReader
+from penstock.client.reading.reader import LostOffsets, RangeReader, WantedRange
 from penstock.wire.errors import WireError
 from tests.client.scripted_partition import EARLIEST, EARLIEST_LOCAL, ID, LATEST, ScriptedCluster
 from tests.client.settings import SETTINGS
@@ -33,7 +33,7 @@ class Read:
 
     def __init__(self, cluster, first=0, end=10, *, committed=True, topic_id=None, strict=False):
         self.lost = []
-        offsets = OffsetRange("t", 0, first, end)
+        offsets = WantedRange("t", 0, first, end)
         if topic_id is not None:
             offsets = offsets._replace(topic_id=topic_id)
         self.reader = RangeReader(

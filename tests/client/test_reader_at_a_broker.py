@@ -19,7 +19,7 @@ from kio.static.primitive import i8
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import NotReadableYetError, TopicRecreatedError
-from penstock.client.reading.reader import LostOffsets, OffsetRange, RangeReader
+from penstock.client.reading.reader import LostOffsets, RangeReader, WantedRange
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic
@@ -66,7 +66,7 @@ def read(connection, topic, first, end, **more):
     """Return (offset, value) of the range, and what was lost."""
     found, lost = [], []
     more.setdefault("on_lost", lost.append)
-    for batch in RangeReader(connection, OffsetRange(topic, 0, first, end), **more):
+    for batch in RangeReader(connection, WantedRange(topic, 0, first, end), **more):
         data = bytes(8) + bytes(batch.data[8:])
         records = read_batch(data, api_version=9, max_decompressed_bytes=2**26).records
         assert len(records) == batch.record_count
@@ -215,7 +215,7 @@ def test_compaction(connection, kafka, topic, produce):
 
 
 def reader(connection, topic, first, end):
-    return RangeReader(connection, OffsetRange(topic, 0, first, end), on_lost=pytest.fail)
+    return RangeReader(connection, WantedRange(topic, 0, first, end), on_lost=pytest.fail)
 
 
 def offsets(batches):
@@ -247,7 +247,7 @@ def test_a_topic_that_is_created_again(connection, admin, topic, produce):
     delete_topic(admin, name)
     create_topic(admin, name)
     produce(name, [b"second"])
-    offsets = OffsetRange(name, 0, 0, 1, described.topic_id)
+    offsets = WantedRange(name, 0, 0, 1, described.topic_id)
     with pytest.raises(TopicRecreatedError):
         list(RangeReader(connection, offsets, on_lost=pytest.fail))
 
@@ -273,7 +273,7 @@ def test_a_quota(kafka, topic, produce):
     with connected(kafka, **{"client.id": "slow", "fetch.max.bytes": "60000"}) as connection:
         batches = RangeReader(
             connection,
-            OffsetRange(name, 0, 0, 8),
+            WantedRange(name, 0, 0, 8),
             on_lost=pytest.fail,
             sleep=lambda seconds: (throttled.append(seconds), time.sleep(seconds)),
         )

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.local import LocalKafka
 from tests.chaos.leaders import move_leaders
 from tests.client.settings import FILE
@@ -69,7 +69,7 @@ def connected(cluster, **more):
 
 
 def reader(connection, topic):
-    return RangeReader(connection, OffsetRange(topic, 0, 0, BATCHES * 5), on_lost=pytest.fail)
+    return RangeReader(connection, WantedRange(topic, 0, 0, BATCHES * 5), on_lost=pytest.fail)
 
 
 def disturbed(batches, disturb):

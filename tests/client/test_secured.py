@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import DeniedError, LoginError
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from tests.client.settings import FILE
 from tests.conftest import create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
@@ -79,7 +79,7 @@ def connected(kafka, files, mechanism, jaas, **more):
 
 
 def read(connection, topic):
-    batches = RangeReader(connection, OffsetRange(topic, 0, 0, 1), on_lost=pytest.fail)
+    batches = RangeReader(connection, WantedRange(topic, 0, 0, 1), on_lost=pytest.fail)
     return [one.record_count for one in batches]
 
 

@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import ClientError
-from penstock.client.positions import Position, Task, read_positions
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.positions import Position, PositionTask, read_positions
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import AbortedError
 from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import Limits
+from penstock.client.writing.writer import WriterLimits
 from penstock.local import LocalKafka
 from tests.client.copying import BATCH, CHUNK, FENCED, FILE, copy, is_dead, made_up, value
 from tests.conftest import create_topic
@@ -41,7 +41,7 @@ class Work:
         for name in (self.source, self.target, self.dead):
             create_topic(admin, name)
         self.source_id = topic_id(admin, self.source)
-        self.task = Task(self.job, self.source, self.source_id, 0)
+        self.task = PositionTask(self.job, self.source, self.source_id, 0)
 
     def process(self, count=COUNT):
         return subprocess.Popen(
@@ -178,9 +178,9 @@ def test_a_transaction_that_is_open_for_too_long():
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         work = Work(admin, kafka.bootstrap_servers)
         with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
-            limits = Limits(transaction_timeout_s=1.0)
+            limits = WriterLimits(transaction_timeout_s=1.0)
             with open_writer(connection, work.task, transactions=True, limits=limits) as writer:
-                writer.write(work.target, 0, made_up(0), Source(work.source, 0, 0))
+                writer.write(work.target, 0, made_up(0), BatchSource(work.source, 0, 0))
                 time.sleep(3)
                 with pytest.raises(AbortedError, match="open for longer than 1 s"):
                     writer.commit(Position(BATCH))

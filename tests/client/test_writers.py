@@ -7,8 +7,8 @@ from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import DeniedError, ResponseError
 from penstock.client.places import PlaceRecords
-from penstock.client.positions import Claim, Position, Task
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.positions import Claim, Position, PositionTask
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import (
     AbortedError,
     FencedError,
@@ -16,7 +16,7 @@ from penstock.client.protocol.write_errors import (
     WriteError,
 )
 from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import Limits
+from penstock.client.writing.writer import WriterLimits
 from penstock.records.header import read_producer
 from tests.client.scripted import (
     ADD_OFFSETS,
@@ -34,8 +34,8 @@ from tests.client.scripted import (
 )
 from tests.records.encoding import encode_batch, values
 
-TASK = Task("copy", "history", uuid.UUID(int=5), 3)
-SOURCE = Source("history", 3, 70)
+TASK = PositionTask("copy", "history", uuid.UUID(int=5), 3)
+SOURCE = BatchSource("history", 3, 70)
 BATCH = encode_batch(values(b"one", b"two"))
 LARGE = encode_batch(values(bytes(70_000)))
 """It is sent at once."""
@@ -166,7 +166,7 @@ def test_denied(broker, api, code, needed):
 def test_a_timeout_that_brokers_do_not_allow(broker):
     broker.script[INIT] = [int(ErrorCode.invalid_transaction_timeout)]
     with pytest.raises(ResponseError, match=r"larger than the brokers' transaction.max"):
-        work(broker, limits=Limits(transaction_timeout_s=7200))
+        work(broker, limits=WriterLimits(transaction_timeout_s=7200))
 
 
 def test_a_group_with_members(broker):
@@ -257,7 +257,7 @@ def test_an_open_transaction_that_is_too_old_says_so():
     from penstock.client.writing.transactional_writer import TransactionalWriter
 
     broker, clock = ScriptedConnection(), Clock()
-    limits = Limits(transaction_timeout_s=10.0)
+    limits = WriterLimits(transaction_timeout_s=10.0)
     writer = TransactionalWriter(broker, TASK, limits, clock=clock)
     writer.write("t", 3, BATCH, SOURCE)
     clock.sleep(10)
@@ -271,7 +271,7 @@ def test_who_was_fenced_since_its_time_was_over_is_not_taken_for_one_that_was_fo
     from penstock.client.writing.transactional_writer import TransactionalWriter
 
     broker, clock = ScriptedConnection(), Clock()
-    limits = Limits(transaction_timeout_s=10.0)
+    limits = WriterLimits(transaction_timeout_s=10.0)
     writer = TransactionalWriter(broker, TASK, limits, clock=clock)
     writer.write("t", 3, BATCH, SOURCE)
     clock.sleep(9)

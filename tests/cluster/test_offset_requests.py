@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.cluster.errors import ClusterError
-from penstock.cluster.offset_requests import Refusal, all_offsets, earliest_of, latest_of
+from penstock.cluster.offset_requests import OffsetRefusal, all_offsets, earliest_of, latest_of
 from penstock.cluster.ranges import Partition
 
-NO_LEADER = Refusal(KafkaError.NOT_LEADER_FOR_PARTITION, "not leader")
+NO_LEADER = OffsetRefusal(KafkaError.NOT_LEADER_FOR_PARTITION, "not leader")
 PARTITIONS = [Partition("t", number) for number in range(10)]
 
 
@@ -70,7 +70,9 @@ def test_a_partition_that_gets_no_leader_is_named_after_some_time():
 
 
 def test_other_errors_are_not_waited_for():
-    answers = {PARTITIONS[0]: Refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorized")}
+    answers = {
+        PARTITIONS[0]: OffsetRefusal(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorized")
+    }
     with pytest.raises(ClusterError, match="t-0 cannot be listed: not authorized"):
         all_offsets(PARTITIONS[:1], lambda _: answers, pause=lambda _: pytest.fail("waited"))
 
@@ -105,7 +107,7 @@ class Admin:
 def test_whoever_asks_next_knows_the_leader_that_has_moved(asking, code):
     admin, partition = Admin({"moved": code}), Partition("moved", 0)
     assert asking(admin)([partition, Partition("t", 0)]) == {
-        partition: Refusal(code, KafkaError(code).str()),
+        partition: OffsetRefusal(code, KafkaError(code).str()),
         Partition("t", 0): 7,
     }
     assert admin.requested == ["moved"]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from penstock.cluster.tokens import TokenError, Tokens
+from penstock.cluster.tokens import OAuthTokens, TokenError
 from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 from tests.client.settings import FILE
 from tests.cluster.token_endpoint import TokenEndpoint, unsigned
@@ -16,7 +16,7 @@ JAAS = 'x.OAuthBearerLoginModule required clientId="me" clientSecret="s3" scope=
 
 
 def tokens(properties):
-    return Tokens(read_oauth(properties, ""), FILE)
+    return OAuthTokens(read_oauth(properties, ""), FILE)
 
 
 @pytest.fixture

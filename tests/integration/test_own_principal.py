@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.configuration import load_configuration
 from penstock.configuration.clients.librdkafka_keys import java_properties
 from penstock.local import LocalKafka, class_path, free_ports
@@ -145,7 +145,7 @@ def penstock(*arguments):
 def raw_batches(file, topic):
     """The numbers of records in the batches, as Spark's tasks read them."""
     with Connection(load_configuration(file).upstream_properties, file) as connection:
-        batches = RangeReader(connection, OffsetRange(topic, 0, 0, 1), on_lost=pytest.fail)
+        batches = RangeReader(connection, WantedRange(topic, 0, 0, 1), on_lost=pytest.fail)
         return [batch.record_count for batch in batches]
 
 

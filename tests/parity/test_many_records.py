@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
@@ -314,7 +314,7 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
         Connection(plan.configuration.upstream_properties, plan.path) as connection,
     ):
         for one in ranges:
-            for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
+            for fetched in RangeReader(connection, WantedRange(*one), on_lost=pytest.fail):
                 data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
                 columns = StoredColumns(data.records)
                 judged = policies.judge_records(one.topic, one.partition, columns)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
@@ -187,7 +187,7 @@ class Sinks:
         ):
             patch.setattr(stored_batch, "_reading", lambda: reading)
             [one] = ranges
-            for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
+            for fetched in RangeReader(connection, WantedRange(*one), on_lost=pytest.fail):
                 data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
                 columns = StoredColumns(data.records)
                 found = policies.judge_records(one.topic, one.partition, columns).verdicts

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.report import counts as module
-from penstock.report.counts import AuditCounts, Partition, PolicyOutcome, Reason, Sample
+from penstock.report.counts import AuditCounts, CountedPartition, PolicyOutcome, Reason, Sample
 from tests.report.samples import HOUR, counted, records
 
 SOME = st.builds(
@@ -33,9 +33,9 @@ def test_records_are_counted():
     assert counts.outcomes == {"accepted": 90, "refused": 7, "failed": 2, "dropped": 1}
     assert (counts.judged, counts.share) == (100, 0.09)
     assert counts.by_topic()["u"] == {"dropped": 1}
-    first = counts.partitions[Partition("t", 0)]
+    first = counts.partitions[CountedPartition("t", 0)]
     assert (first.first_refused, first.last_refused) == (3, 40)
-    dropped = counts.partitions[Partition("u", 0)]
+    dropped = counts.partitions[CountedPartition("u", 0)]
     assert (dropped.first_refused, dropped.last_refused) == (None, None)
     assert counts.policies[PolicyOutcome("t", "p.P", "refused")] == 7
     assert counts.reasons[Reason("t", "refused", "p.P", 87, "bad")] == 7

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from penstock.report.history import Run
+from penstock.report.history import AuditRun
 from penstock.report.time_chart import HEIGHT, WIDTH
 from penstock.report.trend_chart import POINTS_MAX, trend_chart
 
@@ -10,7 +10,7 @@ from penstock.report.trend_chart import POINTS_MAX, trend_chart
 def runs(*shares):
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     return [
-        Run(
+        AuditRun(
             written=start + dt.timedelta(days=n), judged=100, share=share, source="t",
             fingerprint="f", penstock="0", accepted=100,
         )

@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 
 from penstock.spark import judge, register
 from penstock.spark.execution.failures import reason_of
-from penstock.stored import asking_again
+from penstock.stored import policy_retries
 from penstock.stored.plan import load_plan
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ TEXT = "the registry is away"
 
 @pytest.fixture(autouse=True)
 def tasks_fail_at_once(monkeypatch):
-    monkeypatch.setattr(asking_again, "FOR_S", 0.0)
+    monkeypatch.setattr(policy_retries, "FOR_S", 0.0)
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
         import pyarrow as pa
 
         from penstock.client.connections.connection import connect
-        from penstock.client.reading.reader import OffsetRange, RangeReader
+        from penstock.client.reading.reader import RangeReader, WantedRange
 
         with warnings.catch_warnings():  # the worker is used again
             warnings.simplefilter("error")
             connection = connect(properties, Path("/nowhere/penstock.properties"))
             for frame in frames:
                 for task in frame.column("id").to_pylist():
-                    offsets = OffsetRange(topic, 0, task * per_task, (task + 1) * per_task)
+                    offsets = WantedRange(topic, 0, task * per_task, (task + 1) * per_task)
                     batches = RangeReader(connection, offsets, on_lost=print)
                     count = sum(one.end - one.first for one in batches)
                     columns = [[task], [count], [os.getpid()], [id(connection)]]

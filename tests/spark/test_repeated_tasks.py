@@ -29,9 +29,9 @@ SCRIPT = """
 import json, sys
 import penstock.spark.session as sessions
 from penstock import cli
-from penstock.stored import asking_again
+from penstock.stored import policy_retries
 
-asking_again.FOR_S = 0.0
+policy_retries.FOR_S = 0.0
 spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})
 sessions.start_session, stop_session = lambda *_, **__: spark, sessions.stop_session
 sessions.stop_session = lambda _: None

@@ -10,7 +10,7 @@ import threading
 import fastavro
 import pytest
 
-from penstock.stored import asking_again
+from penstock.stored import policy_retries
 from tests.integration.reading import read_topic, values_of
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 
@@ -163,7 +163,7 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
 
     registry.goes_away()
     with monkeypatch.context() as impatient:
-        impatient.setattr(asking_again, "FOR_S", 0.0)
+        impatient.setattr(policy_retries, "FOR_S", 0.0)
         done = command(what, ends_at_once, *arguments)
     assert done.code == 3, done
     assert "a policy cannot decide now: " in done.err

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.batch_jobs.targets import Target
-from penstock.client.positions import Task as PositionTask
-from penstock.client.writing.decisions import Batch, TakenOverError
+from penstock.client.positions import PositionTask
+from penstock.client.writing.decisions import BatchId, TakenOverError
 from penstock.client.writing.prepared import commit_prepared
 from penstock.cluster.offsets import Cluster
 from penstock.spark.sink import sink_commit
@@ -45,7 +45,9 @@ class Job:
             for one in tasks
         }
         return [
-            self.task.write(Attempt(self.name, run, Batch(query, batch), one, attempt), [rows[one]])
+            self.task.write(
+                Attempt(self.name, run, BatchId(query, batch), one, attempt), [rows[one]]
+            )
             for one in tasks
         ]
 
@@ -124,7 +126,7 @@ def test_a_slow_driver_that_has_decided_goes_on_beside_the_new_one(job):
     job.decide(old)
     new = job.write(NEW)
     job.commit(new)
-    sink_commit._finish(job.task, [one.prepared for one in old], Batch("q", 0))
+    sink_commit._finish(job.task, [one.prepared for one in old], BatchId("q", 0))
     assert job.visible() == ONCE
 
 
@@ -185,7 +187,7 @@ def test_the_text_of_a_decision_has_room_for_many_tasks(job):
         )
         for number, name in enumerate(names)
     ]
-    decisions.decide(OLD, Batch("q", 3), prepared)
+    decisions.decide(OLD, BatchId("q", 3), prepared)
     assert list(decisions.read().prepared) == prepared
     assert PositionTask(job.name, "t", job.task.topic_id, 0).group in decisions.prefix
 

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.source.source_bounds import EARLIEST, LATEST, OffsetBound
 from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_places import EARLIEST, LATEST, Place
 
 pytestmark = pytest.mark.unit
 LEAST = {"kafka.bootstrap.servers": "k:9092", "subscribe": "orders"}
@@ -37,7 +37,7 @@ def test_the_case_does_not_matter():
 
 def test_a_time_wins_over_offsets():
     found = read(startingOffsets="earliest", startingTimestamp="5", endingOffsets="earliest")
-    assert found.start == Place("startingTimestamp", timestamp_ms=5)
+    assert found.start == OffsetBound("startingTimestamp", timestamp_ms=5)
     assert found.end == EARLIEST
 
 

@@ -12,7 +12,7 @@ from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.streams.stream import TOPICS_EVERY_S, Settings, Stream
+from penstock.spark.streams.stream import TOPICS_EVERY_S, Stream, StreamSettings
 from penstock.stored.tasks.tasks import Limit
 from penstock.stored.tasks.writing_task import Unfinished, WritingResult
 
@@ -141,7 +141,7 @@ class World:
             self,
             self,
             self,
-            Settings("run", settings.pop("limit", Limit(records=100)), **settings),
+            StreamSettings("run", settings.pop("limit", Limit(records=100)), **settings),
             is_ended=lambda: self.is_ended,
             wait=self.wait,
             clock=lambda: self.now,

@@ -106,7 +106,7 @@ def test_types_that_are_converted(spark, table):
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({}, "no column key, value, topic; name what stands for it"),
+        ({}, "no column key, value, topic; name an expression for each"),
         ({"key": "a", "value": "missing", "topic": "'t'"}, "--column value=missing: .*missing"),
         ({"key": "a", "value": "b +", "topic": "'t'"}, r"--column value=b \+: .*"),
         ({"key": "n", "value": "a", "topic": "'t'"}, "key is int; wanted is binary or string"),

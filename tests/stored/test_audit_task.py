@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.client.reading.batches import select
-from penstock.client.reading.reader import LostOffsets
-from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark import load_plan
 from penstock.stored.evaluation import Evaluator

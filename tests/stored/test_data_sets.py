@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from penstock.stored.contracts import contracts_of
-from penstock.stored.data_sets import DataSetSums, Measuring, Row, RuleKey, decode, encode
+from penstock.stored.data_sets import DataSetSums, Measuring, RuleKey, RuleSum, decode, encode
 from penstock.stored.evaluation import Evaluator
 from penstock.stored.plan import load_plan
 
@@ -152,6 +152,6 @@ def test_only_rules_of_a_warning_break_nothing(evaluator):
 
 
 def test_rows_are_the_same_as_bytes():
-    rows = [Row("t", "p", 0, "", 1, 0, None), Row("t", "p", 1, "ab", 1, 0, 5)]
+    rows = [RuleSum("t", "p", 0, "", 1, 0, None), RuleSum("t", "p", 1, "ab", 1, 0, 5)]
     assert list(decode(encode(rows))) == rows
     assert rows[1].key == RuleKey("t", "p", 1)

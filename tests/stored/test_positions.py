@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.errors import TruncatedError
 from penstock.client.places import PlaceRecords, Places
-from penstock.client.positions import Claim, Position, Task
+from penstock.client.positions import Claim, Position, PositionTask
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
@@ -78,8 +78,8 @@ def test_a_place_behind_a_range_that_ends_before_the_log():
 
 
 def test_places_are_those_of_the_job_and_the_topic():
-    found = places((Task("j", "t", ID, 0), 4), (Task("other", "t", ID, 1), 5),
-                   (Task("j", "t", UUID(int=8), 1), 6))  # fmt: skip
+    found = places((PositionTask("j", "t", ID, 0), 4), (PositionTask("other", "t", ID, 1), 5),
+                   (PositionTask("j", "t", UUID(int=8), 1), 6))  # fmt: skip
     assert placed("j", {"t": ID}, [ONE, TWO], found) == {ONE: Position(4, "", "run")}
 
 
@@ -91,11 +91,11 @@ def test_a_lost_place_is_told_with_what_to_do():
 
 
 def test_places_of_the_topics_or_the_targets_show_that_places_were_kept():
-    of_another_topic = places((Task("other", "u", ID, 1), 5))
+    of_another_topic = places((PositionTask("other", "u", ID, 1), 5))
     assert not was_kept(places(), ["t"], MARK)
     assert not was_kept(of_another_topic, ["t"], MARK)
     assert was_kept(of_another_topic, ["t"], "run")
-    assert was_kept(places((Task("other", "t", ID, 1), 5)), ["t"], MARK)
+    assert was_kept(places((PositionTask("other", "t", ID, 1), 5)), ["t"], MARK)
 
 
 def test_claims_know_the_runs_before():

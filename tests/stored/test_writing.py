@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from penstock.client.connections.connection import Connection
-from penstock.client.positions import Position, Task, commit_positions, read_positions
+from penstock.client.positions import Position, PositionTask, commit_positions, read_positions
 from penstock.cluster.offsets import Cluster
 from penstock.stored.positions import OffsetsDone, job_id
 from tests.client.settings import FILE
@@ -313,7 +313,7 @@ def test_batches_and_timestamps_stay(split, produce, topic, kafka, admin):
 
 def positions(kafka, source, job):
     with Connection({"bootstrap.servers": kafka.bootstrap_servers}, "f") as connection:
-        group = Task(job, source, None, 0).group
+        group = PositionTask(job, source, None, 0).group
         return read_positions(connection, group, {source: range(PARTITIONS)})
 
 

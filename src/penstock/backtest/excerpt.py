@@ -1,7 +1,7 @@
 """Which offsets are read where there are more than may be: pieces, spread over all of the time.
 
-The newest records alone would leave out what comes once a night, and whole partitions alone the
-producers of the others.
+The newest records alone would leave out records that are produced once a night, and whole
+partitions alone the producers of the others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
 
 RECORDS_MAX: Final = 1_000_000
-"""The most that are read, unless told otherwise: some seconds of work."""
+"""The default limit of offsets that are read: some seconds of work."""
 PIECE_OFFSETS: Final = 1000
-"""A piece is a request of its own: larger ones are read faster, smaller ones show more."""
+"""A piece is a request of its own: larger pieces are read faster, smaller pieces show more."""
 
 
 class Piece(NamedTuple):
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
         range: The offsets.
         is_first: Whether it begins where the records of its partition do. The first batch counts
             then even if it begins before; others are those of the piece in which they begin, so
-            that a batch is never read twice, and large ones are not read more often than others.
+            that a batch is never read twice, and large batches are not read more often than others.
     """
 
     range: OffsetRange
@@ -52,7 +52,7 @@ def excerpt(
     """Return what is read of ranges, one of each partition.
 
     Each partition gives its share, at least one piece. The pieces of an excerpt that is not whole
-    come in an order without a pattern, the same one each time: whoever stops early has seen
+    come in an order without a pattern, the same each time: whoever stops early has seen
     records of all partitions and all of the time.
 
     Args:
@@ -60,18 +60,20 @@ def excerpt(
         offsets_max: The most offsets that are read, but for that one piece of each partition.
         piece: The number of offsets of a piece.
     """
-    wanted = [one for one in sorted(ranges) if one.offsets]
-    total = sum(one.offsets for one in wanted)
+    wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
+    total = sum(offset_range.offsets for offset_range in wanted)
     if total <= offsets_max:
-        return Excerpt(tuple(Piece(one, is_first=True) for one in wanted), is_whole=True)
+        return Excerpt(
+            tuple(Piece(offset_range, is_first=True) for offset_range in wanted), is_whole=True
+        )
     pieces = []
-    for one in wanted:
-        share = one.offsets * offsets_max // total
+    for offset_range in wanted:
+        share = offset_range.offsets * offsets_max // total
         count = max(share // piece, 1)
-        size = min(piece, one.offsets)
+        size = min(piece, offset_range.offsets)
         for number in range(count):
-            start = one.start + (one.offsets - size) * number // max(count - 1, 1)
-            part = one._replace(start=start, end=start + size)
-            pieces.append(Piece(part, is_first=start == one.start))
+            start = offset_range.start + (offset_range.offsets - size) * number // max(count - 1, 1)
+            part = offset_range._replace(start=start, end=start + size)
+            pieces.append(Piece(part, is_first=start == offset_range.start))
     random.Random(0).shuffle(pieces)  # noqa: S311 - a fixed order without a pattern
     return Excerpt(tuple(pieces), is_whole=False)

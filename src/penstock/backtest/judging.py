@@ -25,7 +25,7 @@ KILLS_MAX: Final = 20
 known; each has cost seconds."""
 _READ_AT_ONCE: Final = 64
 _VERSION: Final = 9
-"""Of Produce requests: one that all current clients can send."""
+"""Of Produce requests: a version that all current clients can send."""
 _KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
 
 
@@ -89,9 +89,9 @@ class Backtest:
             if not some:
                 await self._until(lambda: not self._waiting)
                 return self.kills < KILLS_MAX
-            for one in some:
+            for batch in some:
                 await self._until(lambda: self._waiting_bytes < WAITING_MAX_BYTES)
-                self._submit(one)
+                self._submit(batch)
             # What hangs is to be found out before there is much of it.
             await self._until(lambda: self._waiting < 2 * _READ_AT_ONCE)
         return False
@@ -118,7 +118,7 @@ class Backtest:
             _VERSION,
             batch.data,
             partial(self._judged, plan, batch._replace(data=None), len(batch.data)),
-            # Each partition for itself: one that hangs keeps no other waiting.
+            # Each partition by itself: a partition that hangs does not delay the others.
             client=(batch.topic, batch.partition),
         )
 

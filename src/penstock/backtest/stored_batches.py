@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import OffsetRange as WantedRange
-from penstock.client.reading.reader import RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import as_produced, is_intact
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.backtest.excerpt import Piece
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import Cluster, LostOffsets
+    from penstock.client.reading.reader import LostOffsets, ReadingConnection
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 
@@ -50,7 +49,9 @@ class ReadBatch(NamedTuple):
 
 
 def reader_of(
-    cluster: Cluster, topic_ids: Mapping[str, UUID], on_lost: Callable[[LostOffsets], None]
+    cluster: ReadingConnection,
+    topic_ids: Mapping[str, UUID],
+    on_lost: Callable[[LostOffsets], None],
 ) -> Read:
     """Return what reads the batches of a piece.
 
@@ -70,10 +71,10 @@ def reader_of(
 class Reading:
     """Reads pieces, within a limit of bytes that each has its share of.
 
-    What one piece does not need is left for those after it.
+    Bytes that a piece does not need are left for later pieces.
 
     Attributes:
-        is_cut: Whether something was not read for want of bytes.
+        is_cut: Whether the limit of bytes left anything unread.
     """
 
     def __init__(
@@ -85,13 +86,13 @@ class Reading:
             pieces: What is read.
             read: See `reader_of`.
             bytes_max: The most stored bytes, but for one batch of each piece.
-            max_decompressed_bytes: Of a batch that has to be written anew.
+            max_decompressed_bytes: Of a batch that has to be rewritten.
         """
         self.is_cut = False
         self._pieces = pieces
         self._read = read
         self._left_bytes = bytes_max
-        self._left_offsets = sum(one.range.offsets for one in pieces)
+        self._left_offsets = sum(piece.range.offsets for piece in pieces)
         self._max_decompressed_bytes = max_decompressed_bytes
 
     def __iter__(self) -> Iterator[ReadBatch]:

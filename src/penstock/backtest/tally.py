@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 REASONS_KEPT: Final = 200
 """Reasons of one topic."""
 CHANGED: Final = "changed"
-"""Beside the outcomes: records of a batch that interceptors would have written anew."""
+"""Beside the outcomes: records of a batch that interceptors would have rewritten."""
 NOT_JUDGED: Final = "not judged"
 """No policy is to blame: no worker was there, or the batch could not be read."""
 
 
-class Reason(NamedTuple):
+class BacktestReason(NamedTuple):
     """Why records would not have been stored as they are.
 
     Attributes:
@@ -36,7 +36,7 @@ class Reason(NamedTuple):
     message: str | None
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where one of the records is."""
 
     partition: int
@@ -52,7 +52,7 @@ class TopicTally:
 
     Attributes:
         records: Records by outcome, `CHANGED` or `NOT_JUDGED`; of a refused batch all.
-        batches: Batches likewise; one from which only some records would be dropped counts as
+        batches: Batches likewise; a batch from which only some records would be dropped counts as
             `CHANGED`.
         policies: Records by policy and outcome, of what is not accepted.
         reasons: Records by reason; of a refused batch those that are to blame, or all of them where
@@ -63,8 +63,10 @@ class TopicTally:
     records: Counter[str] = field(default_factory=Counter)
     batches: Counter[str] = field(default_factory=Counter)
     policies: Counter[tuple[str, str]] = field(default_factory=Counter)
-    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
-    places: dict[Reason, Place] = field(default_factory=dict)
+    reasons: BoundedCounter[BacktestReason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    places: dict[BacktestReason, RecordPosition] = field(default_factory=dict)
 
     @property
     def judged(self) -> int:
@@ -101,7 +103,7 @@ class TopicTally:
         if verdict.replacement is None:
             self._count(Outcome.ACCEPTED, count)
             return
-        # As the gateway counts it: which of the others were changed is not told.
+        # As the gateway counts it: which of the others were changed is not reported.
         dropped = len(verdict.replacement.dropped)
         self.batches[Outcome.DROPPED if dropped == count else CHANGED] += 1
         for outcome, some in ((Outcome.DROPPED, dropped), (CHANGED, count - dropped)):
@@ -121,22 +123,28 @@ class TopicTally:
         for error in verdict.record_errors:
             policy = error.policy or verdict.policy
             offset = batch.offset_of(error.index)
-            self._add_reason(Reason(policy, verdict.outcome, error.message), 1, batch, offset)
+            self._add_reason(
+                BacktestReason(policy, verdict.outcome, error.message), 1, batch, offset
+            )
         if not verdict.record_errors:
-            one = Reason(verdict.policy, verdict.outcome, verdict.message)
-            self._add_reason(one, batch.record_count, batch, batch.offset_of(0))
+            reason = BacktestReason(verdict.policy, verdict.outcome, verdict.message)
+            self._add_reason(reason, batch.record_count, batch, batch.offset_of(0))
 
-    def _add_reason(self, reason: Reason, count: int, batch: ReadBatch, offset: int) -> None:
+    def _add_reason(
+        self, reason: BacktestReason, count: int, batch: ReadBatch, offset: int
+    ) -> None:
         if self.reasons.add(reason, count):
-            self.places = {one: at for one, at in self.places.items() if one in self.reasons}
+            self.places = {
+                reason: at for reason, at in self.places.items() if reason in self.reasons
+            }
         if reason in self.reasons:
-            self.places.setdefault(reason, Place(batch.partition, offset))
+            self.places.setdefault(reason, RecordPosition(batch.partition, offset))
 
 
 def total(tallies: dict[str, TopicTally]) -> TopicTally:
     """Return the records and batches of all topics together, without policies and reasons."""
     found = TopicTally()
-    for one in tallies.values():
-        found.records.update(one.records)
-        found.batches.update(one.batches)
+    for tally in tallies.values():
+        found.records.update(tally.records)
+        found.batches.update(tally.batches)
     return found

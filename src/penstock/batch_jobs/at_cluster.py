@@ -5,36 +5,36 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.task import Limits, RangeTask, ignore, never
+from penstock.batch_jobs.task import RangeTask, TaskLimits, ignore, never
 from penstock.client.positions import Position
 from penstock.client.reading.reader import RangeReader
 from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import Limits as WriterLimits
+from penstock.client.writing.writer import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.batch_jobs.task import Progress
+    from penstock.batch_jobs.task import TaskProgress
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
-    from penstock.client.positions import Claim, Task
-    from penstock.client.reading.reader import LostOffsets, OffsetRange
+    from penstock.client.positions import Claim, PositionTask
+    from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
 
 def range_task(
     connection: Connection,
-    offsets: OffsetRange,
-    position: Task,
+    offsets: WantedRange,
+    position: PositionTask,
     *,
     run: str,
     transactions: bool = True,
     claim: Claim | None = None,
     places: PlaceRecords | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - it cannot be changed
+    limits: TaskLimits = TaskLimits(),  # noqa: B008 - it cannot be changed
     writer_limits: WriterLimits = WriterLimits(),  # noqa: B008 - it cannot be changed
-    on_chunk: Callable[[Progress], None] = ignore,
+    on_chunk: Callable[[TaskProgress], None] = ignore,
     on_lost: Callable[[LostOffsets], None] = ignore,
     is_over: Callable[[], bool] = never,
     recall: Callable[[StoredBatch], None] | None = None,
@@ -88,7 +88,7 @@ def range_task(
 
 
 def keep_position(
-    connection: Connection, position: Task, offset: int, *, transactions: bool, claim: Claim
+    connection: Connection, position: PositionTask, offset: int, *, transactions: bool, claim: Claim
 ) -> None:
     """Commit the position of a task again, which brokers forget some days after it was committed.
 

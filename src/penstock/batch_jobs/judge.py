@@ -1,4 +1,4 @@
-"""The policies of one topic, asked about the records of stored batches."""
+"""The policies of one topic, which judge the records of stored batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
 
 
-class Judge:
+class BatchJudge:
     """Judges each record by itself, as if it had been sent alone."""
 
     def __init__(
@@ -73,6 +73,6 @@ def _listed(column: Sequence[bytes | None]) -> Sequence[bytes | None]:
     return column if isinstance(column, (list, tuple)) else list(column)
 
 
-def _same(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
+def _same(first: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
     """Return whether two columns are equal; columns of the same objects in C."""
-    return all(map(is_, one, other)) or list(one) == list(other)
+    return all(map(is_, first, other)) or list(first) == list(other)

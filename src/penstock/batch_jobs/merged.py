@@ -25,9 +25,9 @@ _NEVER: Final = -(2**63)
 
 
 class MergedBatches:
-    """Batches of one partition, in their order, of which small ones become larger ones.
+    """Batches of one partition, in their order, small batches merged into larger ones.
 
-    Only batches whose offsets follow each other become one: its records have the offsets, the
+    Only batches whose offsets follow each other are merged: the records have the offsets, the
     timestamps, the bytes and the codec that they had.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.kept import KeptRecords
+from penstock.batch_jobs.outgoing_records import OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.verdict import Outcome
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.records.stored_batch import StoredBatch
@@ -28,7 +28,7 @@ class Redact:
     Its counts are by outcome.
     """
 
-    def __init__(self, judge: Judge, topic: str, partition: int, *, target: Target) -> None:
+    def __init__(self, judge: BatchJudge, topic: str, partition: int, *, target: Target) -> None:
         """Prepare for one source partition.
 
         Args:
@@ -39,10 +39,10 @@ class Redact:
         """
         self._judge = judge
         self._source = SourcePartition(topic, partition)
-        self._kept = KeptRecords(self._source, target)
+        self._kept = OutgoingRecords(self._source, target)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
         count = len(batch.records)
         found = self._judge.of_batch(self._source.partition, batch.records)
         kept: Sequence[int] = range(count)

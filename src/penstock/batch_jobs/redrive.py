@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.refused_letters import RefusedLetters
-from penstock.batch_jobs.retiming import retimed, runs
 from penstock.batch_jobs.targets import SourcePartition, fitting
+from penstock.batch_jobs.timestamps import retimed, runs
 from penstock.engine.columns import Columns
 from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
@@ -67,7 +67,7 @@ class _Letters:
 
     def of(self, *sinks: str) -> list[int]:
         """Return the positions of the letters that go to some sinks."""
-        return [position for position, one in enumerate(self.sinks) if one in sinks]
+        return [position for position, sink in enumerate(self.sinks) if sink in sinks]
 
 
 class Redrive:
@@ -90,7 +90,7 @@ class Redrive:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: BatchJudge,
         topic: str,
         partition: int,
         *,
@@ -103,13 +103,13 @@ class Redrive:
         """Prepare for one partition of a dead letter topic.
 
         Args:
-            judge: The policies of the target, with the repairing interceptor if there is one.
+            judge: The policies of the target, with the repairing interceptor if there is any.
             topic: The dead letter topic.
             partition: Its partition.
             target: Where records return to.
             again: The dead letter topic itself: its end is appended to, after the range.
             parked: Where records are written that failed `replays_max` times.
-            replays_max: See `parked`; where the topic has parked ones, see `Attempts`.
+            replays_max: See `parked`; where the topic has parked letters, see `Attempts`.
             clock: Returns seconds since the epoch.
         """
         self._judge = judge
@@ -149,7 +149,7 @@ class Redrive:
         return doubles
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
             self._refused.forget_before(batch.offsets[0])
@@ -192,7 +192,7 @@ class Redrive:
         own = [own_headers(headers) for headers in all_headers]
         columns = Columns(
             len(records),
-            [one.timestamp for one in origins],
+            [origin.timestamp for origin in origins],
             records.keys,
             records.values,
             own,
@@ -240,7 +240,7 @@ class Redrive:
                     yield from self._return(batch, letters, some, number)
 
     def _sink(self, verdict: Verdict, origin: Origin) -> str:
-        # What is dead-lettered again and again after it returned carries its count along.
+        # A letter that is refused repeatedly after it returned keeps its count.
         maximum, is_parked = self._attempts
         if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):
             return RETURNED
@@ -251,7 +251,7 @@ class Redrive:
     def _return(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], partition: int
     ) -> Iterator[OutgoingBatch]:
-        timestamps = [one.timestamp for one in letters.origins]
+        timestamps = [origin.timestamp for origin in letters.origins]
         offsets = [batch.offsets[position] for position in positions]
 
         def too_large(index: int) -> None:
@@ -268,7 +268,7 @@ class Redrive:
                 timestamps,
                 letters.own,
                 letters.replaced,
-                [_returning(letters.origins[one]) for one in positions[start:end]],
+                [_returning(letters.origins[position]) for position in positions[start:end]],
             ),
             self._source.of(batch, positions),
             too_large=too_large,
@@ -281,7 +281,7 @@ class Redrive:
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
     ) -> Iterator[OutgoingBatch]:
         now = int(self._clock() * 1000)
-        appended = [self._reasons(batch, letters, one) for one in positions]
+        appended = [self._reasons(batch, letters, position) for position in positions]
         return fitting(
             target,
             self._source.partition,

@@ -1,8 +1,8 @@
 """Dead letters that the target's broker refuses: which they are, and how they are found.
 
-A gateway acknowledges a record that its policies object to without asking a broker, so a dead
-letter may be one that no broker takes: too large, outside the target's bounds of timestamps, or
-without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
+A gateway acknowledges a record that its policies object to before any broker has it, so a dead
+letter may be a record that no broker takes: too large, outside the target's bounds of timestamps,
+or without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
 records (KIP-467). Otherwise the batch is halved until the record is alone.
 """
 
@@ -77,7 +77,7 @@ class RefusedLetters:
         offsets = self._sent.get(refusal.source.offset)
         if offsets is None:
             return False
-        named = [offsets[one] for one in refusal.records if 0 <= one < len(offsets)]
+        named = [offsets[index] for index in refusal.records if 0 <= index < len(offsets)]
         if len(offsets) == 1:
             named = list(offsets)
         for offset in named:
@@ -108,5 +108,7 @@ class RefusedLetters:
 
     def forget_before(self, offset: int) -> None:
         """Drop what is known of letters before an offset: they are committed."""
-        self._verdicts = {one: why for one, why in self._verdicts.items() if one >= offset}
-        self._cuts = {one for one in self._cuts if one >= offset}
+        self._verdicts = {
+            refused_at: why for refused_at, why in self._verdicts.items() if refused_at >= offset
+        }
+        self._cuts = {cut for cut in self._cuts if cut >= offset}

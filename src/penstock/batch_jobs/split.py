@@ -1,12 +1,12 @@
-"""Splits records into accepted ones and dead letters."""
+"""Splits records into accepted records and dead letters."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.gathered import GatheredLetters
-from penstock.batch_jobs.kept import KeptRecords
+from penstock.batch_jobs.buffers import DeadLetterBuffer
+from penstock.batch_jobs.outgoing_records import OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
 from penstock.engine.modes import dead_letters
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
-    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
@@ -38,7 +38,7 @@ class Split:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: BatchJudge,
         topic: str,
         partition: int,
         *,
@@ -58,12 +58,12 @@ class Split:
         """
         self._judge = judge
         self._source = SourcePartition(topic, partition)
-        self._kept = KeptRecords(self._source, accepted)
+        self._kept = OutgoingRecords(self._source, accepted)
         self._headers = ReasonHeaders()
-        self._letters = GatheredLetters(self._source, rejected, clock)
+        self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
         count = len(batch.records)
         found = self._judge.of_batch(self._source.partition, batch.records)
         kept: Sequence[int] = range(count)
@@ -77,7 +77,8 @@ class Split:
             counts.outcomes[verdict.outcome.value] += 1
             counts.add_reason(self._source.topic, verdict)
         rejected = sorted(
-            (one for one in found.verdicts if one[1].outcome in REJECTED), key=lambda one: one[0]
+            (pair for pair in found.verdicts if pair[1].outcome in REJECTED),
+            key=lambda pair: pair[0],
         )
         yield from self._letters.add(
             batch,

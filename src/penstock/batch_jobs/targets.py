@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import RefusedBatchError
 
 if TYPE_CHECKING:
@@ -38,14 +38,16 @@ class SourcePartition(NamedTuple):
     topic: str
     partition: int
 
-    def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], Source]:
+    def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], BatchSource]:
         """Return the function that says where some records of a batch were read.
 
         Args:
             batch: The batch.
             positions: The positions of the records in it.
         """
-        return lambda index: Source(self.topic, self.partition, batch.offsets[positions[index]])
+        return lambda index: BatchSource(
+            self.topic, self.partition, batch.offsets[positions[index]]
+        )
 
 
 class OutgoingBatch(NamedTuple):
@@ -61,7 +63,7 @@ class OutgoingBatch(NamedTuple):
     topic: str
     partition: int
     batch: bytes | memoryview
-    source: Source
+    source: BatchSource
 
 
 def fitting(
@@ -69,7 +71,7 @@ def fitting(
     partition: int,
     count: int,
     cut: Callable[[int, int], bytes],
-    source: Callable[[int], Source],
+    source: Callable[[int], BatchSource],
     *,
     too_large: Callable[[int], None] | None = None,
 ) -> Iterator[OutgoingBatch]:

@@ -1,8 +1,8 @@
 """Runs one task: a range of a source partition, in chunks that each are one transaction.
 
 Where a task begins, its committed position says. An attempt that failed, a process that was killed,
-one that was taken for dead and one that was started twice are therefore one case: the writer that
-was opened last goes on where the last commit was, and all others are fenced.
+an attempt that was taken for dead and an attempt that was started twice are the same case: the
+writer that was opened last goes on where the last commit was, and all others are fenced.
 
 What was counted, with or without interruptions: `penstock.batch_jobs.counts`.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import OutgoingBatch
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets, OffsetRange
+    from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
@@ -41,7 +41,7 @@ _ATTEMPTS: Final = 5
 """How often in a row a task begins again without a commit in between."""
 
 
-class Limits(NamedTuple):
+class TaskLimits(NamedTuple):
     """When a chunk ends, and what is read of a batch. A chunk has at least one batch.
 
     Attributes:
@@ -60,7 +60,7 @@ class Limits(NamedTuple):
     max_batch_records: int = MAX_RECORDS
 
 
-class Job(Protocol):
+class BatchJob(Protocol):
     """What is done with batches: `Split`, `Redact` or `Redrive`."""
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
@@ -93,17 +93,17 @@ class Read(Protocol):
     """Reads a range of offsets, as `RangeReader` does."""
 
     def __call__(
-        self, offsets: OffsetRange, *, on_lost: Callable[[LostOffsets], None]
+        self, offsets: WantedRange, *, on_lost: Callable[[LostOffsets], None]
     ) -> Iterable[FetchedBatch]: ...
 
 
-class Progress(NamedTuple):
+class TaskProgress(NamedTuple):
     """How far a task has come.
 
     Attributes:
         offset: The next offset to read.
-        since: The offset from which `counts` count: the first of the range, unless somebody moved
-            the position in between.
+        since: The offset from which `counts` count: the first of the range, unless an operator
+            moved the position in between.
         counts: Of all that was committed since, by this attempt and those before.
     """
 
@@ -112,7 +112,7 @@ class Progress(NamedTuple):
     counts: TaskCounts
 
 
-class Ending(StrEnum):
+class TaskEnding(StrEnum):
     """How a task ended without an error."""
 
     DONE = "done"
@@ -133,12 +133,12 @@ class TaskResult(NamedTuple):
             counts.
     """
 
-    ending: Ending
-    progress: Progress
+    ending: TaskEnding
+    progress: TaskProgress
 
 
 def ignore(_: object) -> None:
-    """Do nothing with what is told."""
+    """Do nothing with the argument."""
 
 
 def never() -> bool:
@@ -163,18 +163,18 @@ class RangeTask:
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
         recall: Called with the batches of the offsets before the one at which the first attempt
             begins, as many as `looks_back` says, and again where another task has moved the
-            position; None where nobody wants to know them.
+            position; None where they are not needed.
         looks_back: How many offsets before.
-        merges: Whether small batches are given to the job as larger ones.
+        merges: Whether small batches are given to the job as larger batches.
         clock: Returns seconds that never go back.
     """
 
-    offsets: OffsetRange
+    offsets: WantedRange
     read: Read
     open_writer: Callable[[], Writer]
     run: str
-    limits: Limits = Limits()  # noqa: RUF009 - it cannot be changed
-    on_chunk: Callable[[Progress], None] = ignore
+    limits: TaskLimits = TaskLimits()  # noqa: RUF009 - it cannot be changed
+    on_chunk: Callable[[TaskProgress], None] = ignore
     on_lost: Callable[[LostOffsets], None] = ignore
     is_over: Callable[[], bool] = never
     recall: Callable[[StoredBatch], None] | None = None
@@ -183,7 +183,7 @@ class RangeTask:
     clock: Callable[[], float] = time.monotonic
 
 
-def run(task: RangeTask, job: Job) -> TaskResult:
+def run(task: RangeTask, job: BatchJob) -> TaskResult:
     """Run a task to its end, or until it is over, from its committed position on.
 
     After a transaction that was lost, or of which it is not known whether it was committed, it
@@ -195,7 +195,7 @@ def run(task: RangeTask, job: Job) -> TaskResult:
 
     Raises:
         AbortedError: Transactions are lost again and again.
-        UnknownOutcomeError: It is not known whether one was committed, again and again.
+        UnknownOutcomeError: It is not known whether a commit succeeded, several times in a row.
         UnreadableBatchError: A batch is damaged, or larger than allowed.
         RefusedBatchError: A target does not take a batch or a record, and the job needs it.
         PostponedError: A policy cannot decide now; what was not committed is aborted.
@@ -208,7 +208,7 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             with task.open_writer() as writer:
                 running.attempt(writer)
         except FencedError:
-            return TaskResult(Ending.FENCED, running.progress)
+            return TaskResult(TaskEnding.FENCED, running.progress)
         except (AbortedError, UnknownOutcomeError):
             failures = failures + 1 if running.progress.offset == reached else 1
             reached = running.progress.offset
@@ -220,10 +220,10 @@ def run(task: RangeTask, job: Job) -> TaskResult:
             running.shorten_chunks()
         else:
             is_done = running.progress.offset >= task.offsets.end
-            return TaskResult(Ending.DONE if is_done else Ending.STOPPED, running.progress)
+            return TaskResult(TaskEnding.DONE if is_done else TaskEnding.STOPPED, running.progress)
 
 
-def read_batch(fetched: FetchedBatch, offsets: OffsetRange, limits: Limits) -> StoredBatch:
+def read_batch(fetched: FetchedBatch, offsets: WantedRange, limits: TaskLimits) -> StoredBatch:
     """Read a batch of a range.
 
     Raises:
@@ -243,14 +243,14 @@ def read_batch(fetched: FetchedBatch, offsets: OffsetRange, limits: Limits) -> S
 class _Running:
     """One task at work, with one writer after the other."""
 
-    def __init__(self, task: RangeTask, job: Job) -> None:
+    def __init__(self, task: RangeTask, job: BatchJob) -> None:
         self._task = task
         self._job = job
         self._chunk = TaskCounts()
         self._batches_max: int | None = None
         self._merged = MergedBatches()
         first = task.offsets.first
-        self.progress = Progress(first, first, TaskCounts())
+        self.progress = TaskProgress(first, first, TaskCounts())
         self._is_known = False
         self._has_recalled = False
 
@@ -266,8 +266,9 @@ class _Running:
         try:
             self._go_on(writer)
         except (AbortedError, UnknownOutcomeError):
-            # Brokers may tell a writer that was fenced that its transaction is lost. Beginning
-            # again, it would fence the one that took over; a new epoch only the last one gets.
+            # Brokers may respond to a writer that was fenced that its transaction is lost.
+            # Beginning again, it would fence the writer that took over; only the last gets a new
+            # epoch.
             writer.abort()
             raise
 
@@ -299,7 +300,7 @@ class _Running:
                     return
                 size, records, batches, ends_at = 0, 0, 0, task.clock() + limits.chunk_s
         if self.progress.offset < offsets.end:
-            # Also without a record: whoever asks sees that the range is done.
+            # Also without a record: whoever reads the position sees that the range is done.
             self._commit(writer, offsets.end)
 
     def _process(self, batches: Iterable[StoredBatch], writer: Writer) -> None:
@@ -307,7 +308,7 @@ class _Running:
             for outgoing in self._job.process(batch, self._chunk):
                 writer.write(*outgoing)
 
-    def _recall(self, offsets: OffsetRange) -> None:
+    def _recall(self, offsets: WantedRange) -> None:
         """Show the job what is before the offset at which it begins, unless it has seen that."""
         task = self._task
         before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
@@ -323,13 +324,13 @@ class _Running:
         """Find out what was committed, by this attempt or another."""
         first = self._task.offsets.first
         if position is None or position.offset < first:
-            self.progress = Progress(first, first, TaskCounts())
+            self.progress = TaskProgress(first, first, TaskCounts())
         elif not self._is_known or position.offset != self.progress.offset:
             kept = read_counts(position.metadata, self._task.run)
             since, counts = (
                 (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
             )
-            self.progress = Progress(position.offset, since, counts)
+            self.progress = TaskProgress(position.offset, since, counts)
             self._has_recalled = False  # another attempt has seen what is before that
         self._is_known = True
 
@@ -341,13 +342,13 @@ class _Running:
         """Commit a chunk with the counts that include it."""
         self._process(self._merged.rest(), writer)
         rest = list(self._job.rest())
-        writer.add((one.topic, one.partition) for one in rest)
+        writer.add((outgoing.topic, outgoing.partition) for outgoing in rest)
         for outgoing in rest:
             writer.write(*outgoing)
         since = self.progress.since
         counts = self.progress.counts.plus(self._chunk)
         writer.commit(Position(offset, KeptCounts(self._task.run, since, counts).text()))
-        self.progress = Progress(offset, since, counts)
+        self.progress = TaskProgress(offset, since, counts)
         self._chunk = TaskCounts()
         if self._batches_max is not None:
             self._batches_max *= 2

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.report.counts import AuditCounts
     from penstock.report.document import About, BaselineEntry, ContractEntry, Report
-    from penstock.report.history import Run
+    from penstock.report.history import AuditRun
     from penstock.stored.audit import RawAudit
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.retention import Coverage
@@ -286,7 +286,7 @@ def _check_folders(options: argparse.Namespace) -> None:
             ) from None
 
 
-def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
+def _kept(options: argparse.Namespace, report: Report) -> Sequence[AuditRun] | None:
     """Keep the run; return those of its series, or None where none are kept."""
     if options.history is None:
         return None

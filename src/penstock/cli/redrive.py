@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
 
 
@@ -55,10 +55,12 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
         from penstock.engine.modes.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
-        from penstock.stored.locations import Location  # noqa: PLC0415
+        from penstock.stored.locations import RecordLocation  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
-        parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)
+        parked = RecordLocation(
+            f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder
+        )
         if target == parked:
             raise ConfigurationError(
                 f"--to {target}: records that fail too often are written there"
@@ -80,7 +82,7 @@ def _dry(options: argparse.Namespace) -> str:
 
 
 def _through_frames(
-    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
+    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: RecordLocation
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
@@ -150,7 +152,9 @@ def _between_topics(options: argparse.Namespace, running: CommandJob, plan: Reco
 class _Work:
     """The unfinished offset ranges of a dead letter topic."""
 
-    def __init__(self, running: SparkJob, dead_letters: Location, target: Location) -> None:
+    def __init__(
+        self, running: SparkJob, dead_letters: RecordLocation, target: RecordLocation
+    ) -> None:
         from penstock.stored.redrive import FORMER_GROUP  # noqa: PLC0415
 
         self._cluster = running.cluster

@@ -55,7 +55,7 @@ class ResponseError(ClientError):
 
         Args:
             code: Kafka's error code.
-            subject: What was asked for, such as `topic t, partition 3`.
+            subject: The subject of the request, such as `topic t, partition 3`.
         """
         super().__init__(f"{subject}: {describe(code)}")
         self.code = code
@@ -95,7 +95,7 @@ class UnreadableBatchError(MalformedError):
         """Take where it is.
 
         Args:
-            offset: Its base offset, or the offset that was asked for.
+            offset: Its base offset, or the requested offset.
             reason: What is wrong with it.
             place: Topic and partition.
         """

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.positions import Position, read_last_positions, short_id
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.cluster.compacted_topic import CompactedTopic
 from penstock.errors import UnavailableError
 from penstock.records.header import MAGIC
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.client.connections.connection import Connection
-    from penstock.client.positions import Task
+    from penstock.client.positions import PositionTask
     from penstock.cluster.compacted_topic import LogRecord
 
 _PARTITION: Final = 0
@@ -57,10 +57,10 @@ class PlaceRecords:
     def __init__(self, topic: str) -> None:
         """Take the name of the topic."""
         self.partition = (topic, _PARTITION)
-        self.source = Source(topic, _PARTITION, -1)
+        self.source = BatchSource(topic, _PARTITION, -1)
 
     @staticmethod
-    def batch(task: Task, position: Position) -> bytes:
+    def batch(task: PositionTask, position: Position) -> bytes:
         """Return a batch with the one record that says how far a task has come."""
         value = {
             "job": task.job,
@@ -94,11 +94,11 @@ class Places:
             else:
                 self._values[name] = record.value
 
-    def find(self, task: Task) -> Position | None:
+    def find(self, task: PositionTask) -> Position | None:
         """Return the place of a task; None if it has none.
 
         Raises:
-            LostPlaceError: There is one, and it cannot be read.
+            LostPlaceError: There is a place, and it cannot be read.
         """
         value = self._values.get(task.transactional_id)
         if value is None:
@@ -171,7 +171,7 @@ def read_places(
 
 def find_starts(
     connection: Connection,
-    tasks: Sequence[Task],
+    tasks: Sequence[PositionTask],
     places: Places,
     *,
     former_group: str = "",
@@ -185,7 +185,7 @@ def find_starts(
         tasks: One for each partition of the topic.
         places: From `read_places`.
         former_group: The group of an earlier version, without places; empty for none.
-        sign: What shows that the job, or one like it, has run on this topic before, as a part
+        sign: The sign that the job, or a similar job, has run on this topic before, as a part
             of a sentence; empty if nothing does.
         remedy: What to do if it has, and its place is lost; for the error.
 
@@ -211,12 +211,14 @@ def find_starts(
     return {}
 
 
-def _placed(tasks: Sequence[Task], places: Places) -> dict[int, Position]:
+def _placed(tasks: Sequence[PositionTask], places: Places) -> dict[int, Position]:
     placed = ((task.partition, places.find(task)) for task in tasks)
     return {partition: position for partition, position in placed if position is not None}
 
 
-def _committed(connection: Connection, tasks: Sequence[Task], group: str) -> dict[int, Position]:
+def _committed(
+    connection: Connection, tasks: Sequence[PositionTask], group: str
+) -> dict[int, Position]:
     partitions = {tasks[0].topic: [task.partition for task in tasks]}
     committed = read_last_positions(connection, group, partitions)
     return {partition: position for (_, partition), position in committed.items()}

@@ -11,7 +11,7 @@ group              ``penstock-JOB``                    ``penstock-JOB:FIRST``
 =================  ==================================  =======================================
 
 `TOPIC_ID` is the id of the source topic as Kafka's tools print it: a topic that was deleted and
-created again is another one. ACLs for all of them are those with the prefix ``penstock-``. Ranges
+created again is another topic. ACLs for all of them are those with the prefix ``penstock-``. Ranges
 of one partition have groups of their own, since a group has one position for a partition.
 
 Groups without members keep their offsets for `offsets.retention.minutes` (7 days) after the last
@@ -36,7 +36,7 @@ from kio.schema.offset_fetch.v7.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
@@ -80,12 +80,12 @@ class Position(NamedTuple):
 class Claim(NamedTuple):
     """The claim of one run of a job to a task, so that two runs at a time do not alternate.
 
-    An attempt at a task cannot be told from another attempt of the same run: the last one wins.
-    But a run that finds another's claim ends, unless it began after that one.
+    Attempts at a task in the same run cannot be distinguished: the last wins. But a run that finds
+    another's claim ends, unless it began after that run.
 
     Attributes:
         run: The id of this run, the same for all of its attempts, without line breaks.
-        seen: The runs that had tasks of the job when this one began: a run that is at work may
+        seen: The runs that had tasks of the job when this run began: a run that is at work may
             claim others of its tasks only later.
         start: Where the task begins if nothing has been committed.
         again: It begins there, too, where others have committed a position.
@@ -97,7 +97,7 @@ class Claim(NamedTuple):
     again: bool = False
 
     def allows(self, position: Position | None) -> bool:
-        """Return whether the run that has come to a position may be followed by this one."""
+        """Return whether the run that has come to a position may be followed by this run."""
         return position is None or position.run in {"", self.run, *self.seen}
 
     def first(self, position: Position | None) -> Position | None:
@@ -110,7 +110,7 @@ class Claim(NamedTuple):
         return Position(self.start if position is None or self.again else position.offset)
 
 
-class Task(NamedTuple):
+class PositionTask(NamedTuple):
     """What one writer works on.
 
     Attributes:
@@ -151,13 +151,13 @@ def short_id(topic_id: UUID) -> str:
 def redrive_job(target: str, target_id: UUID) -> str:
     """Return the id of the job that returns dead letters to a topic.
 
-    With the topic's id: one that was created again has got nothing back yet.
+    With the topic's id: a topic that was created again has got nothing back yet.
     """
     return f"redrive-{target}-{short_id(target_id)}"
 
 
 def check_job(job: str, option: str) -> str:
-    """Return the id of a job if it can be one.
+    """Return the id of a job if it is valid.
 
     Args:
         job: The id.
@@ -182,7 +182,7 @@ def read_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -196,13 +196,13 @@ def read_last_positions(
 ) -> dict[tuple[str, int], Position]:
     """Return what `read_positions` does, without waiting for a writer that was killed.
 
-    It can leave a transaction open that was about to commit one, until the next writer of its task
-    fences it, or its time is over. Then the positions before it are returned: they say where
-    things stood, and not where to go on.
+    It can leave a transaction open that was about to commit a position, until the next writer of
+    its task fences it, or its time is over. Then the positions before it are returned: they say
+    where the task was, and not where to go on.
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -219,11 +219,11 @@ def read_last_positions(
 def peek_positions(
     connection: Connection, group: str, partitions: Mapping[str, Collection[int]]
 ) -> dict[tuple[str, int], Position]:
-    """Return what `read_positions` does, as it stands now: a writer may be about to commit one.
+    """Return what `read_positions` does, as of now: a writer may be about to commit a position.
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         partitions: By topic.
 
     Raises:
@@ -245,14 +245,14 @@ def _read(
         ),
         require_stable=stable,
     )
-    response = ask(connection, Key(group), request, OffsetFetchResponse, _fetch_codes)
+    response = ask(connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes)
     return {
-        (str(topic.name), int(one.partition_index)): Position.of(
-            int(one.committed_offset), one.metadata or ""
+        (str(topic.name), int(partition.partition_index)): Position.of(
+            int(partition.committed_offset), partition.metadata or ""
         )
         for topic in response.topics
-        for one in topic.partitions
-        if one.committed_offset >= 0
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
     }
 
 
@@ -263,7 +263,7 @@ def commit_positions(
 
     Args:
         connection: To the cluster.
-        group: From `Task.group`.
+        group: From `PositionTask.group`.
         positions: By topic and partition.
 
     Raises:
@@ -282,17 +282,17 @@ def commit_positions(
         group_id=GroupId(group),
         member_id="",
         topics=tuple(
-            OffsetCommitRequestTopic(name=TopicName(topic), partitions=tuple(ones))
-            for topic, ones in topics.items()
+            OffsetCommitRequestTopic(name=TopicName(topic), partitions=tuple(partitions))
+            for topic, partitions in topics.items()
         ),
     )
-    ask(connection, Key(group), request, OffsetCommitResponse, _commit_codes)
+    ask(connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes)
 
 
 def _fetch_codes(response: OffsetFetchResponse) -> list[int]:
-    ones = [one.error_code for topic in response.topics for one in topic.partitions]
-    return [response.error_code, *ones]
+    codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
+    return [response.error_code, *codes]
 
 
 def _commit_codes(response: OffsetCommitResponse) -> list[int]:
-    return [one.error_code for topic in response.topics for one in topic.partitions]
+    return [partition.error_code for topic in response.topics for partition in topic.partitions]

@@ -1,1 +1,1 @@
-"""What is asked of the cluster as the gateway's own principal, through librdkafka."""
+"""Requests to the cluster as the gateway's own principal, through librdkafka."""

@@ -23,7 +23,7 @@ class UnreachableError(UnavailableError):
     """The cluster does not respond. The message has the addresses that were tried, and why."""
 
 
-class Cluster(NamedTuple):
+class ClusterDescription(NamedTuple):
     """The cluster id and the brokers.
 
     Attributes:
@@ -35,7 +35,7 @@ class Cluster(NamedTuple):
     brokers: dict[int, Address]
 
 
-def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> Cluster:
+def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> ClusterDescription:
     """Return the cluster id and the addresses of the brokers. Blocks.
 
     Args:
@@ -59,12 +59,12 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     except (KafkaException, TimeoutError) as error:
         if admin is not None:
             admin.poll(0)  # hands us the errors of connections, which say more
-        said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
+        said = [error.str() for error in errors if error.code() != _ALL_BROKERS_DOWN]
         if not said:
             said = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
         raise UnreachableError(
             f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
         ) from None
-    return Cluster(
+    return ClusterDescription(
         cluster.cluster_id or "", {node.id: Address(node.host, node.port) for node in cluster.nodes}
     )

@@ -197,7 +197,7 @@ class CompactedTopic:
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once, in another thread or in this one: with the offset after the last
+            done: Called once, in another thread or in this thread: with the offset after the last
                 record, or with an error message.
         """
         assert self._writer is not None
@@ -263,12 +263,12 @@ class CompactedTopic:
                 f"{self._where} has {len(found.partitions)} partitions; it must have one, because "
                 "the order of its records decides: name another topic"
             )
-        allowed = found.authorized_operations  # None where brokers do not tell
+        allowed = found.authorized_operations  # None where brokers do not say
         if allowed is not None and not {AclOperation.READ, AclOperation.WRITE} <= set(allowed):
             raise self._denied("Read and Write are not both allowed")
         configs = configs_of(admin, self.topic, timeout_s)
         if configs is None:
-            return  # created by somebody else, who is authorized to check it
+            return  # created by another principal, who is authorized to check it
         wanted = self._configs["cleanup.policy"]
         policy = configs["cleanup.policy"]
         if "compact" not in policy or ("delete" in policy and "delete" not in wanted):
@@ -369,7 +369,7 @@ class CompactedTopic:
                 self._go_back()
 
     def _go_back(self) -> None:
-        """Read again what has been read and not been passed on."""
+        """Read records again that have not been passed on."""
         assert self._consumer is not None
         with suppress(KafkaException):
             self._consumer.assign([TopicPartition(self.topic, 0, self._position)])

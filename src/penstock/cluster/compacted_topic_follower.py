@@ -28,7 +28,7 @@ _WARN_EVERY_S: Final = 10.0
 _RETRY_AFTER_S: Final = 0.1
 _TAKEN_AT_ONCE: Final = 500
 WRITE_TIMEOUT_S: Final = 15.0
-"""When a write has failed whatever becomes of it: later than librdkafka would say so by itself."""
+"""The time after which a write has failed in any case: later than librdkafka would report it."""
 _PROBE_AFTER_S: Final = 1.0
 _LATE: Final = f"not written within {WRITE_TIMEOUT_S:.0f} s"
 _CUT: Final = "{} has lost records that were read from it: restart the gateways"
@@ -109,7 +109,7 @@ class LogFollower:
     async def read_to_end(self, timeout_s: float) -> None:
         """Read the topic up to its present end.
 
-        One request for the end runs at a time; all calls in the meantime share the next one.
+        One request for the end runs at a time; all calls in the meantime share the next request.
 
         Args:
             timeout_s: When to give up, also if that is before the next one can begin.
@@ -202,7 +202,7 @@ class LogFollower:
                 return
             try:
                 self._on_record(record)
-            except Exception:  # the position advances all the same
+            except Exception:  # the position advances even so
                 log.exception("a record cannot be applied", topic=self.topic)
         self.position = max(self.position, record.position)
         if self._waiting:
@@ -215,7 +215,7 @@ class LogFollower:
                 still.append((position, future))
             elif not future.done():
                 future.set_result(None)
-        self._waiting = [one for one in still if not one[1].done()]
+        self._waiting = [waiter for waiter in still if not waiter[1].done()]
 
     def _warn(self, why: str) -> None:
         now = time.monotonic()

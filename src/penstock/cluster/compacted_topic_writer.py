@@ -2,7 +2,7 @@
 
 librdkafka's idempotent producer ends with a fatal error, such as a broker's
 OUT_OF_ORDER_SEQUENCE_NUMBER, and when it has lost all its brokers: what it still holds is given up
-then, and another producer writes what comes after.
+then, and another producer writes the next records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PAUSE_S: Final = 0.2
 
 
 class _Append:
-    """Records that are written together; `done` is called when the last one has its result."""
+    """Records that are written together; `done` is called when the last record has its result."""
 
     def __init__(self, count: int, done: Done) -> None:
         self._left = count
@@ -55,7 +55,7 @@ class CompactedTopicWriter:
     """Writes to the one partition of a topic.
 
     Each record gets a result: it is replicated, or it failed, at the latest after
-    `MESSAGE_TIMEOUT_MS`. One that failed may be in the topic all the same.
+    `MESSAGE_TIMEOUT_MS`. A record that failed may be in the topic even so.
     """
 
     def __init__(self, topic: str, settings: Mapping[str, Any]) -> None:
@@ -90,8 +90,8 @@ class CompactedTopicWriter:
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once, in the thread of `run` or in this one: with the offset after the last
-                record, or with an error message.
+            done: Called once, in the thread of `run` or in this thread: with the offset after the
+                last record, or with an error message.
         """
         together = _Append(len(records), done)
         for key, value in records:
@@ -108,7 +108,7 @@ class CompactedTopicWriter:
         except KafkaException as error:
             if not self._replace_if_fatal(producer, error.args[0]):
                 raise
-            producer = self._producer  # the other one has not taken it
+            producer = self._producer  # the other producer has not taken it
             producer.produce(self.topic, value, key, 0,
                              on_delivery=partial(self._delivered, producer, together))  # fmt: skip
 
@@ -122,12 +122,12 @@ class CompactedTopicWriter:
             together.settle(0, error.str())
 
     def _failed(self, generation: int, error: KafkaError) -> None:
-        """Take an error that belongs to no record; a fatal one would be raised otherwise."""
+        """Take an error that belongs to no record; a fatal error would be raised otherwise."""
         if generation == self._generation:
             self._replace_if_fatal(self._producer, error)
 
     def _replace_if_fatal(self, producer: Producer, error: KafkaError) -> bool:
-        """Replace a producer after a fatal error; return whether the error is one."""
+        """Replace a producer after a fatal error; return whether the error is fatal."""
         if not is_fatal(error):
             return False
         self._replace(producer, error.str())
@@ -168,7 +168,7 @@ class CompactedTopicWriter:
     def _call_back(self, producer: Producer, timeout_s: float) -> None:
         try:
             producer.poll(timeout_s)
-        except KafkaException as error:  # a fatal one comes before the results
+        except KafkaException as error:  # a fatal error is raised before the results
             if not self._replace_if_fatal(producer, error.args[0]):
                 raise
 

@@ -118,7 +118,7 @@ def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
     until = time.monotonic() + _APPEARS_WITHIN_S
     while time.monotonic() < until:
         partitions = partitions_of(admin, new.topic, timeout_s)
-        if partitions and all(one.leader is not None for one in partitions):
+        if partitions and all(partition.leader is not None for partition in partitions):
             return True
         time.sleep(0.05)
     return False

@@ -1,4 +1,4 @@
-"""The error of what is asked of the cluster for the Spark commands."""
+"""The error of requests to the cluster for the Spark commands."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock.cluster.tokens import TokenError, Tokens
+from penstock.cluster.tokens import OAuthTokens, TokenError
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.client_keys import CLIENT_KEYS
 from penstock.configuration.clients.librdkafka_keys import LOGIN_OF_LIBRDKAFKA, client_properties
@@ -29,7 +29,7 @@ _LOST_AFTER: Final = 2
 """Statistics without a broker, in a row: a client that starts again with its bootstrap servers may
 have none for a moment."""
 _USED_FOR: Final = 0.75
-"""The share of its lifetime that a token is used for; librdkafka requests one at 80 %."""
+"""The share of its lifetime that a token is used for; librdkafka requests a new token at 80 %."""
 
 
 def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, An
         _check(settings, "upstream.")
     login = read_login(properties, "upstream.")
     if login is not None and login.oauth is not None:
-        settings[_CALLBACK] = _TokenCallback(Tokens(login.oauth, folder / "upstream"))
+        settings[_CALLBACK] = _TokenCallback(OAuthTokens(login.oauth, folder / "upstream"))
     return settings
 
 
@@ -147,7 +147,7 @@ def _obtain_token(settings: Mapping[str, Any]) -> None:
 class _TokenCallback:
     """Hands tokens to librdkafka, in a thread of its own and at the start."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: OAuthTokens) -> None:
         self._tokens = tokens
 
     def __call__(self, _: str | None) -> tuple[str, float, str, dict[str, str]]:

@@ -92,10 +92,10 @@ class ClusterMetadata:
             len(INTERNAL_TOPICS), _MISSING_TTL_S, timer=clock
         )
         self.deciding = asyncio.Lock()
-        """Held from the request for the topics until one more is counted."""
+        """Held from the request for the topics until a new topic is counted."""
 
     async def topics(self) -> dict[str, tuple[int, int]]:
-        """Return the partition count and replication factor of all topics, accepted ones included.
+        """Return partition count and replication factor of all topics, accepted topics included.
 
         Raises:
             MetadataUnavailableError: The cluster does not respond.
@@ -156,7 +156,7 @@ class ClusterMetadata:
         """Return an internal topic as brokers would create it; None if it exists.
 
         Raises:
-            MetadataUnavailableError: The cluster does not return what is needed.
+            MetadataUnavailableError: The cluster does not return the metadata.
         """
         if topic in self._internal or topic not in INTERNAL_TOPICS:
             return None
@@ -265,7 +265,7 @@ class ClusterMetadata:
         return self._admin
 
     def _replace(self, failed: AdminClient) -> None:
-        """Use another client from now on: this one may have lost its brokers for good."""
+        """Use another client from now on: the current client may have lost its brokers for good."""
         if self._admin is failed:
             self._admin = None
 

@@ -1,4 +1,4 @@
-"""Offsets of many partitions in few requests, asked again where a leader is not known yet.
+"""Offsets of many partitions in few requests, retried where a leader is not known yet.
 
 librdkafka sends one ListOffsets request to each leader, whatever the number of partitions.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 CHUNK: Final = 5000
-"""The number of partitions that are asked about at once."""
+"""The number of partitions in a request."""
 RETRY_FOR_S: Final = 15.0
 _REFRESHED_ALONE: Final = 10
 _FIRST_PAUSE_S: Final = 0.1
@@ -41,28 +41,28 @@ _LEADER_UNKNOWN: Final = frozenset(
 """Errors that end by themselves when a topic has just been created, or a leader has moved."""
 
 
-class Refusal(NamedTuple):
+class OffsetRefusal(NamedTuple):
     """Why there is no offset of a partition."""
 
     code: int
     text: str
 
 
-Answers: TypeAlias = "Mapping[Partition, int | Refusal]"
+Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 
 def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the first offsets."""
+    """Return what requests the first offsets."""
     return _asking(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the offsets after the last records: those of open transactions not."""
+    """Return what requests the offsets after the last records: those of open transactions not."""
     return _asking(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what asks for the first records of a time or later; -1 where there are none."""
+    """Return what requests the first records of a time or later; -1 where there are none."""
     # Negative timestamps are the protocol's names for `latest` and others.
     return _asking(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
 
@@ -81,8 +81,8 @@ def all_offsets(
     Args:
         partitions: The partitions.
         ask: Answers about some of them: an offset, or why there is none.
-        chunk: How many are asked about at once.
-        retry_for_s: How long partitions without a leader are asked about again.
+        chunk: How many a request has.
+        retry_for_s: How long partitions without a leader are retried.
         clock: The monotonic time in seconds.
         pause: Waits for some seconds.
 
@@ -113,27 +113,27 @@ def all_offsets(
 
 
 def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
-    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | Refusal]:
+    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | OffsetRefusal]:
         futures = admin.list_offsets(
-            {TopicPartition(one.topic, one.number): spec for one in partitions},
+            {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=RETRY_FOR_S,
         )
-        answers: dict[Partition, int | Refusal] = {}
-        for asked, future in futures.items():
-            partition = Partition(asked.topic, asked.partition)
+        answers: dict[Partition, int | OffsetRefusal] = {}
+        for requested, future in futures.items():
+            partition = Partition(requested.topic, requested.partition)
             try:
                 answers[partition] = future.result(RETRY_FOR_S + 1).offset
             except KafkaException as error:
-                answers[partition] = Refusal(error.args[0].code(), error.args[0].str())
+                answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
             except TimeoutError:
-                answers[partition] = Refusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+                answers[partition] = OffsetRefusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
         _refresh(
             admin,
             {
                 partition.topic
                 for partition, answer in answers.items()
-                if isinstance(answer, Refusal) and answer.code in _LEADER_UNKNOWN
+                if isinstance(answer, OffsetRefusal) and answer.code in _LEADER_UNKNOWN
             },
         )
         return answers

@@ -119,11 +119,11 @@ class Cluster:
         """
         try:
             return self._described(topic_names.existing(given, self.names(), without=without))
-        except ConfigurationError as error:  # one was deleted in between
+        except ConfigurationError as error:  # a topic was deleted in between
             raise ClusterError(str(error)) from None
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
-        """Return the first offset of each partition, or why there is none; asked once."""
+        """Return the first offset of each partition, or why there is none; without a retry."""
         return offset_requests.earliest_of(self._admin)(partitions)
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
@@ -204,7 +204,7 @@ class Cluster:
         """Return the size of the largest batch that a topic takes: its `max.message.bytes`.
 
         Raises:
-            ClusterError: The cluster does not tell, such as for its ACLs.
+            ClusterError: The cluster refuses, such as for its ACLs.
         """
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
@@ -217,7 +217,7 @@ class Cluster:
         return int(configs["max.message.bytes"].value)
 
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
-        """Return each partition's first offset and the one after its last.
+        """Return each partition's first offset and the offset after its last.
 
         Raises:
             ClusterError: The cluster does not answer.
@@ -248,13 +248,13 @@ class Cluster:
         for topic in topics:
             for number in topic.partitions:
                 partition = Partition(topic.name, number)
-                one = OffsetRange(topic.name, number, starts[partition], ends[partition])
-                if one.start > one.end:
+                offset_range = OffsetRange(topic.name, number, starts[partition], ends[partition])
+                if offset_range.start > offset_range.end:
                     raise ConfigurationError(
                         f"--from {start} is behind --to {end} in partition {number} of "
-                        f"{topic.name}: {one.start} and {one.end}"
+                        f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
-                found.append(one)
+                found.append(offset_range)
         return tuple(found)
 
     def offsets(self, topic: Topic, where: str, *, key: str) -> dict[int, int]:
@@ -320,7 +320,8 @@ class Cluster:
     ) -> dict[Partition, int]:
         if where in {"earliest", "latest"}:
             return {
-                one: bounds[one.topic][one.number][where == "latest"] for one in _partitions(topics)
+                partition: bounds[partition.topic][partition.number][where == "latest"]
+                for partition in _partitions(topics)
             }
         if _OFFSETS.fullmatch(where):
             if len(topics) != 1:
@@ -334,7 +335,7 @@ class Cluster:
         found = self.offsets_since(topics, _timestamp_ms(where, key))
         for partition, offset in found.items():
             first, end = bounds[partition.topic][partition.number]
-            # The log can have lost its first records, or have got more, since it was asked.
+            # The log can have lost its first records, or have got more, since the response.
             found[partition] = min(max(offset, first), end) if offset >= 0 else end
         return found
 
@@ -396,7 +397,10 @@ class Cluster:
                     if not is_starting or time.monotonic() > deadline:
                         raise
                 time.sleep(_PAUSE_S)
-        return {one.partition: max(one.offset, bounds[one.partition][0]) for one in found}
+        return {
+            position.partition: max(position.offset, bounds[position.partition][0])
+            for position in found
+        }
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets for a group."""

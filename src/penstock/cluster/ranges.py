@@ -48,8 +48,8 @@ class OffsetRange(NamedTuple):
 def by_topic(ranges: Iterable[OffsetRange]) -> Mapping[str, Mapping[int, tuple[int, int]]]:
     """Return ranges, one of each partition, as start and end by topic and partition."""
     found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for one in ranges:
-        found[one.topic][one.partition] = (one.start, one.end)
+    for offset_range in ranges:
+        found[offset_range.topic][offset_range.partition] = (offset_range.start, offset_range.end)
     return dict(found)
 
 
@@ -74,14 +74,14 @@ def without(whole: Iterable[OffsetRange], parts: Iterable[OffsetRange]) -> tuple
     for found in covering.values():
         found.sort()
     left = []
-    for one in sorted(whole):
-        position = one.start
-        for part in covering[one.of]:
-            if part.start >= one.end:
+    for offset_range in sorted(whole):
+        position = offset_range.start
+        for part in covering[offset_range.of]:
+            if part.start >= offset_range.end:
                 break
             if part.start > position:
-                left.append(one._replace(start=position, end=part.start))
+                left.append(offset_range._replace(start=position, end=part.start))
             position = max(position, part.end)
-        if position < one.end:
-            left.append(one._replace(start=position))
+        if position < offset_range.end:
+            left.append(offset_range._replace(start=position))
     return tuple(left)

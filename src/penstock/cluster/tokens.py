@@ -1,4 +1,4 @@
-"""Tokens of SASL OAUTHBEARER: from an OAuth endpoint, from a file, or unsecured ones for tests."""
+"""Tokens of SASL OAUTHBEARER: from an OAuth endpoint, from a file, or unsecured for tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TokenError(UnavailableError):
     """There is no token. The message holds no secret.
 
     Attributes:
-        retriable: Whether there may be one later.
+        retriable: Whether there may be a token later.
     """
 
     def __init__(self, message: str, *, retriable: bool = False) -> None:
@@ -64,7 +64,7 @@ class Token(NamedTuple):
         return f"Token({self.lifetime_s:.0f} s)"
 
 
-class Tokens:
+class OAuthTokens:
     """Obtains tokens, each used for a share of its lifetime. Any thread may call it."""
 
     def __init__(self, oauth: OAuth, file: Path) -> None:
@@ -86,14 +86,14 @@ class Tokens:
 
     @property
     def extensions(self) -> Mapping[str, str]:
-        """What is sent along with a token (KIP-342)."""
+        """The SASL extensions of a token (KIP-342)."""
         return self._oauth.extensions
 
     def token(self, used_for: float | None = None) -> Token:
         """Return a token. Blocks while it is obtained.
 
         Args:
-            used_for: The share of its lifetime after which another one is obtained; by default
+            used_for: The share of its lifetime after which another token is obtained; by default
                 `sasl.login.refresh.window.factor`.
 
         Raises:

@@ -598,7 +598,7 @@ class Gateway:
         self._rediscover()
         return None
 
-    async def _discover(self, timeout_s: float) -> brokers.Cluster:
+    async def _discover(self, timeout_s: float) -> brokers.ClusterDescription:
         """Request the addresses of the brokers."""
         of = self.configuration
         return await asyncio.to_thread(

@@ -29,7 +29,7 @@ READY_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
-# The kernel ends a broker when the thread that started it ends: this one ends with the process.
+# The kernel ends a broker when the thread that started it ends: that thread ends with the process.
 _SPAWNER: Final = ThreadPoolExecutor(1, thread_name_prefix="penstock-spawner")
 _JVM: Final = (
     "-XX:+UseSerialGC",
@@ -45,7 +45,7 @@ def class_path(more: Sequence[Path] = ()) -> str:
     """Return the Java class path of Kafka, fetching it the first time.
 
     Args:
-        more: Folders and jars that stand behind Kafka's own.
+        more: Folders and jars on the class path behind Kafka's own.
 
     Raises:
         ArtifactError: It cannot be fetched.
@@ -170,7 +170,7 @@ class LocalKafka:
             folder: Where data and logs are kept, also for the next start; a temporary folder
                 that is removed at the end, unless given.
             protocol: The security protocol of the clients' listener; what it needs besides
-                (`ssl.keystore.location`, ...) stands in `properties`.
+                (`ssl.keystore.location`, ...) is in `properties`.
             properties: More of `server.properties`, for every broker.
             class_path: Folders and jars with the classes that `properties` names
                 (`create.topic.policy.class.name`, ...).
@@ -197,7 +197,7 @@ class LocalKafka:
         self.stop()
 
     def start(self) -> None:
-        """Format what is new, start every broker, wait until all accept.
+        """Format new brokers, start every broker, wait until all accept.
 
         Raises:
             LocalKafkaError: Kafka cannot be started.
@@ -229,7 +229,7 @@ class LocalKafka:
     def stop(self) -> None:
         """End every broker; remove a temporary folder.
 
-        What is removed has no need of an orderly end, which takes seconds.
+        A broker whose data is removed needs no orderly end, which takes seconds.
         """
         for node in self.nodes:
             if node.pid is not None:

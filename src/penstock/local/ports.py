@@ -41,7 +41,7 @@ _blocks: list[_Block] = []
 def free_ports(count: int = 1) -> list[int]:
     """Find consecutive ports on loopback that nothing listens on.
 
-    They are free now, and no other process is told the same ones while this one runs; something
+    They are free now, and no other process gets the same ports while this process runs; something
     that does not ask here may take them before you do.
 
     Args:

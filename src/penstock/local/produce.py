@@ -31,7 +31,7 @@ CLIENT_ID: Final = "penstock-produce"
 _PARTITION: Final = 0
 _TIMEOUT_S: Final = 30.0
 _TOPIC_WITHIN_MS: Final = "5000"
-"""`penstock dev` creates topics, and a busy broker knows a new one only after a moment."""
+"""`penstock dev` creates topics, and a busy broker knows a new topic only after a moment."""
 _BATCH_BYTES: Final = 64 * 2**20
 _REFUSED, _UNREACHABLE = 1, 3
 _OTHERS: Final = """\
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Send what the command line names.
 
     Returns:
-        The exit code: 0 if every record is stored, 1 if one was refused, 3 if the gateway cannot
-        be reached.
+        The exit code: 0 if every record is stored, 1 if a record was refused, 3 if the gateway
+        cannot be reached.
     """
     parser = argparse.ArgumentParser(prog="python -m penstock.local.produce", description=__doc__)
     parser.add_argument("address", metavar="HOST:PORT")
@@ -112,14 +112,16 @@ def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
     """
     if not answer.error_code:
         return [f"stored:  {_printable(value)}  at offset {answer.base_offset}"]
-    texts = [one.batch_index_error_message or "" for one in answer.record_errors]
+    texts = [error.batch_index_error_message or "" for error in answer.record_errors]
     texts = list(filter(None, texts)) or [answer.error_message or "the response has no text"]
     lines = [f"refused: {_printable(value)}"]
     return lines + [f"         {describe(answer.error_code)}: {_printable(text)}" for text in texts]
 
 
 def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Is it worse than last time? The shares of two reports, compared.
 
 Worse is what is turned away (refused or failed) more often than at the baseline: a larger
-share of the records that were judged in a topic, by more than the tolerance. It is asked of
+share of the records that were judged in a topic, by more than the tolerance. It is decided for
 each topic as a whole, of each policy in it, and of each reason; one rise is enough. Shares
-and not numbers, since there are more records the longer a topic lives; exact ones, so that
+and not numbers, since there are more records the longer a topic lives; exact shares, so that
 the same share is never worse by a rounding error.
 """
 
@@ -49,21 +49,21 @@ class _Topic:
 
 
 def compare(now: Report, before: Report, file: Path, tolerance: float = 0.0) -> BaselineEntry:
-    """Compare a report with an earlier one.
+    """Compare a report with an earlier report.
 
     Args:
         now: The report of this audit.
-        before: The earlier one.
-        file: Where the earlier one was read from.
+        before: The earlier report.
+        file: Where the earlier report was read from.
         tolerance: By how much a share may rise; 0.01 is one percentage point.
     """
     topics, baseline = _topics(now), _topics(before)
     allowed = Fraction(str(tolerance))
     worse = [
         entry
-        for topic, one in sorted(topics.items())
+        for topic, counts in sorted(topics.items())
         if topic in baseline and baseline[topic].judged
-        for entry in _worse(topic, one, baseline[topic], allowed)
+        for entry in _worse(topic, counts, baseline[topic], allowed)
     ]
     return BaselineEntry(
         file=str(file),
@@ -76,15 +76,15 @@ def compare(now: Report, before: Report, file: Path, tolerance: float = 0.0) -> 
 
 
 def topics_of(report: Report) -> frozenset[str]:
-    """Return the topics that a report says something about."""
+    """Return the topics of a report."""
     return frozenset(_topics(report))
 
 
 def _topics(report: Report) -> dict[str, _Topic]:
-    """Return what a report says by topic; its source stands for the one of an old report."""
+    """Return the shares of a report by topic; by source where an old report has no topic."""
     topics: dict[str, _Topic] = {}
-    for one in report.topics:
-        topics[one.topic] = _Topic(one.judged, Counter({_Why(): one.turned_away}))
+    for entry in report.topics:
+        topics[entry.topic] = _Topic(entry.judged, Counter({_Why(): entry.turned_away}))
     source = report.about.source
     if not topics:
         topics[source] = _Topic(report.judged, Counter({_Why(): report.turned_away}))
@@ -114,7 +114,7 @@ def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterab
         rise = Fraction(count, now.judged or 1) - Fraction(then, before.judged)
         if rise > allowed:
             risen.append((why.level, -rise, str(why), why, count, then))
-    for _, _, _, why, count, then in sorted(risen, key=lambda one: one[:3]):
+    for _, _, _, why, count, then in sorted(risen, key=lambda row: row[:3]):
         yield WorseEntry(
             topic=topic,
             policy=why.policy,

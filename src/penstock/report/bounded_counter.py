@@ -1,4 +1,4 @@
-"""A counter of many different things in bounded memory."""
+"""A counter of many different keys in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BoundedCounter(Generic[Key]):
 
     Attributes:
         limit: How many keys are kept at least; up to twice as many are held.
-        left_out: What was counted for keys that are no longer held.
+        left_out: The counts of keys that are no longer held.
     """
 
     limit: int
@@ -41,7 +41,7 @@ class BoundedCounter(Generic[Key]):
         return self._counts.items()
 
     def add(self, key: Key, count: int = 1) -> bool:
-        """Count a key; return whether other keys, or this one, were left out for it."""
+        """Count a key; return whether other keys, or this key, were left out for it."""
         self._counts[key] = self._counts.get(key, 0) + count
         if len(self._counts) <= 2 * self.limit:
             return False
@@ -51,7 +51,7 @@ class BoundedCounter(Generic[Key]):
         return True
 
     def merge(self, other: BoundedCounter[Key]) -> None:
-        """Add the counts of another one."""
+        """Add the counts of another counter."""
         self.left_out += other.left_out
         for key, count in other.items():
             self.add(key, count)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OUTCOMES: Final = tuple(outcome.value for outcome in OF_RECORDS)
 REASONS_KEPT: Final = 2000
 """How many reasons are kept while records are counted: more than a report lists, so that what
-it lists is right even where one task left out others."""
+it lists is right even where a task left out others."""
 HINTS_KEPT: Final = 500
 """How many hints of each kind are kept while records are counted."""
 SAMPLES_MAX: Final = 5
@@ -34,7 +34,7 @@ class Reason(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The position of one of the records; with its contents where they are asked for."""
+    """The position of one of the records; with its contents where they are requested."""
 
     partition: int
     offset: int
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
     value: bytes | None = None
 
 
-class Partition(NamedTuple):
+class CountedPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -70,7 +70,7 @@ class Records:
         last: The highest of their offsets.
         header_keys: From `hints.header_keys`; None where it is not known or they are accepted.
         key_prefix: From `hints.key_prefix`; None likewise.
-        other: The verdict under the plan that is compared with; None without one.
+        other: The verdict under the plan that is compared with; None without such a plan.
         samples: Some of their offsets besides the lowest, to be samples.
     """
 
@@ -88,7 +88,7 @@ class Records:
 
 @dataclass
 class PartitionCounts:
-    """One partition: records by outcome, and where the first and the last refused one is."""
+    """One partition: records by outcome, and the first and the last refused offset."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     first_refused: int | None = None
@@ -105,7 +105,7 @@ class PartitionCounts:
 
 @dataclass
 class AuditCounts:
-    """The counts of an audit, or of a part of one.
+    """The counts of an audit, or of a part of an audit.
 
     Bounded, whatever the records are: by the numbers of partitions and policies, and by
     `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
@@ -118,12 +118,12 @@ class AuditCounts:
         samples: For each of the reasons, the records with the lowest offsets.
         header_keys: Records not accepted, by the keys of their headers.
         key_prefixes: Records not accepted, by the prefixes of their keys.
-        compared: Records by their outcome under this plan and under the other one; exact.
+        compared: Records by their outcome under this plan and under the other plan; exact.
         newly_refused: Records that only the other plan does not accept, by its reason.
         newly_accepted: Records that only this plan does not accept, by its reason.
     """
 
-    partitions: dict[Partition, PartitionCounts] = field(default_factory=dict)
+    partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
     policies: Counter[PolicyOutcome] = field(default_factory=Counter)
     times: TimeBins = field(default_factory=TimeBins)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
@@ -174,7 +174,7 @@ class AuditCounts:
             self._compare(reason, records.other, count)
 
     def _partition(self, topic: str, number: int) -> PartitionCounts:
-        return self.partitions.setdefault(Partition(topic, number), PartitionCounts())
+        return self.partitions.setdefault(CountedPartition(topic, number), PartitionCounts())
 
     def _add_reason(self, records: Records) -> None:
         reason, count = records.reason, records.count
@@ -214,7 +214,7 @@ class AuditCounts:
 
     def _keep_samples(self, reason: Reason, samples: list[Sample]) -> None:
         kept = [*self.samples.get(reason, ()), *samples]
-        kept.sort(key=lambda one: (one.offset, one.partition))
+        kept.sort(key=lambda sample: (sample.offset, sample.partition))
         self.samples[reason] = kept[:SAMPLES_MAX]
 
     def _drop_samples(self) -> None:

@@ -59,7 +59,7 @@ class OutcomeCounts(Entry):
 
 
 class SampleEntry(Entry):
-    """Where one of the records is; with its contents only where they were asked for."""
+    """Where one of the records is; with its contents only where they were requested."""
 
     partition: int
     offset: int
@@ -68,7 +68,7 @@ class SampleEntry(Entry):
 
     @model_serializer(mode="wrap")
     def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: one for name, one in serialize(self).items() if one is not None}
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class ComparedReason(Entry):
@@ -179,7 +179,7 @@ class Share(Entry):
 
 
 class WorseEntry(Entry):
-    """What is turned away more often than at the baseline.
+    """Records that are turned away more often than at the baseline.
 
     Attributes:
         topic: In which topic.
@@ -319,8 +319,8 @@ class ContractEntry(Entry):
 
     @property
     def broken(self) -> tuple[ContractRuleEntry, ...]:
-        """The rules by which the data falls short."""
-        return tuple(one for one in self.rules if one.held is False and one.is_error)
+        """The rules with the severity of an error that the data breaks."""
+        return tuple(rule for rule in self.rules if rule.held is False and rule.is_error)
 
 
 class Report(OutcomeCounts):
@@ -351,7 +351,7 @@ def as_json(report: Report) -> str:
 
 
 def read_report(path: Path, *, key: str) -> Report:
-    """Read a `report.json`, of this version or an earlier one.
+    """Read a `report.json`, of this version or an earlier version.
 
     Args:
         path: The file.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.report.counts import (
     AuditCounts,
-    Partition,
+    CountedPartition,
     PartitionCounts,
     PolicyOutcome,
     Reason,
@@ -25,8 +25,8 @@ def encode(counts: AuditCounts) -> bytes:
     """Return counts as bytes, which `decode` reads."""
     document = {
         "partitions": [
-            [*partition, one.outcomes, one.first_refused, one.last_refused]
-            for partition, one in counts.partitions.items()
+            [*partition, found.outcomes, found.first_refused, found.last_refused]
+            for partition, found in counts.partitions.items()
         ],
         "policies": [[*policy, count] for policy, count in counts.policies.items()],
         "times": _encode_times(counts.times),
@@ -49,8 +49,8 @@ def decode(data: bytes) -> AuditCounts:
     document = json.loads(data)
     counts = AuditCounts()
     for topic, number, outcomes, first, last in document["partitions"]:
-        one = PartitionCounts(Counter(outcomes), first, last)
-        counts.partitions[Partition(topic, number)] = one
+        found = PartitionCounts(Counter(outcomes), first, last)
+        counts.partitions[CountedPartition(topic, number)] = found
     for *policy, count in document["policies"]:
         counts.policies[PolicyOutcome(*policy)] = count
     _decode_times(counts.times, document["times"])
@@ -101,7 +101,10 @@ def _decode_times(times: TimeBins, document: dict[str, Any]) -> None:
 
 def _encode_sample(sample: Sample) -> list[Any]:
     contents = (sample.key, sample.value)
-    texts = [None if one is None else base64.b64encode(one).decode("ascii") for one in contents]
+    texts = [
+        None if content is None else base64.b64encode(content).decode("ascii")
+        for content in contents
+    ]
     return [sample.partition, sample.offset, *texts]
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.report.document import Report
-    from penstock.report.history import Run
+    from penstock.report.history import AuditRun
 
 
 def write_report(
-    folder: Path, report: Report, runs: Sequence[Run] | None = None
+    folder: Path, report: Report, runs: Sequence[AuditRun] | None = None
 ) -> dict[str, Path]:
     """Write `report.json`, `report.html` and `junit.xml`; return their paths by name.
 

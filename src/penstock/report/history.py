@@ -34,7 +34,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ABANDONED_S: Final = 24 * 3600.0
 
 
-class Run(OutcomeCounts):
+class AuditRun(OutcomeCounts):
     """One audit.
 
     Attributes:
@@ -57,7 +57,7 @@ class Run(OutcomeCounts):
 class Series(NamedTuple):
     """The runs of a series by time, and the files in its folder that are none."""
 
-    runs: Sequence[Run]
+    runs: Sequence[AuditRun]
     unreadable: Sequence[Path]
 
 
@@ -74,7 +74,7 @@ def add_run(folder: Path, report: Report) -> Series:
     series = folder / _series_name(report)
     series.mkdir(parents=True, exist_ok=True)
     about = report.about
-    run = Run(
+    run = AuditRun(
         written=dt.datetime.now(dt.UTC),
         judged=report.judged,
         share=report.share,
@@ -100,13 +100,13 @@ def _series_name(report: Report) -> str:
     return f"{_UNSAFE.sub('_', report.about.source)[:_NAME_MAX].lstrip('.')}-{digest}"
 
 
-def _read(series: Path, own: Path, run: Run) -> Series:
+def _read(series: Path, own: Path, run: AuditRun) -> Series:
     runs, unreadable = [run], []  # others may have written so many since that they removed it
     for path in sorted(series.glob("*.json")):
         if path == own:
             continue
         try:
-            runs.append(Run.model_validate_json(path.read_bytes()))
+            runs.append(AuditRun.model_validate_json(path.read_bytes()))
         except FileNotFoundError:
             continue  # another audit removed it
         except (ValidationError, OSError):
@@ -132,7 +132,7 @@ def _remove_oldest(series: Path) -> None:
 
 def _is_run(path: Path) -> bool:
     try:
-        Run.model_validate_json(path.read_bytes())
+        AuditRun.model_validate_json(path.read_bytes())
     except (ValidationError, OSError):
         return False
     return True

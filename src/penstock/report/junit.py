@@ -40,7 +40,7 @@ def as_junit(report: Report) -> str:
     if not policies:
         _case(suite, about.source, "every record", None)
     if report.baseline is not None:
-        worse = [in_words(one) for one in report.baseline.worse]
+        worse = [in_words(difference) for difference in report.baseline.worse]
         failures += bool(worse)
         summary = f"worse than {report.baseline.file}"
         _case(

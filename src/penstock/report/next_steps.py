@@ -27,7 +27,7 @@ _TOPICS: Final = "topics."
 _LINE_MAX: Final = 78
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """Something to do: why, and what to copy."""
 
     why: str
@@ -66,10 +66,10 @@ def _is_for(key: str, topics: Collection[str], declared: Collection[str]) -> boo
     return False
 
 
-def next_steps(report: Report) -> tuple[Step, ...]:
+def next_steps(report: Report) -> tuple[NextStep, ...]:
     """Return what can be done next, the most useful first."""
     about = report.about
-    topic = max(report.topics, key=lambda one: (one.turned_away, one.judged), default=None)
+    topic = max(report.topics, key=lambda entry: (entry.turned_away, entry.judged), default=None)
     name = topic.topic if topic is not None and about.is_topic else None
     steps = []
     if name is not None and report.turned_away:
@@ -80,20 +80,20 @@ def next_steps(report: Report) -> tuple[Step, ...]:
     )
     if about.keys:
         why += " These are its keys that judge here:"
-        steps.append(Step(why, ("\n".join(about.keys), gateway)))
+        steps.append(NextStep(why, ("\n".join(about.keys), gateway)))
     else:
-        steps.append(Step(why, (gateway,)))
+        steps.append(NextStep(why, (gateway,)))
     watched = _command(
         "audit", about.file, *_source(report, name), "--report", "DIR", "--baseline",
         "report.json", "--history", "HISTORY",
     )  # fmt: skip
     steps.append(
-        Step("Watch it: audit again, compare with this report, and keep the runs.", (watched,))
+        NextStep("Watch it: audit again, compare with this report, and keep the runs.", (watched,))
     )
     return tuple(steps)
 
 
-def _explain(report: Report, topic: str) -> tuple[Step, ...]:
+def _explain(report: Report, topic: str) -> tuple[NextStep, ...]:
     for reason in report.reasons:
         if reason.turns_away and reason.topic in {topic, None} and reason.samples:
             sample = reason.samples[0]
@@ -102,17 +102,19 @@ def _explain(report: Report, topic: str) -> tuple[Step, ...]:
                 "--offset", f"{sample.partition}:{sample.offset}", *_server(report),
             )  # fmt: skip
             return (
-                Step("Look at one of the records, and at what each policy says of it.", (line,)),
+                NextStep(
+                    "Look at one of the records, and at what each policy says of it.", (line,)
+                ),
             )
     return ()
 
 
-def _split(report: Report, topic: str) -> Step:
+def _split(report: Report, topic: str) -> NextStep:
     line = _command(
         "split", report.about.file, "--topic", topic, "--accepted", f"{topic}-clean",
         "--rejected", f"{topic}-dead", *_server(report),
     )  # fmt: skip
-    return Step(
+    return NextStep(
         "Set aside what is stored and would be turned away: the two topics have to exist.",
         (line,),
     )
@@ -129,7 +131,7 @@ def _server(report: Report) -> tuple[str, ...]:
 
 
 def _command(*words: str) -> str:
-    """Return a command for a shell; a long one with a line for each option."""
+    """Return a command for a shell; a long command with a line for each option."""
     line = shlex.join(("penstock", *words))
     if len(line) <= _LINE_MAX:
         return line

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.report.document import OutcomeCounts, Report
-    from penstock.report.history import Run
+    from penstock.report.history import AuditRun
 
 SHOWN: Final = 10
 """How many rows of a long table are shown; the others are folded."""
@@ -38,12 +38,12 @@ class _Range(NamedTuple):
     end: int
 
 
-def as_html(report: Report, runs: Sequence[Run] | None = None) -> str:
+def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
     """Return the page.
 
     Args:
         report: The report.
-        runs: The runs that are kept, this one the last; None where none are.
+        runs: The runs that are kept, the current run last; None where none are.
     """
     environment = Environment(
         loader=PackageLoader("penstock.report", "."),
@@ -89,7 +89,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _when(time: str) -> str:
-    """Return an ISO time as people write it; what is none, as it is."""
+    """Return an ISO time as people write it; any other text unchanged."""
     try:
         return f"{dt.datetime.fromisoformat(time).astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -98,13 +98,13 @@ def _when(time: str) -> str:
 
 def _worst(rows: Sequence[OutcomeCounts]) -> Sequence[OutcomeCounts]:
     """Return the rows with the most records turned away first; otherwise in their order."""
-    return sorted(rows, key=lambda one: -one.turned_away)[:ROWS_MAX]
+    return sorted(rows, key=lambda row: -row.turned_away)[:ROWS_MAX]
 
 
 def _ranges(report: Report) -> dict[tuple[str, int], _Range]:
     """Return the offsets that were read, by topic and partition."""
     source = report.about.source
     return {
-        (one.topic or source, one.partition): _Range(one.start, one.end)
-        for one in report.about.ranges
+        (entry.topic or source, entry.partition): _Range(entry.start, entry.end)
+        for entry in report.about.ranges
     }

@@ -48,8 +48,10 @@ def summarize(counts: AuditCounts, about: About) -> Report:
         share=counts.share,
         **_outcomes(counts.outcomes),
         topics=tuple(
-            TopicEntry(topic=topic, judged=one.total(), share=share(one), **_outcomes(one))
-            for topic, one in sorted(counts.by_topic().items())
+            TopicEntry(
+                topic=topic, judged=outcomes.total(), share=share(outcomes), **_outcomes(outcomes)
+            )
+            for topic, outcomes in sorted(counts.by_topic().items())
         ),
         reasons=tuple(
             ReasonEntry(
@@ -66,11 +68,11 @@ def summarize(counts: AuditCounts, about: About) -> Report:
             PartitionEntry(
                 topic=partition.topic,
                 partition=partition.number,
-                first_refused_offset=one.first_refused,
-                last_refused_offset=one.last_refused,
-                **_outcomes(one.outcomes),
+                first_refused_offset=found.first_refused,
+                last_refused_offset=found.last_refused,
+                **_outcomes(found.outcomes),
             )
-            for partition, one in sorted(counts.partitions.items())
+            for partition, found in sorted(counts.partitions.items())
         ),
         hours=_hours(counts),
         hours_width=counts.times.width,
@@ -108,7 +110,7 @@ def _policies(counts: AuditCounts) -> tuple[PolicyEntry, ...]:
         PolicyEntry(topic=topic, policy=policy, count=count, turned_away=away)
         for (topic, policy), (count, away) in by_policy.items()
     )
-    return tuple(sorted(entries, key=lambda one: (-one.count, one.topic or "", one.policy)))
+    return tuple(sorted(entries, key=lambda entry: (-entry.count, entry.topic or "", entry.policy)))
 
 
 def _hours(counts: AuditCounts) -> tuple[HourEntry, ...]:
@@ -116,8 +118,8 @@ def _hours(counts: AuditCounts) -> tuple[HourEntry, ...]:
     without = times.without_time
     entries = [HourEntry(hour=None, **_outcomes(without))] if without.total() else []
     entries += [
-        HourEntry(hour=moment(hour).isoformat(timespec="minutes"), **_outcomes(one))
-        for hour, one in sorted(times.bins.items())
+        HourEntry(hour=moment(hour).isoformat(timespec="minutes"), **_outcomes(outcomes))
+        for hour, outcomes in sorted(times.bins.items())
     ]
     return tuple(entries)
 

@@ -89,14 +89,14 @@ class TimeChart:
 def time_chart(report: Report) -> TimeChart | None:
     """Return the chart of a report; None where no record has a time in range.
 
-    A few records with times far away from all others would make one bar of all the others.
+    A few records with times far away from all others would reduce the others to a single bar.
     They are left out, and counted: at most `OUTLIERS` of the records at each end, and only if
     the rest spans less than half of the time.
     """
     hours = [
-        (_hour(one.hour), OutcomeCounts(**_counts(one)))
-        for one in report.hours
-        if one.hour is not None
+        (_hour(entry.hour), OutcomeCounts(**_counts(entry)))
+        for entry in report.hours
+        if entry.hour is not None
     ]
     if not hours:
         return None
@@ -108,7 +108,7 @@ def time_chart(report: Report) -> TimeChart | None:
         sums[start] = _sum([sums.get(start, OutcomeCounts()), counts])
     first = min(sums)
     slots = (max(sums) - first) // width + 1
-    most = round_up(max(one.total for one in sums.values()))
+    most = round_up(max(entry.total for entry in sums.values()))
     bars = tuple(
         _bar(start, (start - first) // width, slots, width, counts, most)
         for start, counts in sorted(sums.items())
@@ -132,13 +132,13 @@ def _hour(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000) // HOUR_MS
 
 
-def _counts(one: OutcomeCounts) -> dict[str, int]:
-    return {outcome: getattr(one, outcome) for outcome in _STACK}
+def _counts(counts: OutcomeCounts) -> dict[str, int]:
+    return {outcome: getattr(counts, outcome) for outcome in _STACK}
 
 
 def _sum(some: Sequence[OutcomeCounts]) -> OutcomeCounts:
     return OutcomeCounts(
-        **{outcome: sum(getattr(one, outcome) for one in some) for outcome in _STACK}
+        **{outcome: sum(getattr(entry, outcome) for entry in some) for outcome in _STACK}
     )
 
 
@@ -194,7 +194,7 @@ def _bar(start: int, slot: int, slots: int, width: int, counts: OutcomeCounts, m
 
 
 def _line(points: list[tuple[float, float]], step: float) -> str:
-    """Return a path through points; where one is missing there is a gap."""
+    """Return a path through points; where a point is missing there is a gap."""
     path = []
     before = -1.0
     for x, y in points:
@@ -213,7 +213,7 @@ def _label(hour: int, width: int) -> str:
 
 
 def _labels(first: int, slots: int, width: int) -> tuple[str, ...]:
-    """Return what stands below the left end, the middle and the right end."""
+    """Return the labels below the left end, the middle and the right end."""
     if slots < 3:
         return tuple(_label(first + slot * width, width) for slot in range(slots))
     return tuple(_label(first + slot * width, width) for slot in (0, slots // 2, slots - 1))

@@ -86,7 +86,7 @@ class TimeBins:
             self.bins.setdefault(start_of(hour, width), Counter()).update(counts)
 
     def merge(self, other: TimeBins) -> None:
-        """Add the counts of another one."""
+        """Add the counts of other bins."""
         self.widen(other.width)
         for hour, counts in other.bins.items():
             self.add_bin(hour, counts)

@@ -11,10 +11,10 @@ from penstock.report.time_chart import HEIGHT, WIDTH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.report.history import Run
+    from penstock.report.history import AuditRun
 
 POINTS_MAX: Final = 120
-"""The maximum number of runs that are drawn: the last ones."""
+"""The maximum number of runs that are drawn: the latest."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class TrendChart:
         share_top: The share at the top.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[AuditRun, ...]
     older: int
     line: str
     dots: str
     share_top: float
 
 
-def trend_chart(runs: Sequence[Run]) -> TrendChart | None:
+def trend_chart(runs: Sequence[AuditRun]) -> TrendChart | None:
     """Return the chart of runs in the order of time; None where there is none."""
     if not runs:
         return None

@@ -37,7 +37,7 @@ def topic_names(given: Any, function: str, *, folders: str) -> str | None:
         folders: What reads a folder or table instead.
 
     Raises:
-        ConfigurationError: There is no name, or one is none of a topic.
+        ConfigurationError: There is no name, or a name is not a topic's.
     """
     if isinstance(given, str):
         names = given.split(",")
@@ -56,7 +56,7 @@ def topic_names(given: Any, function: str, *, folders: str) -> str | None:
 
 
 def topic_name(given: Any, argument: str, command: str) -> str:
-    """Return the name of one topic.
+    """Return the name of a single topic.
 
     Args:
         given: The argument.
@@ -91,7 +91,7 @@ def check_text(given: Any, argument: str, *, such_as: str = "") -> str:
 
 
 def check_place(given: Any, argument: str) -> str:
-    """Return a start or end; whether it is one, is found out with the topics.
+    """Return a start or end; whether it is valid is checked with the topics.
 
     Raises:
         ConfigurationError: It is no text.
@@ -108,7 +108,7 @@ def check_unused(given: Mapping[str, Any], because: str) -> None:
         because: Why they have none.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: There is such an argument.
     """
     unused = [name for name, value in given.items() if value not in (None, False, "")]
     if unused:

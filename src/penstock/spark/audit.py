@@ -88,7 +88,7 @@ def _header_keys(df: DataFrame) -> Column:
     """Return what `hints.header_keys` returns."""
     if "headers" not in df.columns:
         return F.lit("")
-    keys = F.transform(F.col("headers"), lambda one: one["key"])
+    keys = F.transform(F.col("headers"), lambda header: header["key"])
     return F.coalesce(F.substring(F.concat_ws(", ", keys), 1, HEADER_KEYS_MAX), F.lit(""))
 
 

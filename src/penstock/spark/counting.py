@@ -53,12 +53,12 @@ def count_verdicts(judged: DataFrame, observation: Observation) -> None:
     text = F.when(outcome != Outcome.ACCEPTED.value, F.to_json(reason))
     top = F.expr(f"approx_top_k(reason, {_REASONS_MAX + 1}, {_REASONS_TRACKED})")
     reasons = F.transform(
-        F.filter(top, lambda one: one["item"].isNotNull()),
-        lambda one: F.struct(F.from_json(one["item"], _REASON).alias("of"), one["count"]),
+        F.filter(top, lambda entry: entry["item"].isNotNull()),
+        lambda entry: F.struct(F.from_json(entry["item"], _REASON).alias("of"), entry["count"]),
     )
     flat = F.transform(
         reasons,
-        lambda one: F.struct(*(one["of"][name].alias(name) for name in _NAMES), one["count"]),
+        lambda entry: F.struct(*(entry["of"][name].alias(name) for name in _NAMES), entry["count"]),
     )
     counts = [F.count(F.when(outcome == name, True)).alias(name) for name in OUTCOMES]
     frame = judged.select("topic", "verdict", text.alias("reason"))

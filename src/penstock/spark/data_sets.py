@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.spark.execution.task_runner import results
-from penstock.stored.data_sets import Measuring, MeasuringTask, Row, RuleKey, decode
+from penstock.stored.data_sets import Measuring, MeasuringTask, RuleKey, RuleSum, decode
 from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def _measuring(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         measuring = Measuring(evaluator_of(plan))
         for batch in batches:
-            for one in batch.to_pylist():
-                if one["topic"] is not None:
-                    timestamp = -1 if one["timestamp"] is None else one["timestamp"]
-                    yield from _part(measuring.add(one["topic"], (one["value"],), (timestamp,)))
+            for row in batch.to_pylist():
+                if row["topic"] is not None:
+                    timestamp = -1 if row["timestamp"] is None else row["timestamp"]
+                    yield from _part(measuring.add(row["topic"], (row["value"],), (timestamp,)))
         yield from _part(measuring.rest())
         task_ended()
 
@@ -96,7 +96,7 @@ def _totals(parts: DataFrame) -> dict[RuleKey, Totals]:
     from penstock.policies.data_contract.data_set import Totals  # noqa: PLC0415
 
     rows = parts.mapInArrow(_rows, _ROWS)
-    sums = [F.sum(one).alias(one) for one in ("total", "bad")]
+    sums = [F.sum(column).alias(column) for column in ("total", "bad")]
     by_value = rows.groupBy(*_RULE, "digest").agg(*sums, F.max("latest").alias("latest"))
     is_sum = F.col("digest") == ""
     by_rule = by_value.groupBy(*_RULE).agg(
@@ -106,10 +106,10 @@ def _totals(parts: DataFrame) -> dict[RuleKey, Totals]:
         F.max("latest").alias("latest"),
     )
     return {
-        RuleKey(one["topic"], one["policy"], one["number"]): Totals(
-            one["total"] or 0, one["bad"] or 0, one["distinct"], one["latest"]
+        RuleKey(row["topic"], row["policy"], row["number"]): Totals(
+            row["total"] or 0, row["bad"] or 0, row["distinct"], row["latest"]
         )
-        for one in by_rule.collect()
+        for row in by_rule.collect()
     }
 
 
@@ -117,5 +117,5 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for part in batch.column(0):
             columns = zip(*decode(part.as_py()), strict=True)
-            arrays = dict(zip(Row._fields, map(list, columns), strict=True))
+            arrays = dict(zip(RuleSum._fields, map(list, columns), strict=True))
             yield pa.RecordBatch.from_pydict(arrays, schema=_TYPES)

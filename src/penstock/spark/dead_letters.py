@@ -104,7 +104,7 @@ def still_dead_letter(verdict: Column) -> Column:
 
 
 def with_header(headers: Column, name: str, value: Column) -> Column:
-    """Add one of our headers."""
+    """Add a header of a dead letter."""
     return F.concat(headers, F.array(_header(name, value)))
 
 
@@ -113,14 +113,16 @@ def own_headers() -> Column:
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
     return F.filter(
         headers,
-        lambda one: ~(one["key"].startswith(PREFIXES[0]) | one["key"].startswith(PREFIXES[1])),
+        lambda header: (
+            ~(header["key"].startswith(PREFIXES[0]) | header["key"].startswith(PREFIXES[1]))
+        ),
     )
 
 
 def header(name: str) -> Column:
     """Return the text of the last header of a name, or null."""
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
-    found = F.filter(headers, lambda one: one["key"] == F.lit(name))
+    found = F.filter(headers, lambda header: header["key"] == F.lit(name))
     return F.when(F.size(found) > 0, F.element_at(found, -1)["value"].cast("string"))
 
 

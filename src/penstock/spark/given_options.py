@@ -62,7 +62,7 @@ class GivenOptions(NamedTuple):
         return cls(own, client)
 
     def plan(self) -> str | None:
-        """Return the configuration file; None where the client's keys name a cluster without one.
+        """Return the configuration file; None where the client's keys name a cluster instead.
 
         Raises:
             ConfigurationError: Neither names a cluster, or a key of the client holds a secret or

@@ -38,7 +38,7 @@ def redact(
         plan: From `RecordPlan.interceptors_only`.
         sinks: With the sink `REWRITTEN`.
         to_topic: Keep the original timestamp in a header, because Spark's sink stamps
-            records anew.
+            records again.
         topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:

@@ -4,7 +4,7 @@ The position in a dead letter topic is kept as the committed offsets of a consum
 group for each target. What fails again is appended to the topic again, with its number
 of attempts, so it comes after the committed offsets; what failed too often is parked. The
 offsets are committed when everything has been written: a crash before that loses nothing, and
-the next run returns again what the crashed one had returned already.
+the next run returns again what the crashed run had returned already.
 
 A folder of dead letters is replaced as a whole by what is left of it.
 """
@@ -46,7 +46,7 @@ def redrive(
 
     Args:
         df: Dead letters, with Kafka's columns.
-        plan: The policies; with the repairing interceptor, if there is one.
+        plan: The policies; with the repairing interceptor, if there is any.
         sinks: With the sinks `RETURNED`, `AGAIN` and `PARKED`; None to count only.
         target: The topic that what passes returns to, whose policies judge; None where each
             record is judged by the policies of the topic that it came from.

@@ -172,12 +172,12 @@ def _submitted_settings() -> dict[str, str]:
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Start PySpark's JVM as PySpark does, but for the noise that it writes.
 
-    Where there is one already, such as that of `spark-submit`, nothing is started.
+    Where there is a session already, such as that of `spark-submit`, nothing is started.
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    # A pipe of our own, not one of the process: it is read while the JVM starts.
+    # A pipe of our own, not a standard stream of the process: it is read while the JVM starts.
     reading, writing = os.pipe()
     forward(os.fdopen(reading, "rb"))
     try:

@@ -69,13 +69,13 @@ class ClusterOfPlan:
             return None
         return load_plan(
             self._file,
-            topic_ids={one.name: one.topic_id for one in topics},
+            topic_ids={topic.name: topic.topic_id for topic in topics},
             records_policy_batch=records_policy_batch,
             topic_settings=own_settings(self._configuration, self._properties, topics),
         )
 
 
-class Source:
+class ClusterSource:
     """The cluster that is read, and its topics."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -118,7 +118,10 @@ class Source:
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers tell."""
         first, end = self.cluster.first_offsets(topics), self.cluster.end_offsets(topics)
-        whole = [OffsetRange(*one, first[one], max(end[one], first[one])) for one in first]
+        whole = [
+            OffsetRange(*partition, first[partition], max(end[partition], first[partition]))
+            for partition in first
+        ]
         return measured(self.access.connect(), whole)
 
     def no_topic(self) -> ConfigurationError:

@@ -47,7 +47,7 @@ def client_options(properties: Mapping[str, str], file: Path) -> dict[str, str]:
         file: The configuration file; relative locations start at its folder.
 
     Raises:
-        ConfigurationError: A store cannot be read, or is one of Java.
+        ConfigurationError: A store cannot be read, or is a Java key store.
     """
     return {f"kafka.{key}": value for key, value in java_properties(properties, file).items()}
 
@@ -68,15 +68,21 @@ def read_range(
         records_per_task: How many records a task reads at most, where their order does not
             matter; None for a task for each partition.
     """
-    topics = list(dict.fromkeys(one.topic for one in ranges))
+    topics = list(dict.fromkeys(offset_range.topic for offset_range in ranges))
     reader = spark.read.format("kafka")
     if records_per_task is not None:
         reader = reader.option("maxRecordsPerPartition", records_per_task)
     return (
         reader.options(**options)
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", _offsets({one.of: one.start for one in ranges}))
-        .option("endingOffsets", _offsets({one.of: one.end for one in ranges}))
+        .option(
+            "startingOffsets",
+            _offsets({offset_range.of: offset_range.start for offset_range in ranges}),
+        )
+        .option(
+            "endingOffsets",
+            _offsets({offset_range.of: offset_range.end for offset_range in ranges}),
+        )
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
@@ -87,12 +93,15 @@ def read_stream(
     spark: SparkSession, options: Mapping[str, str], ranges: Sequence[OffsetRange]
 ) -> DataFrame:
     """Read topics as they grow, from the start of ranges where the checkpoint has no offset yet."""
-    topics = list(dict.fromkeys(one.topic for one in ranges))
+    topics = list(dict.fromkeys(offset_range.topic for offset_range in ranges))
     return (
         spark.readStream.format("kafka")
         .options(**options)
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", _offsets({one.of: one.start for one in ranges}))
+        .option(
+            "startingOffsets",
+            _offsets({offset_range.of: offset_range.start for offset_range in ranges}),
+        )
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
@@ -140,7 +149,7 @@ def _read_json(spark: SparkSession, path: str) -> DataFrame:
     lines = spark.read.schema(schema).option("mode", "FAILFAST").json(path)
     contents = F.concat(
         F.array("key", "value"),
-        F.coalesce(F.transform("headers", lambda one: one["value"]), F.array()),
+        F.coalesce(F.transform("headers", lambda header: header["value"]), F.array()),
     )
     first = lines.select(F.explode(contents).alias("text")).where("text IS NOT NULL").limit(_SEEN)
     encoded = all(_BASE64.fullmatch(row["text"]) for row in first.collect())
@@ -149,8 +158,8 @@ def _read_json(spark: SparkSession, path: str) -> DataFrame:
         form = F.lit("base64" if encoded else "utf-8")
         return F.to_binary(column, form)
 
-    def header(one: Column) -> Column:
-        return F.struct(one["key"].alias("key"), as_bytes(one["value"]).alias("value"))
+    def header(entry: Column) -> Column:
+        return F.struct(entry["key"].alias("key"), as_bytes(entry["value"]).alias("value"))
 
     return lines.withColumn("headers", F.transform("headers", header)).withColumns(
         {"key": as_bytes(F.col("key")), "value": as_bytes(F.col("value"))}

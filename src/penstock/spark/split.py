@@ -1,4 +1,4 @@
-"""Splits records into accepted ones and dead letters: two frames, or each written to its sink."""
+"""Splits accepted records from dead letters: two frames, or each written to its sink."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def split(
     topic: str | None = None,
     observation: Observation | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Judge records now, once, and return the accepted ones and the dead letters.
+    """Judge records now, once, and return the accepted records and the dead letters.
 
-    A policy may decide differently when it is asked again, so it is asked once: `split` starts a
+    A policy may decide differently when it judges again, so it judges once: `split` starts a
     job that judges all records and keeps the result with the executors, in memory and on their
     disks (a local checkpoint). Both frames read that; neither judges, nor reads `df` again. When
     an executor with a part of it is lost, what uses the frames fails: no record is in both, or in
@@ -53,7 +53,7 @@ def split(
         observation: Counts them, if it is given: its `get` has the numbers of `accepted`,
             `refused`, `dropped` and `failed` records, and `reasons`: the most frequent 1,000 at
             most, as rows of `topic`, `outcome`, `policy`, `code`, `message` (500 characters) and
-            `count`. Counts of reasons are exact up to some 3,000 different ones, and estimates
+            `count`. Counts of reasons are exact up to some 3,000 different reasons, and estimates
             beyond. Counting reads the kept result once; it does not judge.
 
     Returns:
@@ -119,8 +119,8 @@ def split_stream(
 ) -> StreamingQuery:
     """Start a streaming query that splits each micro-batch as `split_into` does.
 
-    A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
-    attempt at the same one left: every reader sees every record once. A topic may get records
+    A folder gets a folder `batch=N` for each micro-batch, which replaces the folder of an
+    interrupted attempt at it: every reader sees every record once. A topic may get records
     of an interrupted micro-batch twice.
 
     Args:
@@ -153,7 +153,7 @@ def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
 
 
 def _with_sink(judged: DataFrame) -> DataFrame:
-    """Add the sink of each record, and what is written to it."""
+    """Add the sink of each record, and the columns that are written to it."""
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     columns = {

@@ -81,7 +81,7 @@ def audit_frame(
     check_columns(df.dtypes, AUDITED, "an audit reports", optional=("headers",))
     began = time.monotonic()
     counts = frame_audit(df, plan, other=other, topic=topic)
-    names = sorted({one for one in counts.by_topic() if one})
+    names = sorted(filter(None, counts.by_topic()))
     contracts = measured_contracts(plan, names, lambda _: measure_frame(df, plan, topic))
     about = subject_of("a frame", names, plan, other, seconds=time.monotonic() - began)
     report = summarize(counts, about.model_copy(update={"is_topic": False}))
@@ -104,11 +104,14 @@ def audit_topics(
     plan = _plan_of(there, plan, topics)
     other = None if other is None else _plan_of(there, other, topics)
     ranges = there.cluster.ranges(topics, start, end)
-    runner, names = SparkRunner(spark), [one.name for one in topics]
+    runner, names = SparkRunner(spark), [topic.name for topic in topics]
     found = audit_raw(runner, there.access, ranges, plan, other=other, sizes=there.sizes(topics))
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
-        tasks = plan_tasks([one for one in ranges if one.topic in some], cores=runner.cores)
+        tasks = plan_tasks(
+            [offset_range for offset_range in ranges if offset_range.topic in some],
+            cores=runner.cores,
+        )
         return measure_topics(spark, there.access, tasks, plan)
 
     contracts = measured_contracts(plan, names, measure)
@@ -153,8 +156,8 @@ def redact_topics(
 ) -> JobResult:
     """Rewrite records into a topic; see `penstock.spark.functions.redact`."""
     plan.interceptors_only()  # before the cluster is contacted
-    asked = WritingJob("redact", given, {ACCEPTED: to}, start, name=job, again=again)
-    return _written(spark, plan, asked)
+    writing_job = WritingJob("redact", given, {ACCEPTED: to}, start, name=job, again=again)
+    return _written(spark, plan, writing_job)
 
 
 def redrive_topic(
@@ -179,18 +182,18 @@ def redrive_topic(
     return _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
 
 
-def _written(spark: SparkSession, plan: RecordPlan, asked: WritingJob) -> JobResult:
-    if asked.name is not None:
-        check_job(asked.name, "job")
+def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResult:
+    if job.name is not None:
+        check_job(job.name, "job")
     there = _topics_of(plan)
-    topics = there.sources(asked.source, asked.targets.values(), key="source")
+    topics = there.sources(job.source, job.targets.values(), key="source")
     plan = _plan_of(there, plan, topics)
-    if asked.command == "redact":
+    if job.command == "redact":
         plan = plan.interceptors_only()
-    ranges = there.cluster.ranges(topics, asked.start, asked.end)
-    what = f"{asked.command} {asked.source}"
-    done = write_topics(there, asked, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
-    outcomes = {one.value: done.counts.outcomes[one.value] for one in OF_RECORDS}
+    ranges = there.cluster.ranges(topics, job.start, job.end)
+    what = f"{job.command} {job.source}"
+    done = write_topics(there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
+    outcomes = {outcome.value: done.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
     return _result(done.counts, outcomes, done.done_before, done.job)
 
 
@@ -210,5 +213,5 @@ def _topics_of(plan: RecordPlan) -> StoredTopics:
 
 def _plan_of(there: StoredTopics, plan: RecordPlan, topics: Sequence[Topic]) -> RecordPlan:
     """Return a plan with the ids and the own settings of topics."""
-    ids = {one.name: one.topic_id for one in topics}
+    ids = {topic.name: topic.topic_id for topic in topics}
     return plan.for_topics(ids, own_settings(plan.configuration, there.properties, topics))

@@ -39,7 +39,7 @@ class ClusterAccess:
             file: The configuration file; relative locations start at its folder.
 
         Raises:
-            ConfigurationError: A store cannot be read, or is one of Java.
+            ConfigurationError: A store cannot be read, or is a Java key store.
         """
         return cls(with_contents(properties, file), file)
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import OffsetRange as WantedRange
-from penstock.client.reading.reader import RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Sample
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
@@ -18,11 +17,11 @@ from penstock.stored.tasks.tasks import plan_tasks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.client.reading.reader import Cluster
+    from penstock.client.reading.reader import ReadingConnection
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.runner import OffsetCounter, Runner
     from penstock.stored.tasks.tasks import Sizes
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
@@ -48,7 +47,7 @@ def audit_raw(
     *,
     other: RecordPlan | None = None,
     sizes: Sizes | None = None,
-    done: Counter | None = None,
+    done: OffsetCounter | None = None,
 ) -> RawAudit:
     """Judge the records of topics and count the verdicts.
 
@@ -72,7 +71,7 @@ def audit_raw(
     return RawAudit(result.counts, coverage)
 
 
-def add_payloads(cluster: Cluster, counts: AuditCounts, max_bytes: int = 256) -> None:
+def add_payloads(cluster: ReadingConnection, counts: AuditCounts, max_bytes: int = 256) -> None:
     """Read the contents of the samples; at most `max_bytes` bytes of each key and value.
 
     What cannot be read any more stays without.
@@ -88,7 +87,9 @@ def add_payloads(cluster: Cluster, counts: AuditCounts, max_bytes: int = 256) ->
         ]
 
 
-def _contents(cluster: Cluster, topic: str, sample: Sample, max_bytes: int) -> Iterator[Sample]:
+def _contents(
+    cluster: ReadingConnection, topic: str, sample: Sample, max_bytes: int
+) -> Iterator[Sample]:
     wanted = WantedRange(topic, sample.partition, sample.offset, sample.offset + 1)
     try:
         for fetched in RangeReader(cluster, wanted, on_lost=_ignore):

@@ -89,7 +89,8 @@ def _contract(
             )
         )
     entries += (
-        ContractRuleEntry(place=one.place, name=one.name, why=one.why) for one in rules.not_judged
+        ContractRuleEntry(place=rule.place, name=rule.name, why=rule.why)
+        for rule in rules.not_judged
     )
     return ContractEntry(
         topic=of.topic, policy=of.policy, contract=rules.title, rules=tuple(entries)

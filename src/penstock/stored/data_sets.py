@@ -1,7 +1,7 @@
 """Measures what contracts say of all records of a topic together.
 
 A policy of KIP-940 with a method `data_set_rules(topic)` has such rules: `DataContract`. Tasks read
-records and give parts of the sums, as bytes. Values that must not come twice are told apart by
+records and give parts of the sums, as bytes. Values that must be unique are distinguished by
 digests of 16 bytes: there is no bound for them but the number of values, so they are counted on
 disk here, and by Spark there.
 """
@@ -51,7 +51,7 @@ class RuleKey(NamedTuple):
     number: int
 
 
-class Row(NamedTuple):
+class RuleSum(NamedTuple):
     """A part of the sums of a rule.
 
     Attributes:
@@ -61,7 +61,7 @@ class Row(NamedTuple):
         digest: Of the value that was counted, in hexadecimal digits; empty for any.
         total: The values.
         bad: Those with the flaw.
-        latest: The latest instant, in ms; None without one.
+        latest: The latest instant, in ms; None if there is none.
     """
 
     topic: str
@@ -78,14 +78,14 @@ class Row(NamedTuple):
         return RuleKey(self.topic, self.policy, self.number)
 
 
-def encode(rows: Iterable[Row]) -> bytes:
+def encode(rows: Iterable[RuleSum]) -> bytes:
     """Return rows as bytes, which `decode` reads."""
     return json.dumps(list(rows), separators=(",", ":")).encode()
 
 
-def decode(data: bytes) -> Iterator[Row]:
+def decode(data: bytes) -> Iterator[RuleSum]:
     """Yield the rows that `encode` made bytes of."""
-    return (Row(*one) for one in json.loads(data))
+    return (RuleSum(*fields) for fields in json.loads(data))
 
 
 class Measuring:
@@ -96,7 +96,7 @@ class Measuring:
         self._now_ms = time.time_ns() // 1_000_000
         self._rules: dict[str, Sequence[tuple[RuleKey, DataSetRule]]] = {}
         self._sums: dict[RuleKey, list[Any]] = {}
-        self._digests: list[Row] = []
+        self._digests: list[RuleSum] = []
 
     def add(
         self, topic: str, values: Sequence[bytes | None], timestamps: Sequence[int]
@@ -106,7 +106,7 @@ class Measuring:
         Args:
             topic: The topic.
             values: Of each record; without a value (a tombstone) it is not counted.
-            timestamps: Of each, in ms; negative without one.
+            timestamps: Of each, in ms; negative if it has none.
 
         Returns:
             A part of the sums; None where it is not large enough yet.
@@ -129,14 +129,16 @@ class Measuring:
 
     def rest(self) -> bytes | None:
         """Return what was not given yet; None for nothing."""
-        rows = [*self._digests, *(Row(*key, "", *sums) for key, sums in self._sums.items())]
+        rows = [*self._digests, *(RuleSum(*key, "", *sums) for key, sums in self._sums.items())]
         self._digests, self._sums = [], {}
         return encode(rows) if rows else None
 
     def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
         given = rule.look(row, timestamp, self._now_ms)
         if given.digests:
-            self._digests.extend(Row(*key, one.hex(), 1, 0, None) for one in given.digests)
+            self._digests.extend(
+                RuleSum(*key, digest.hex(), 1, 0, None) for digest in given.digests
+            )
         sums = self._sums.setdefault(key, [0, 0, None])
         sums[0] += given.total
         sums[1] += given.bad
@@ -153,9 +155,9 @@ class Measuring:
         return found
 
 
-def latest_of(one: int | None, other: int | None) -> int | None:
+def latest_of(first: int | None, other: int | None) -> int | None:
     """Return the later of two instants."""
-    return other if one is None else one if other is None else max(one, other)
+    return other if first is None else first if other is None else max(first, other)
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class DataSetSums:
         self._folder.cleanup()
 
     def add(self, part: bytes | None) -> None:
-        """Take a part of the sums, if there is one."""
+        """Take a part of the sums, if there is any."""
         if part is None:
             return
         digests = []

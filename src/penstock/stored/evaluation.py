@@ -17,7 +17,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import failed
-from penstock.stored.asking_again import decided
+from penstock.stored.policy_retries import decided
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -79,15 +79,17 @@ class Evaluator:
         if not isinstance(chain, Chain):
             return []
         found = []
-        for one in self._policies.validations_of(chain.plan):
-            rules_of = getattr(one.instance, "data_set_rules", None)
+        for validation in self._policies.validations_of(chain.plan):
+            rules_of = getattr(validation.instance, "data_set_rules", None)
             if callable(rules_of):
-                found.append((one.judging.name, rules_of(topic)))
+                found.append((validation.judging.name, rules_of(topic)))
         return found
 
     def has_data_set_rules(self) -> bool:
         """Return whether a policy may have rules about all records of a topic."""
-        return any(hasattr(one, "data_set_rules") for one in self._policies.validation_instances)
+        return any(
+            hasattr(instance, "data_set_rules") for instance in self._policies.validation_instances
+        )
 
     def chain(self, topic: str | None) -> Chain | Verdict:
         """Return a topic's chain, or the verdict about all its records where there is none."""

@@ -46,7 +46,7 @@ class FileRecords:
     def of(cls, some: Sequence[FileRecord]) -> Self:
         """Return records in the order of their offsets."""
         _, _, offsets, timestamps, keys, values, headers = zip(
-            *sorted(some, key=lambda one: one.offset), strict=True
+            *sorted(some, key=lambda record: record.offset), strict=True
         )
         return cls(offsets, timestamps, keys, values, headers)
 
@@ -61,7 +61,7 @@ class FileRecords:
     def part(self, start: int, end: int) -> Self:
         """Return some of the records."""
         fields = (self.offsets, self.timestamps, self.keys, self.values, self.headers)
-        return type(self)(*(one[start:end] for one in fields))  # type: ignore[arg-type]
+        return type(self)(*(column[start:end] for column in fields))  # type: ignore[arg-type]
 
 
 def audit_files(
@@ -81,11 +81,14 @@ def audit_files(
     """
     counts, records = StoredCounts(), iter(records)
     while some := list(islice(records, _ROWS)):
-        for (topic, partition), run in groupby(some, key=lambda one: (one.topic, one.partition)):
+        for (topic, partition), run in groupby(
+            some, key=lambda record: (record.topic, record.partition)
+        ):
             batch = FileRecords.of(list(run))
             columns = Columns(len(batch), batch.timestamps, batch.keys, batch.values, batch.headers)
             verdicts, *others = (
-                one.judge_records(topic, partition, columns).verdicts for one in evaluators
+                evaluator.judge_records(topic, partition, columns).verdicts
+                for evaluator in evaluators
             )
             counts.add(topic or "", partition, batch, verdicts, *others)
         on_read(len(some))
@@ -104,8 +107,8 @@ def add_file_payloads(
     """
     wanted = defaultdict(list)
     for reason, samples in counts.samples.items():
-        for index, one in enumerate(samples):
-            wanted[reason.topic, one.partition, one.offset].append((samples, index))
+        for index, sample in enumerate(samples):
+            wanted[reason.topic, sample.partition, sample.offset].append((samples, index))
     for record in records if wanted else ():
         for samples, index in wanted.pop((record.topic or "", record.partition, record.offset), ()):
             samples[index] = Sample(

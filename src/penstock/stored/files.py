@@ -1,7 +1,7 @@
 """Records in files with Kafka's columns: JSON lines, and Parquet where pyarrow is installed.
 
 JSON has no bytes: keys, values and header values are taken for base 64, which is what Spark
-writes, if the first ones all are; otherwise for text, stored as UTF-8.
+writes, if the first all are; otherwise for text, stored as UTF-8.
 """
 
 from __future__ import annotations
@@ -94,8 +94,10 @@ def _files(given: str) -> list[Path]:
     found = [Path(given)]
     if glob.has_magic(given):
         found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
-    files = [file for one in found for file in (sorted(one.rglob("*")) if one.is_dir() else [one])]
-    files = [one for one in files if one.is_file() and one.name[:1] not in {".", "_"}]
+    files = [
+        file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+    ]
+    files = [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
     if not files:
         raise ConfigurationError(f"--input {given}: there are no files of that name")
     return files
@@ -136,14 +138,16 @@ class _Line:
             raise self._wrong("")
         self._fields: dict[str, Any] = fields
         headers = self._field("headers", list) or []
-        if not all(isinstance(one, dict) and isinstance(one.get("key"), str) for one in headers):
+        if not all(
+            isinstance(header, dict) and isinstance(header.get("key"), str) for header in headers
+        ):
             raise self._wrong(": headers")
         self._headers: list[dict[str, Any]] = headers
         values = [self._field("key", str), self._field("value", str)]
-        values += [one.get("value") for one in headers]
-        if not all(one is None or isinstance(one, str) for one in values):
+        values += [header.get("value") for header in headers]
+        if not all(text is None or isinstance(text, str) for text in values):
             raise self._wrong(": headers")
-        self.contents = [one for one in values if one is not None]
+        self.contents = [text for text in values if text is not None]
 
     def record(self, *, is_base64: bool) -> FileRecord:
         """Return the record.
@@ -170,7 +174,7 @@ class _Line:
             self._timestamp(),
             as_bytes(self._field("key", str)),
             as_bytes(self._field("value", str)),
-            tuple(Header(one["key"], as_bytes(one.get("value"))) for one in self._headers),
+            tuple(Header(header["key"], as_bytes(header.get("value"))) for header in self._headers),
         )
 
     def _field(self, name: str, kind: type) -> Any:
@@ -238,7 +242,7 @@ def _kind(found: pa.DataType) -> str:
     if pa.types.is_timestamp(found):
         return "timestamp"
     if pa.types.is_list(found) and pa.types.is_struct(found.value_type):
-        fields = ", ".join(f"{one.name}: {one.type}" for one in found.value_type)
+        fields = ", ".join(f"{field.name}: {field.type}" for field in found.value_type)
         return f"list<struct<{fields}>>"
     return str(found).removeprefix("large_")
 
@@ -262,5 +266,5 @@ def _rows(batch: pa.RecordBatch) -> Iterator[FileRecord]:
             _NO_TIME if time is None else time // 1000,
             key,
             value,
-            tuple(Header(one["key"], one["value"]) for one in own or ()),
+            tuple(Header(header["key"], header["value"]) for header in own or ()),
         )

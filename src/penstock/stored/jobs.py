@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.stored.topics import StoredTopics
 
 
-class Shown(Protocol):
+class ShowPhase(Protocol):
     """Shows what is being done inside a `with` block; `penstock.progress.Progress.phase` does."""
 
     def __call__(
@@ -56,7 +56,7 @@ class Shown(Protocol):
 
 
 def not_shown(
-    what: str,  # noqa: ARG001 - as in `Shown`
+    what: str,  # noqa: ARG001 - as in `ShowPhase`
     done: Callable[[], int] | None = None,  # noqa: ARG001
     total: int | None = None,  # noqa: ARG001
 ) -> AbstractContextManager[None]:
@@ -90,7 +90,7 @@ class WritingJob:
     transactions: bool = True
 
 
-class Written(NamedTuple):
+class WritingRun(NamedTuple):
     """What a run of a job did.
 
     Attributes:
@@ -113,9 +113,9 @@ def write_topics(
     plan: RecordPlan,
     *,
     what: str,
-    shown: Shown = not_shown,
+    shown: ShowPhase = not_shown,
     note: Callable[[str], None] = lambda _: None,
-) -> Written:
+) -> WritingRun:
     """Judge the records of topics and write them.
 
     Args:
@@ -145,11 +145,11 @@ def write_topics(
         _begin_again(there, running, ranges, work, shown)
         note(f"job {name}: begins again; if it is interrupted, go on without --again")
     result = write_ranges(there, running, topics, begun, work, what, shown)
-    return Written(result.counts, result.before + done_before(ranges, begun), name)
+    return WritingRun(result.counts, result.before + done_before(ranges, begun), name)
 
 
 def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
-    """Return the id of a job: the one that was given, or one that is made of topics and the start.
+    """Return the id of a job: the given id, or an id made of the topics and the start.
 
     That of topics that globs mean is made of the globs: other topics may come, and what is done
     must not be done again.
@@ -164,7 +164,7 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     names = topic_names.parse(job.source)
     if any(map(topic_names.is_glob, names)):
         topics = [Topic(name, NO_ID, ()) for name in names]
-    written = [there.cluster.topic(one) for one in job.targets.values()]
+    written = [there.cluster.topic(name) for name in job.targets.values()]
     return job_id(job.command, topics, written, job.start)
 
 
@@ -195,9 +195,9 @@ def known_job(
     if known or job.again or job.start == "latest":
         return known
     mark = run_mark(job.command, list(job.targets.values()))
-    if was_kept(places, [one.name for one in topics], mark):
+    if was_kept(places, [topic.name for topic in topics], mark):
         return known
-    # Dead letters of many topics, and of gateways, are often in one topic: they say nothing.
+    # Dead letters of many topics, and of gateways, are often in one topic: they prove nothing.
     accepted = job.targets[ACCEPTED]
     if there.has_records(accepted):
         ranges, rewritten = there.cluster.ranges(topics, job.start), job.command == "redact"
@@ -216,8 +216,8 @@ def known_job(
 
 def known_in(there: StoredTopics, topics: Sequence[Topic], name: str, places: Places) -> Known:
     """Return how far a job has come in topics; the arguments are those of `known_job`."""
-    ids = {one.name: one.topic_id for one in topics}
-    partitions = [Partition(one.name, number) for one in topics for number in one.partitions]
+    ids = {topic.name: topic.topic_id for topic in topics}
+    partitions = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
     return known_positions(there.access.connect(), name, ids, partitions, places)
 
 
@@ -248,7 +248,7 @@ def writing_task(
     return WritingTask(
         there.access,
         plan,
-        {one.name: one.topic_id for one in topics},
+        {topic.name: topic.topic_id for topic in topics},
         {side: there.target(topic) for side, topic in job.targets.items()},
         name,
         run,
@@ -265,7 +265,7 @@ def write_ranges(
     ranges: Sequence[OffsetRange],
     work: WritingTask,
     what: str,
-    shown: Shown,
+    shown: ShowPhase,
 ) -> WritingResult:
     """Run the tasks, and show how far they have come.
 
@@ -279,7 +279,7 @@ def write_ranges(
         shown: Shows it.
     """
     done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
-    with shown(what, done, sum(one.offsets for one in ranges)):
+    with shown(what, done, sum(offset_range.offsets for offset_range in ranges)):
         return write_raw(runner, ranges, work, sizes=there.sizes(topics))
 
 
@@ -288,7 +288,7 @@ def _begin_again(
     runner: Runner,
     ranges: Sequence[OffsetRange],
     work: WritingTask,
-    shown: Shown,
+    shown: ShowPhase,
 ) -> None:
     """Commit where all ranges start, before anything is written: a run that is interrupted goes on.
 
@@ -297,7 +297,7 @@ def _begin_again(
     if not work.transactions:
         begin_again(there.access.connect(), work.job, ranges)
         return
-    starts = [one._replace(end=one.start) for one in ranges]
+    starts = [offset_range._replace(end=offset_range.start) for offset_range in ranges]
     with shown(f"job {work.job}: going back to the start"):
         write_raw(runner, (), work, kept=starts)
 

@@ -7,7 +7,7 @@ from typing import Self
 
 
 @dataclass(frozen=True)
-class Location:
+class RecordLocation:
     """A topic or a folder of Parquet files with Kafka's columns.
 
     Attributes:

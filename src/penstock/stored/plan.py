@@ -18,7 +18,7 @@ from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDAT
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.declared import classes_here, declared_here
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
-from penstock.stored import asking_again
+from penstock.stored import policy_retries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -56,7 +56,7 @@ class RecordPlan:
     columns: Mapping[str, int]
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
-    ask_again_s: float = asking_again.FOR_S
+    ask_again_s: float = policy_retries.FOR_S
 
     @property
     def path(self) -> Path:
@@ -101,8 +101,10 @@ class RecordPlan:
             raise ConfigurationError(
                 f"{self.path}: produce.request.interceptors is missing: the classes that rewrite"
             )
-        named = [one for one in self.policies.named_policies if one.interface == INTERCEPTORS]
-        names = {one.name for one in named}
+        named = [
+            policy for policy in self.policies.named_policies if policy.interface == INTERCEPTORS
+        ]
+        names = {policy.name for policy in named}
         judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
         kept = {
             key: _only(names, value) if _lists_names(key) else value
@@ -201,9 +203,9 @@ def _plan(
     plan = Plan(configuration.policies)
     names = dict(plan.names)
     set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
-    for one in filter(None, set_on_topics):
-        if one.records_policy is not None and not one.unusable:
-            names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
+    for settings in filter(None, set_on_topics):
+        if settings.records_policy is not None and not settings.unusable:
+            names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
     policies = PolicyInstances(configuration.policies, names)
     has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
     policies.close()
@@ -214,31 +216,33 @@ def _plan(
         MappingProxyType(columns),
         has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
-        asking_again.FOR_S,
+        policy_retries.FOR_S,
     )
 
 
 def _columns(policies: PolicyInstances, records_policies: Sequence[str]) -> dict[str, int]:
     """Return the columns that policies look at, with the most bytes of each."""
     judging = policies.judging
-    takes_batches = bool(records_policies) or any(isinstance(one, BatchPolicy) for one in judging)
+    takes_batches = bool(records_policies) or any(
+        isinstance(policy, BatchPolicy) for policy in judging
+    )
     columns: dict[str, int] = {}
     if (
         takes_batches
         or policies.patterns
-        or any(isinstance(one, RecordPolicy) and one.hints is None for one in judging)
+        or any(isinstance(policy, RecordPolicy) and policy.hints is None for policy in judging)
     ):
         columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
     if takes_batches or policies.judges_columns:
         columns["timestamp"] = _UNLIMITED
-    for one in judging:
-        if isinstance(one, BatchPolicy) or one.hints is None:
+    for policy in judging:
+        if isinstance(policy, BatchPolicy) or policy.hints is None:
             continue
-        if one.hints.access_headers:
+        if policy.hints.access_headers:
             columns["headers"] = _UNLIMITED
         for name, max_bytes in (
-            ("key", one.hints.access_key_bytes),
-            ("value", one.hints.access_value_bytes),
+            ("key", policy.hints.access_key_bytes),
+            ("value", policy.hints.access_value_bytes),
         ):
             if max_bytes:
                 columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))
@@ -252,7 +256,7 @@ def _lists_names(key: str) -> bool:
 
 def _only(names: Collection[str], value: str) -> str:
     """Return those of a topic's `penstock.policies` that are among some names."""
-    return ",".join(one for one in items(value) if one in names)
+    return ",".join(name for name in items(value) if name in names)
 
 
 def _read(
@@ -268,5 +272,5 @@ def _read(
     declared = () if of is None else of.declared_topic_keys
     named = named if of is None else of.named_policies
     if named or NAMES in properties:  # without them the fingerprint stays as it is
-        properties = {**properties, NAMES: ",".join(one.name for one in named)}
+        properties = {**properties, NAMES: ",".join(policy.name for policy in named)}
     return read_configuration(file, properties, declared=declared, named=named)

@@ -17,12 +17,12 @@ from penstock.client.places import LostPlaceError
 from penstock.client.positions import (
     Claim,
     Position,
+    PositionTask,
     commit_positions,
     read_last_positions,
     read_positions,
     short_id,
 )
-from penstock.client.positions import Task as PositionTask
 from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.configuration import ConfigurationError
 from penstock.stored.tasks.retention import log_was_cut
@@ -57,7 +57,9 @@ class Known(NamedTuple):
     @property
     def runs(self) -> frozenset[str]:
         """The ids of the runs that came so far."""
-        return frozenset(one.run for one in (*self.committed.values(), *self.placed.values()))
+        return frozenset(
+            position.run for position in (*self.committed.values(), *self.placed.values())
+        )
 
     def __bool__(self) -> bool:
         """Return whether anything is known."""
@@ -78,7 +80,7 @@ def job_id(command: str, sources: Iterable[Topic], targets: Iterable[Topic], sta
 
 
 def run_id(command: str, targets: Iterable[str]) -> str:
-    """Return a new id of a run; it tells runs apart that do not belong to one job.
+    """Return a new id of a run, by which runs of different jobs are distinguished.
 
     Args:
         command: Such as `split`.
@@ -93,7 +95,7 @@ def run_mark(command: str, targets: Iterable[str]) -> str:
 
 
 def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
-    """Check that earlier runs of a job did the same as one that begins.
+    """Check that earlier runs of a job did the same as a run that begins.
 
     Args:
         job: The id of the job.
@@ -104,7 +106,7 @@ def check_runs(job: str, run: str, earlier: Iterable[str]) -> None:
         ConfigurationError: One was of another command, or wrote to other topics.
     """
     mark = run.partition(_MARK)[2]
-    if any(_MARK in one and one.partition(_MARK)[2] != mark for one in earlier):
+    if any(_MARK in name and name.partition(_MARK)[2] != mark for name in earlier):
         raise ConfigurationError(
             f"--job {job}: another command, or this command with other targets, has used this "
             "id, and its records would be left out; use another id"
@@ -134,7 +136,7 @@ def known_positions(
     partitions = tuple(partitions)
     wanted = numbers_by_topic(partitions)
     found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
-    committed = {Partition(*one): position for one, position in found.items()}
+    committed = {Partition(*partition): position for partition, position in found.items()}
     return Known(committed, placed(job, topic_ids, set(partitions) - committed.keys(), places))
 
 
@@ -153,10 +155,12 @@ def placed(
         LostPlaceError: One cannot be read.
     """
     found = {
-        one: places.find(PositionTask(job, one.topic, topic_ids[one.topic], one.number))
-        for one in partitions
+        partition: places.find(
+            PositionTask(job, partition.topic, topic_ids[partition.topic], partition.number)
+        )
+        for partition in partitions
     }
-    return {one: position for one, position in found.items() if position is not None}
+    return {partition: position for partition, position in found.items() if position is not None}
 
 
 def was_kept(places: Places, topics: Iterable[str], mark: str) -> bool:
@@ -207,7 +211,10 @@ def claims(
         ConfigurationError: Another command has used the id of the job.
     """
     check_runs(job, run, known.runs)
-    return {one.of: Claim(run, known.runs, one.start, again) for one in ranges}
+    return {
+        offset_range.of: Claim(run, known.runs, offset_range.start, again)
+        for offset_range in ranges
+    }
 
 
 def from_positions(
@@ -216,8 +223,8 @@ def from_positions(
     """Return ranges that begin where the job has come to.
 
     Before their start, too, if `goes_back`: so what was removed after an earlier run is found
-    missing, and what comes after one that began at the end is read. Where offsets are committed,
-    each task finds out itself what is done behind the start of its range.
+    missing, and records after an earlier run that began at the end are read. Where offsets are
+    committed, each task finds out itself what is done behind the start of its range.
 
     Args:
         ranges: One of each partition, as `--from` says.
@@ -230,18 +237,18 @@ def from_positions(
             be left out.
     """
     begun = []
-    for one in ranges:
-        committed, place = known.committed.get(one.of), known.placed.get(one.of)
+    for offset_range in ranges:
+        committed, place = known.committed.get(offset_range.of), known.placed.get(offset_range.of)
         position = committed or place
         if position is None:
-            begun.append(one)
+            begun.append(offset_range)
             continue
-        if to_end and position.offset > one.end:
-            raise log_was_cut(one.of, one.end, position.offset)
-        first = min(one.start, position.offset) if goes_back else one.start
+        if to_end and position.offset > offset_range.end:
+            raise log_was_cut(offset_range.of, offset_range.end, position.offset)
+        first = min(offset_range.start, position.offset) if goes_back else offset_range.start
         if committed is None:
-            first = min(max(first, position.offset), max(one.start, one.end))
-        begun.append(one._replace(start=first))
+            first = min(max(first, position.offset), max(offset_range.start, offset_range.end))
+        begun.append(offset_range._replace(start=first))
     return tuple(begun)
 
 
@@ -252,8 +259,11 @@ def done_before(ranges: Iterable[OffsetRange], begun: Iterable[OffsetRange]) -> 
         ranges: As `--from` says.
         begun: From `from_positions`.
     """
-    starts = {one.of: one.start for one in begun}
-    return sum(max(min(starts[one.of], one.end) - one.start, 0) for one in ranges)
+    starts = {offset_range.of: offset_range.start for offset_range in begun}
+    return sum(
+        max(min(starts[offset_range.of], offset_range.end) - offset_range.start, 0)
+        for offset_range in ranges
+    )
 
 
 def begin_again(connection: Connection, job: str, ranges: Iterable[OffsetRange]) -> None:
@@ -262,7 +272,10 @@ def begin_again(connection: Connection, job: str, ranges: Iterable[OffsetRange])
     Raises:
         ClientError: The cluster does not respond in time, or denies it.
     """
-    starts = {(one.topic, one.partition): Position(one.start) for one in ranges}
+    starts = {
+        (offset_range.topic, offset_range.partition): Position(offset_range.start)
+        for offset_range in ranges
+    }
     if starts:
         commit_positions(connection, group_of(job), starts)
 
@@ -289,7 +302,7 @@ class OffsetsDone:
         self._claims = claims
         self._ranges = ranges
         self._group = group_of(job)
-        self._partitions = numbers_by_topic(one.of for one in ranges)
+        self._partitions = numbers_by_topic(offset_range.of for offset_range in ranges)
         self._next = time.monotonic()
         self._done = 0
 
@@ -304,11 +317,12 @@ class OffsetsDone:
         except (ClientError, WireError):
             return self._done
         done = 0
-        for one in self._ranges:
-            position, claim = found.get((one.topic, one.partition)), self._claims.get(one.of)
+        for offset_range in self._ranges:
+            position = found.get((offset_range.topic, offset_range.partition))
+            claim = self._claims.get(offset_range.of)
             if position is None or (claim and claim.again and position.run != claim.run):
                 continue
-            done += min(max(position.offset - one.start, 0), one.offsets)
+            done += min(max(position.offset - offset_range.start, 0), offset_range.offsets)
         self._done = done
         return done
 

@@ -16,8 +16,7 @@ from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, REFUSED, RETURNE
 from penstock.batch_jobs.refused_letters import BROKER
 from penstock.client.errors import TruncatedError
 from penstock.client.places import find_starts
-from penstock.client.positions import Task as PositionTask
-from penstock.client.positions import redrive_job
+from penstock.client.positions import PositionTask, redrive_job
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.jobs import WritingJob, known_in, not_shown, write_ranges, writing_task
@@ -30,18 +29,18 @@ if TYPE_CHECKING:
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
     from penstock.report.counts import Reason
-    from penstock.stored.jobs import Shown
+    from penstock.stored.jobs import ShowPhase
     from penstock.stored.plan import RecordPlan
     from penstock.stored.runner import Runner
     from penstock.stored.tasks.writing_task import WritingResult, WritingTask
     from penstock.stored.topics import StoredTopics
 
 FORMER_GROUP: Final = "penstock-redrive"
-"""What the names of the groups begin with that kept places before there were jobs."""
+"""The prefix of the groups that kept places before there were jobs."""
 
 
 @dataclass(frozen=True)
-class Redrive:
+class RedriveJob:
     """Dead letters that are to be judged again.
 
     Attributes:
@@ -60,7 +59,7 @@ class Redrive:
         return f"judging {self.letters.name}"
 
     def write(
-        self, there: StoredTopics, runner: Runner, *, shown: Shown = not_shown
+        self, there: StoredTopics, runner: Runner, *, shown: ShowPhase = not_shown
     ) -> WritingResult:
         """Judge the letters, and write each to where it belongs."""
         topics = (self.letters,)
@@ -76,7 +75,7 @@ def prepare_redrive(
     max_replays: int,
     transactions: bool = True,
     dry_run: bool = False,
-) -> Redrive:
+) -> RedriveJob:
     """Find out what is to be done; create the topic where letters are parked.
 
     Args:
@@ -104,11 +103,13 @@ def prepare_redrive(
     work = writing_task(there, job, (letters,), ranges, plan, name, known)
     # Created like the dead letters, and for a dry run not at all.
     to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
-    return Redrive(letters, ranges, dataclasses.replace(work, targets=to, replays_max=max_replays))
+    return RedriveJob(
+        letters, ranges, dataclasses.replace(work, targets=to, replays_max=max_replays)
+    )
 
 
 def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
-    """Return letters by what became of them; what is rare only if there is some."""
+    """Return the number of letters by what became of them; rare outcomes only if they occurred."""
     done = counts.outcomes
     found = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
     return found | {name: done[name] for name in (REFUSED, DOUBLE) if done[name]}
@@ -124,7 +125,9 @@ def _not_done(
     there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
 ) -> tuple[OffsetRange, ...]:
     """Return what of a dead letter topic has not been worked through."""
-    tasks = [PositionTask(job, letters.name, letters.topic_id, one) for one in letters.partitions]
+    tasks = [
+        PositionTask(job, letters.name, letters.topic_id, number) for number in letters.partitions
+    ]
     remedy = (
         f"say where to go on: kafka-consumer-groups --group {tasks[0].group} --topic "
         f"{letters.name} --reset-offsets --to-earliest (or --to-latest, --to-offset N) --execute"

@@ -16,11 +16,11 @@ from penstock.stored.tasks.tasks import Limit, Task
 Work = Callable[[Task], Iterator[bytes | None]]
 """Does a task: yields results, and None now and then while it is at work."""
 Merge = Callable[[Iterable[bytes]], bytes]
-"""Makes one result of many, in any order."""
+"""Merges results, in any order."""
 
 
-class Counter(Protocol):
-    """Counts the offsets of tasks that have ended; an accumulator of Spark is one."""
+class OffsetCounter(Protocol):
+    """Counts the offsets of tasks that have ended, such as an accumulator of Spark."""
 
     @property
     def value(self) -> int:
@@ -41,17 +41,17 @@ class Runner(Protocol):
     cores: int
     limit: Limit | None
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return a counter for `run`."""
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks and merge their results.
 
         Args:
             tasks: The tasks.
-            work: Does one.
+            work: Does a task.
             merge: Merges results.
             done: Counts the offsets of those that have ended.
 
@@ -73,18 +73,18 @@ class LocalCounter:
 class LocalRunner:
     """Runs one task after the other in this process.
 
-    A policy that ends its process ends this one, and one that hangs is waited for.
+    A policy that ends its process ends this process, and a policy that hangs is waited for.
     """
 
     cores = 1
     limit: Limit | None = Limit(records=200_000)
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return a counter for `run`."""
         return LocalCounter()
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks and merge their results as they come; see `Runner.run`.
 
@@ -101,5 +101,5 @@ class LocalRunner:
             except SystemExit:
                 raise UnavailableError("a policy ended the process (sys.exit)") from None
             if done is not None:
-                done.add(sum(one.offsets for one in task.ranges))
+                done.add(sum(offset_range.offsets for offset_range in task.ranges))
         return total

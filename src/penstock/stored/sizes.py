@@ -1,6 +1,6 @@
-"""How large records are, asked of the brokers: the bytes of logs (DescribeLogDirs), by leader.
+"""How large records are: the bytes of logs (DescribeLogDirs), from their leaders.
 
-It is only for planning. Where brokers do not tell (it needs Describe on the cluster), records
+It is only for planning. Where brokers do not say (it needs Describe on the cluster), records
 count as `Sizes.default_bytes`.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
 
 _CHUNK: Final = 10_000
-"""The number of partitions that a broker is asked about at once."""
+"""The number of partitions in a request."""
 
 
 def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
@@ -37,19 +37,23 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
         logs: The whole range of each partition, from its first offset to its end.
 
     Returns:
-        The sizes. Partitions are left out that no broker tells of, or that are empty.
+        The sizes. Partitions that no broker describes, and empty partitions, are left out.
     """
-    whole = {one.of: one.offsets for one in logs if one.offsets}
+    whole = {log.of: log.offsets for log in logs if log.offsets}
     sizes: dict[Partition, float] = {}
     for leader, partitions in _by_leader(connection, whole).items():
         for start in range(0, len(partitions), _CHUNK):
             stored = _stored(connection, leader, partitions[start : start + _CHUNK])
-            sizes |= {one: size / whole[one] for one, size in stored.items() if one in whole}
+            sizes |= {
+                partition: size / whole[partition]
+                for partition, size in stored.items()
+                if partition in whole
+            }
     if not sizes:
         return Sizes()
     # Partitions that are not known are taken for what the others are on average.
-    total = sum(size * whole[one] for one, size in sizes.items())
-    return Sizes(sizes, max(total / sum(whole[one] for one in sizes), 1.0))
+    total = sum(size * whole[partition] for partition, size in sizes.items())
+    return Sizes(sizes, max(total / sum(whole[partition] for partition in sizes), 1.0))
 
 
 def _by_leader(
@@ -58,23 +62,27 @@ def _by_leader(
     wanted = sorted(partitions)
     found: dict[int, list[Partition]] = defaultdict(list)
     try:
-        topics = connection.describe(dict.fromkeys(one.topic for one in wanted))
+        topics = connection.describe(dict.fromkeys(partition.topic for partition in wanted))
     except (ClientError, WireError):
         return found
-    for one in wanted:
-        leader = topics[one.topic].leaders.get(one.number) if one.topic in topics else None
+    for partition in wanted:
+        leader = (
+            topics[partition.topic].leaders.get(partition.number)
+            if partition.topic in topics
+            else None
+        )
         if leader is not None and leader.node >= 0:
-            found[leader.node].append(one)
+            found[leader.node].append(partition)
     return found
 
 
 def _stored(
     connection: Connection, node: int, partitions: Iterable[Partition]
 ) -> dict[Partition, int]:
-    """Return the bytes of a broker's logs; nothing of those that it does not tell of."""
+    """Return the bytes of a broker's logs; without the partitions that it does not describe."""
     topics: dict[str, list[i32]] = defaultdict(list)
-    for one in partitions:
-        topics[one.topic].append(i32(one.number))
+    for partition in partitions:
+        topics[partition.topic].append(i32(partition.number))
     request = DescribeLogDirsRequest(
         topics=tuple(
             DescribableLogDirTopic(topic=TopicName(topic), partitions=tuple(numbers))

@@ -50,6 +50,11 @@ def subject_of(
 
 def _entries(ranges: Iterable[OffsetRange]) -> tuple[RangeEntry, ...]:
     return tuple(
-        RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
-        for one in ranges
+        RangeEntry(
+            topic=offset_range.topic,
+            partition=offset_range.partition,
+            start=offset_range.start,
+            end=offset_range.end,
+        )
+        for offset_range in ranges
     )

@@ -1,4 +1,4 @@
-"""The cluster whose topics a job reads and writes, and what a job asks it before it begins."""
+"""The cluster whose topics a job reads and writes, and the requests of a job before it begins."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class StoredTopics:
         """
         names = frozenset(written)
         topics = self.cluster.topics(given, without=with_parked(names))
-        if both := sorted({one.name for one in topics} & names):
+        if both := sorted({topic.name for topic in topics} & names):
             raise ConfigurationError(
                 f"{key} {given}: {names_of(both)} cannot be written to while it is read"
             )
         return topics
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
-        """Return how large the records of topics are, as far as brokers tell."""
+        """Return how large the records of topics are, as far as brokers say."""
         whole = self.cluster.ranges(topics, "earliest", "latest")
         return measured(self.access.connect(), whole)
 
@@ -106,13 +106,13 @@ class StoredTopics:
 
 
 def with_parked(names: Iterable[str]) -> frozenset[str]:
-    """Return topics that are written to, and those where `redrive` parks what is of them."""
+    """Return topics that are written to, and those where `redrive` parks letters."""
     names = tuple(names)
     return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
 
 
 def names_of(topics: Sequence[str]) -> str:
-    """Return the names of topics for a line to a user; of many, the first ones."""
+    """Return the names of topics for a line to a user; of many, the first."""
     shown = ", ".join(topics[:_NAMED_MAX])
     more = len(topics) - _NAMED_MAX
     return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")

@@ -29,7 +29,7 @@ _RESERVED: Final = frozenset({
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-class Condition(NamedTuple):
+class ProposedCondition(NamedTuple):
     """A condition.
 
     Attributes:
@@ -43,14 +43,14 @@ class Condition(NamedTuple):
     seen: str
 
 
-def conditions_of(profile: Profile, tolerance: float) -> list[Condition]:
+def conditions_of(profile: Profile, tolerance: float) -> list[ProposedCondition]:
     """Return conditions about the fields of values, each with a name of its own.
 
     Args:
         profile: What is seen.
         tolerance: The share of values that may be taken for mistakes.
     """
-    found: dict[str, Condition] = {}
+    found: dict[str, ProposedCondition] = {}
     for path, place in profile.places():
         if place.count < _MANY or not all(_NAME.fullmatch(step) for step in path):
             continue
@@ -62,7 +62,7 @@ def conditions_of(profile: Profile, tolerance: float) -> list[Condition]:
         while name in found:
             name += "_"
         guarded = _guarded(path, profile, template)
-        found[name] = Condition(name, guarded, f"{'.'.join(path)}: {seen}")
+        found[name] = ProposedCondition(name, guarded, f"{'.'.join(path)}: {seen}")
     return list(found.values())
 
 

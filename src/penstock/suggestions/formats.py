@@ -1,4 +1,4 @@
-"""Formats of texts that are told from what they look like."""
+"""Formats of texts, recognized by their characters."""
 
 from __future__ import annotations
 

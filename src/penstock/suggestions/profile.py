@@ -1,4 +1,4 @@
-"""What is seen in JSON values: at each place the types, how often, and what is there."""
+"""The contents of JSON values: at each place the types, how often, and the values."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NAMES: Final = {
 
 @dataclass(slots=True)
 class Profile:
-    """What is seen at one place.
+    """The values at one place.
 
     Attributes:
-        count: How often there was something, null too.
+        count: How often the place had a value, null too.
         types: How often of each of JSON Schema's types.
         texts: How often each text was there; empty where there are too many.
         formats: How often texts were of a format.
         numbers: Numbers that were there, the first of them.
-        fields: What is inside objects, by name.
-        items: What is inside arrays.
+        fields: The fields of objects, by name.
+        items: The items of arrays.
     """
 
     count: int = 0

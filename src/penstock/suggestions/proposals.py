@@ -31,12 +31,12 @@ _NOBODY: Final = ClientContext()
 
 
 class Proposal(NamedTuple):
-    """A policy, or a rule of one.
+    """A policy, or a rule of a policy.
 
     Attributes:
         policy: The class's name.
         keys: Its own keys.
-        what: What it asks for, for a person.
+        what: What it requires, for a person.
         refused: How many records of the sample it would refuse.
     """
 
@@ -118,11 +118,13 @@ def _by_conditions(
     topic: str, records: Sequence[Record], profile: Profile, tolerance: float
 ) -> list[Proposal]:
     found = []
-    for one in conditions_of(profile, tolerance):
-        keys = {f"rules.{one.name}": one.expression}
+    for condition in conditions_of(profile, tolerance):
+        keys = {f"rules.{condition.name}": condition.expression}
         refused = _refused(Rules(), keys, topic, records)
         if refused <= len(records) * tolerance:
-            found.append(Proposal("Rules", keys, f"{one.expression}  ({one.seen})", refused))
+            found.append(
+                Proposal("Rules", keys, f"{condition.expression}  ({condition.seen})", refused)
+            )
     return found
 
 
@@ -132,7 +134,9 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
     refused = _refused(KeyRequired(), {}, topic, records)
     if refused <= most:
         found.append(Proposal("KeyRequired", {}, "every record has a key", refused))
-    names = Counter(name for one in records for name in {header.key for header in one.headers})
+    names = Counter(
+        name for record in records for name in {header.key for header in record.headers}
+    )
     # A name with a comma cannot be listed.
     often = [n for n, count in names.items() if count >= len(records) - most and "," not in n]
     if often:
@@ -145,7 +149,7 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
 
 
 def _why_no_schema(records: Sequence[Record], values: int, objects: int) -> str:
-    framed = sum(one.value is not None and one.value[:1] == b"\0" for one in records)
+    framed = sum(record.value is not None and record.value[:1] == b"\0" for record in records)
     if framed >= values * _JSON_LEAST:
         return "values begin with the id of a registered schema: see penstock.policies.SchemaPolicy"
     return f"{objects / values:.1%} of the values are JSON objects: nothing is proposed for values"

@@ -1,4 +1,4 @@
-"""The JSON Schema that a profile suggests: types, what has to be there, formats."""
+"""The JSON Schema that a profile suggests: types, required fields, formats."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _schema(profile: Profile, tolerance: float) -> dict[str, Any]:
 
 
 def types_of(profile: Profile, tolerance: float) -> list[str]:
-    """Return the types of a place: the most frequent ones, until no more than mistakes are left."""
+    """Return the types of a place: the most frequent, until no more than mistakes are left."""
     types = profile.types.copy()
     if types["number"]:  # whole numbers among others are numbers
         types["number"] += types.pop("integer", 0)
@@ -67,7 +67,7 @@ def types_of(profile: Profile, tolerance: float) -> list[str]:
 
 
 def format_of(profile: Profile, tolerance: float) -> str | None:
-    """Return the format of a place's texts, if they have one."""
+    """Return the format of a place's texts, if they have any."""
     texts = profile.types["string"]
     if texts < _MANY:
         return None

@@ -21,13 +21,13 @@ _PARTS: Final = {
 
 
 def table(found: Proposals) -> Iterator[str]:
-    """Yield lines that say what is proposed, and the share that each would refuse."""
+    """Yield lines with the proposals, and the share that each would refuse."""
     yield f"topic {found.topic}: {found.records:,} records"
     if found.proposals:
         yield f"  {'would refuse':>19}  "
-    for one in found.proposals:
-        share = one.refused / found.records
-        yield f"  {one.refused:>10,} ({share:6.2%})  {one.policy}: {one.what}"
+    for proposal in found.proposals:
+        share = proposal.refused / found.records
+        yield f"  {proposal.refused:>10,} ({share:6.2%})  {proposal.policy}: {proposal.what}"
     yield from (f"  note: {note}" for note in found.notes)
     if not found.proposals:
         yield "  nothing is proposed"
@@ -38,12 +38,12 @@ def properties(found: Proposals) -> Iterator[str]:
     names: dict[str, str] = {}
     lines: list[str] = []
     base = _NOT_IN_NAMES.sub("_", found.topic)[:80]
-    for one in found.proposals:
-        name = names.get(one.policy)
+    for proposal in found.proposals:
+        name = names.get(proposal.policy)
         if name is None:
-            name = names[one.policy] = f"{base}-{_PARTS[one.policy]}"
-            lines.append(f"policies.{name}.type=penstock.policies.{one.policy}")
-        lines += _keys(one, name, found.topic)
+            name = names[proposal.policy] = f"{base}-{_PARTS[proposal.policy]}"
+            lines.append(f"policies.{name}.type=penstock.policies.{proposal.policy}")
+        lines += _keys(proposal, name, found.topic)
     if not names:
         return
     yield f"# Proposed by penstock suggest from {found.records} records of {_escaped(found.topic)}."
@@ -60,9 +60,9 @@ def schema_file(topic: str) -> str:
     return f"{topic}.schema.json"
 
 
-def _keys(one: Proposal, name: str, topic: str) -> list[str]:
-    keys = dict(one.keys)
-    if one.policy == "JsonSchema":
+def _keys(proposal: Proposal, name: str, topic: str) -> list[str]:
+    keys = dict(proposal.keys)
+    if proposal.policy == "JsonSchema":
         keys["schema"] = schema_file(topic)
     return [
         f"policies.{name}.{_escaped(key, key=True)}={_escaped(value)}"

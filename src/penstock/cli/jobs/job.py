@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.runner import OffsetCounter, Runner
     from penstock.stored.topics import StoredTopics
 
 
@@ -59,7 +59,7 @@ class CommandJob(ABC):
         """Close the policies, and what runs tasks."""
 
     @contextlib.contextmanager
-    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[Counter]:
+    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[OffsetCounter]:
         """Show how many records are read by tasks over raw batches inside a `with` block.
 
         Args:
@@ -110,7 +110,7 @@ class CommandJob(ABC):
         configuration = load_configuration(file or self._options.file)
         return settings_of(topics, configuration, self.properties)
 
-    def sources(self, written: Sequence[Location] = ()) -> tuple[Topic, ...]:
+    def sources(self, written: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:
         """Return the topics that are read; none for files.
 
         Args:

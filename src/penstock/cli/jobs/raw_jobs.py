@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.jobs import WritingJob
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
 
 
@@ -50,7 +50,7 @@ def add_transactions_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def is_raw(
-    options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[Location]
+    options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[RecordLocation]
 ) -> bool:
     """Return whether raw batches are read and written: from topics to topics."""
     to_topics = not any(target.is_folder for target in targets)
@@ -63,7 +63,7 @@ def write_topics(
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
-    targets: Mapping[str, Location],
+    targets: Mapping[str, RecordLocation],
     what: str,
 ) -> TaskCounts:
     """Judge the records of topics and write them.
@@ -103,7 +103,7 @@ def write_topics(
     return counts
 
 
-def writing_job(options: argparse.Namespace, targets: Mapping[str, Location]) -> WritingJob:
+def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocation]) -> WritingJob:
     """Return the job that the options of `split` or `redact` name.
 
     Args:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.sink.sinks import Sinks
-    from penstock.stored.locations import Location
-    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.locations import RecordLocation
+    from penstock.stored.runner import OffsetCounter, Runner
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
@@ -198,7 +198,7 @@ class SparkJob(CommandJob):
             yield
 
     @contextlib.contextmanager
-    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[Counter]:
+    def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[OffsetCounter]:
         """Show how many records are read; with Spark Connect, which counts nothing, that it runs.
 
         Args:
@@ -248,7 +248,9 @@ class SparkJob(CommandJob):
             raise ConfigurationError(f"--column belongs to --input {PREFIX}NAME")
         return None, {}
 
-    def sinks(self, locations: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
+    def sinks(
+        self, locations: Mapping[str, RecordLocation], *, appended: tuple[str, ...] = ()
+    ) -> Sinks:
         """Prepare places to write to; topics among them have to exist."""
         from penstock.spark.session import environment_of  # noqa: PLC0415
         from penstock.spark.sink.sinks import Sinks  # noqa: PLC0415
@@ -387,16 +389,16 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.module not in {"java_gateway", "clientserver"}
 
 
-def location(text: str) -> Location:
+def location(text: str) -> RecordLocation:
     """Read a place for argparse.
 
     Raises:
         ArgumentTypeError: It is none.
     """
-    from penstock.stored.locations import Location  # noqa: PLC0415
+    from penstock.stored.locations import RecordLocation  # noqa: PLC0415
 
     try:
-        return Location.parse(text)
+        return RecordLocation.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.spark_job import SparkJob
     from penstock.cluster.offsets import Topic
     from penstock.configuration.values import Address
-    from penstock.spark.streams.stream import Settings
+    from penstock.spark.streams.stream import StreamSettings
     from penstock.spark.streams.stream_figures import StreamFigures
     from penstock.spark.streams.stream_work import StreamWork
     from penstock.stored.jobs import WritingJob
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Sizes
 
@@ -154,7 +154,7 @@ def _check_checkpoint(folder: str | None) -> None:
 
 
 def run_stream(
-    options: argparse.Namespace, running: SparkJob, targets: Mapping[str, Location]
+    options: argparse.Namespace, running: SparkJob, targets: Mapping[str, RecordLocation]
 ) -> int:
     """Run a stream from topics to topics; return the exit code.
 
@@ -178,7 +178,7 @@ def run_stream(
 def _run(
     options: argparse.Namespace,
     running: SparkJob,
-    targets: Mapping[str, Location],
+    targets: Mapping[str, RecordLocation],
     ending: EndRequest,
     lines: StreamLines,
 ) -> None:
@@ -228,9 +228,9 @@ def _work(
     topics: Sequence[Topic],
     requested: WritingJob,
     job: str,
-) -> tuple[StreamWork, Settings]:
+) -> tuple[StreamWork, StreamSettings]:
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
-    from penstock.spark.streams.stream import Settings  # noqa: PLC0415
+    from penstock.spark.streams.stream import StreamSettings  # noqa: PLC0415
     from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
     from penstock.stored.jobs import writing_task  # noqa: PLC0415
     from penstock.stored.positions import Known  # noqa: PLC0415
@@ -248,7 +248,7 @@ def _work(
         except ClusterError:  # a partition that is away now
             return Sizes()
 
-    settings = Settings(
+    settings = StreamSettings(
         task.run,
         Limit(records=options.batch_records or BATCH_RECORDS),
         every_s=options.every or _EVERY_S,

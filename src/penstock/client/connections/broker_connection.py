@@ -36,16 +36,17 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     @property
     def received_at(self) -> float:
-        """When something was received last, by a clock of its own."""
+        """When bytes were received last, by a clock of its own."""
         found: float = self._last_action
         return found
 
     def is_silent(self, received_at: float) -> bool:
         """Return whether a request that is cancelled shows that the broker is silent.
 
-        It is not where others were answered, unless the next response is for nobody any more: then
-        what is wanted waits behind what is not. A connection has some seconds first: requests go to
-        the next one together, and a slow broker would get them again at each deadline.
+        It is not where other requests were answered, unless the next response belongs to a request
+        that was cancelled: then the others wait behind it. A connection has some seconds first:
+        requests go to the next connection together, and a slow broker would get them again at each
+        deadline.
 
         Args:
             received_at: What `received_at` was when the request was sent.
@@ -57,7 +58,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         return bool(self._requests) and self._requests[0][2].cancelled()
 
     def drop_unsent(self) -> None:
-        """Forget what is not sent yet; `close` would send all of it first."""
+        """Forget bytes that are not sent yet; `close` would send all of it first."""
         if self._writer is not None:
             self._writer.transport.abort()
 

@@ -1,6 +1,6 @@
 """Connections to brokers, on the event loop: opened when needed, closed when they fail.
 
-aiokafka's connections are used without its client: that one keeps the reason of a refused login
+aiokafka's connections are used without its client, which keeps the reason of a refused login
 to its log, knows no leader epochs and no topic ids, and requests the metadata of all topics again
 whenever a connection breaks.
 """
@@ -95,8 +95,8 @@ class Brokers:
             request: aiokafka's, or a `RawRequest`.
             channel: Requests on one channel wait for each other at the broker.
             has_deadline: The caller cancels it when it has taken too long. A connection that is
-                silent then is given up, and other requests on it fail as on a lost one. Without
-                it, the request timeout does that, and a cancelled request says nothing of it.
+                silent then is given up, and other requests on it fail as on a lost connection.
+                Without it, the request timeout does that, and a cancelled request does not show it.
 
         Raises:
             BrokerUnreachableError: There is no connection, or no response in time.
@@ -125,7 +125,7 @@ class Brokers:
             ) from None
 
     async def exchange_with_any(self, request: Any) -> Any:
-        """Send a request to any broker: a connected one, a known one, a bootstrap server.
+        """Send a request to any broker: a connected broker, a known broker, a bootstrap server.
 
         Raises:
             BrokerUnreachableError: None of them responds. The message has the last reason.
@@ -154,8 +154,8 @@ class Brokers:
 
     async def close(self) -> None:
         """Close all connections, and wait until they are closed."""
-        for one in self._open.values():
-            self._discard(one, CloseReason.SHUTDOWN)
+        for connection in self._open.values():
+            self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=_CLOSES_WITHIN_S)
@@ -164,7 +164,7 @@ class Brokers:
         await asyncio.sleep(0)
 
     def _give_up(self, connection: BrokerConnection) -> None:
-        """Discard a connection and what is not sent yet: the broker may never read it."""
+        """Discard a connection and unsent bytes: the broker may never read them."""
         connection.drop_unsent()
         self._discard(connection, CloseReason.CONNECTION_TIMEOUT)
 
@@ -175,7 +175,9 @@ class Brokers:
             closed.add_done_callback(self._closing.discard)
 
     def _candidates(self) -> list[int | Address]:
-        connected = [target for (target, _), one in self._open.items() if one.connected()]
+        connected = [
+            target for (target, _), connection in self._open.items() if connection.connected()
+        ]
         known: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
         given: list[int | Address] = random.sample(
             self._settings.servers, len(self._settings.servers)

@@ -1,6 +1,7 @@
 """A process's connection to a cluster: its methods block, and any thread may call them.
 
-Each process has one for each configuration: `connect`. A process that was forked makes its own.
+Each process has a connection for each configuration: `connect`. A process that was forked makes
+its own.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ class PendingResponse:
 
 
 class Connection:
-    """A cluster. Brokers are connected when they are first asked."""
+    """A cluster. Brokers are connected at the first request to them."""
 
     def __init__(self, properties: Mapping[str, str], file: Path) -> None:
-        """Prepare; nothing is contacted. `connect` returns one that is shared.
+        """Prepare; nothing is contacted. `connect` returns a connection that is shared.
 
         Args:
             properties: The keys after `upstream.`, as a Java client takes them.
@@ -137,7 +138,7 @@ class Connection:
     async def exchange(self, node: int, request: RawRequest, *, channel: str = "") -> RawResponse:
         """Send a request to a broker and return the response, on the running event loop.
 
-        The connections belong to that loop: all calls come from the same one, and `close_here`
+        The connections belong to that loop: all calls come from the same loop, and `close_here`
         closes them there. Nothing is passed between threads, which takes longer than to send.
 
         Cancel it when it has taken too long: if the broker has been silent, its connection is given
@@ -235,8 +236,7 @@ class Connection:
     def describe(self, topics: Iterable[str]) -> dict[str, TopicLeaders]:
         """Request the metadata of topics, by name; each has an error code, or the rest.
 
-        What is known of the leaders and the brokers is brought up to date. It is one request, and
-        it is not retried.
+        The metadata of leaders and brokers is refreshed by one request, which is not retried.
 
         Raises:
             ClientError: No broker responds.
@@ -288,7 +288,7 @@ class Connection:
         return found
 
     def known_leaders(self, topic: str) -> Mapping[int, Leader] | None:
-        """Return a topic's leaders as far as they are known; None where they have to be asked for.
+        """Return a topic's leaders as far as they are known; None where they have to be requested.
 
         It does not block.
         """
@@ -346,7 +346,7 @@ class Connection:
                 return node
 
     def forget_coordinator(self, key: str, *, transaction: bool = False) -> None:
-        """Forget who the coordinator is: the next question asks the cluster."""
+        """Forget the coordinator: the next request looks it up."""
         self._coordinators.pop((_TRANSACTION if transaction else _GROUP, key), None)
 
     def _find_coordinator(self, kind: int, key: str) -> int:
@@ -388,8 +388,8 @@ def close_all() -> None:
     with _lock:
         closing = list(_connections.values())
         _connections.clear()
-    for one in closing:
-        one.close()
+    for connection in closing:
+        connection.close()
 
 
 def _forked() -> None:

@@ -28,8 +28,8 @@ _BACKOFF_S: Final = 0.02
 the next transaction waits for them; the Java client pauses as long."""
 
 
-class Key(NamedTuple):
-    """What has a coordinator.
+class CoordinatorKey(NamedTuple):
+    """The id of a group or of transactions, which has a coordinator.
 
     Attributes:
         name: A group id, or a transactional id.
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 def ask(
     connection: Connection,
-    key: Key,
+    key: CoordinatorKey,
     request: Any,
     response: type[T],
     codes: Callable[[T], Iterable[int]],
@@ -56,12 +56,12 @@ def ask(
 
     Args:
         connection: To the cluster.
-        key: Whose coordinator is asked.
+        key: The id whose coordinator gets the request.
         request: An entity of `kio.schema`.
         response: The class of the response, of the same version.
         codes: Returns all error codes of a response.
-        on_lost: Called when there was no response, or one that does not know what became of the
-            request: it may still be carried out later.
+        on_lost: Called when there was no response, or a response that does not say what became of
+            the request: it may still be carried out later.
 
     Raises:
         WriteError: The coordinator refuses it, as `write_error` says.
@@ -80,7 +80,7 @@ def ask(
                 connection.forget_coordinator(key.name, transaction=key.transaction)
             error = write_error(code, str(key))
             if code == ErrorCode.unknown_server_error:
-                # While another writer takes over the transaction: asked again, it knows.
+                # While another writer takes over the transaction: a retry succeeds.
                 on_lost()
                 error.retriable = True
             raise error

@@ -53,7 +53,7 @@ class TopicLeaders(NamedTuple):
 def metadata_request(names: Iterable[str]) -> MetadataRequest:
     """Return a request for topics by name; without names, for the brokers alone."""
     return MetadataRequest(
-        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in names),
+        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names),
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=False,
     )
@@ -61,7 +61,9 @@ def metadata_request(names: Iterable[str]) -> MetadataRequest:
 
 def read_brokers(response: MetadataResponse) -> dict[int, Address]:
     """Return the addresses of the brokers by node id."""
-    return {int(one.node_id): Address(one.host, int(one.port)) for one in response.brokers}
+    return {
+        int(broker.node_id): Address(broker.host, int(broker.port)) for broker in response.brokers
+    }
 
 
 def read_topics(response: MetadataResponse) -> dict[str, TopicLeaders]:
@@ -71,8 +73,10 @@ def read_topics(response: MetadataResponse) -> dict[str, TopicLeaders]:
 
 def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
     leaders = {
-        int(one.partition_index): Leader(int(one.leader_id), int(one.leader_epoch))
-        for one in topic.partitions
+        int(partition.partition_index): Leader(
+            int(partition.leader_id), int(partition.leader_epoch)
+        )
+        for partition in topic.partitions
     }
     return TopicLeaders(str(topic.name), int(topic.error_code), topic.topic_id or NO_ID, leaders)
 
@@ -80,7 +84,7 @@ def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
 def merged(old: TopicLeaders | None, new: TopicLeaders) -> TopicLeaders:
     """Return new metadata, with the old leader where a broker is behind (KIP-320).
 
-    Brokers learn of a new leader one after the other, so one may still name the leader before;
+    Brokers learn of a new leader one after the other, so a broker may still name the leader before;
     its epoch says so.
     """
     if old is None or old.topic_id != new.topic_id:

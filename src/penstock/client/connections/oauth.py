@@ -1,4 +1,4 @@
-"""Tokens of SASL OAUTHBEARER, as aiokafka asks for them."""
+"""Tokens of SASL OAUTHBEARER, for aiokafka."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.client.errors import LoginError
 from penstock.cluster.tokens import TokenError
 
 if TYPE_CHECKING:
-    from penstock.cluster.tokens import Tokens
+    from penstock.cluster.tokens import OAuthTokens
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     """Hands tokens to aiokafka."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: OAuthTokens) -> None:
         self._tokens = tokens
         # Not a thread of the event loop's executor: an endpoint may let it wait for long.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-tokens")
@@ -36,5 +36,5 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             raise LoginError(str(error), retriable=error.retriable) from None
 
     def extensions(self) -> dict[str, str]:
-        """Return what is sent along with the token (KIP-342)."""
+        """Return the SASL extensions of the token (KIP-342)."""
         return dict(self._tokens.extensions)

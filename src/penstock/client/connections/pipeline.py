@@ -7,8 +7,8 @@ with the same sequence number, after an error that is retriable and after a conn
 broker that has it already says so, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
-partition then waits until all of them are answered, pauses, asks for its leader, and begins again
-with the first, alone; after one success there are five again.
+partition then waits until all of them are answered, pauses, looks up its leader, and begins again
+with the first, alone; after a success there are five again.
 
 All of it runs in the caller's thread: what was answered in the meantime is looked at with the next
 call.
@@ -30,8 +30,8 @@ from penstock.client.protocol.write_errors import (
     ABORTABLE,
     FENCED,
     AbortedError,
+    BatchRefusal,
     FencedError,
-    Refusal,
     RefusedBatchError,
     write_error,
 )
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.client.connections.connection import Connection, PendingResponse
-    from penstock.client.protocol.produce import Answer
-    from penstock.client.protocol.produced_batches import Producer, Source
+    from penstock.client.protocol.produce import ProduceResult
+    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
 
 CHANNEL: Final = "produce"
 """Its requests have connections of their own: a coordinator's answers do not wait for them."""
@@ -53,7 +53,7 @@ _GROWTH: Final = 2
 _SENT_FROM_BYTES: Final = 64 * 1024
 """What waits is sent as soon as it has as many bytes."""
 _REQUEST_BYTES: Final = 2**20
-"""A request has at most as many, unless one batch has more."""
+"""The most bytes of a request, unless a single batch has more."""
 _OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
 _STORED: Final = frozenset({0, int(ErrorCode.duplicate_sequence_number)})
 _REFUSED: Final[Mapping[int, str]] = {
@@ -74,7 +74,7 @@ class _Request:
 
     def __init__(self, pending: PendingResponse) -> None:
         self._pending = pending
-        self._answers: Mapping[tuple[str, int], Answer] | None = None
+        self._answers: Mapping[tuple[str, int], ProduceResult] | None = None
 
     def is_answered(self) -> bool:
         return self._pending.is_done()
@@ -87,7 +87,7 @@ class _Request:
         """
         self._pending.wait()
 
-    def answer(self, to: _Partition) -> Answer:
+    def answer(self, to: _Partition) -> ProduceResult:
         """Wait for the response; return what it says of a partition.
 
         Raises:
@@ -104,7 +104,7 @@ class _Batch:
 
     __slots__ = ("deadline", "parts", "request", "size", "source")
 
-    def __init__(self, parts: Sequence[bytes | memoryview], source: Source) -> None:
+    def __init__(self, parts: Sequence[bytes | memoryview], source: BatchSource) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         self.source = source
@@ -113,7 +113,7 @@ class _Batch:
 
 
 class _Partition:
-    """What is on its way to one partition."""
+    """Batches on their way to one partition."""
 
     __slots__ = (
         "cause",
@@ -192,19 +192,21 @@ class Pipeline:
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._bytes = self._unsent = 0
         self._error: ClientError | None = None
-        self._producer: Producer | None = None
+        self._producer: ProducerIdAndEpoch | None = None
 
-    def start(self, producer: Producer) -> None:
+    def start(self, producer: ProducerIdAndEpoch) -> None:
         """Begin as a producer with a new epoch: its sequence numbers start at 0.
 
-        What was on its way before is given up.
+        Batches on their way before are given up.
         """
         self._producer = producer
         self._partitions = {}
         self._bytes = self._unsent = 0
         self._error = None
 
-    def put(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def put(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Take a batch, and send it soon; wait while too many bytes are on their way.
 
         Args:
@@ -215,7 +217,7 @@ class Pipeline:
 
         Raises:
             UnwritableBatch: No broker would accept it.
-            RefusedBatchError: The broker refuses this one, or one before.
+            RefusedBatchError: The broker refuses this batch, or an earlier one.
             WriteError: The producer was fenced, or the transaction is lost.
             ClientError: A batch could not be stored in time, or it is denied.
         """
@@ -234,14 +236,14 @@ class Pipeline:
             transactional=self._transactional_id is not None,
         )
         to.sequence = add(to.sequence, count)
-        # Its memory may be used for another one before it is sent.
+        # The caller may reuse its memory before it is sent.
         parts = [bytes(part) for part in produced]
-        one = _Batch(parts, source)
-        while self._bytes and self._bytes + one.size > self._max_bytes:
+        unsent = _Batch(parts, source)
+        while self._bytes and self._bytes + unsent.size > self._max_bytes:
             self._wait()
-        self._bytes += one.size
-        self._unsent += one.size
-        to.waiting.append(one)
+        self._bytes += unsent.size
+        self._unsent += unsent.size
+        to.waiting.append(unsent)
         if self._unsent >= self._sent_from_bytes:
             for each in [each for each in self._partitions.values() if each.waiting]:
                 self._advance(each)
@@ -257,7 +259,7 @@ class Pipeline:
             self._wait()
 
     def abandon(self) -> None:
-        """Send nothing more, and wait until what is on its way is answered or lost."""
+        """Send nothing more, and wait until batches on their way are answered or lost."""
         for to in self._partitions.values():
             to.waiting.clear()
             to.failed.clear()
@@ -303,7 +305,7 @@ class Pipeline:
         return changed
 
     def _send(self, to: _Partition) -> bool:
-        """Send the next batch; return False if there is nobody to send it to now."""
+        """Send the next batch; return False if no broker can take it now."""
         until = self._clock() + self._timeout_s
         to.waiting[0].deadline = min(to.waiting[0].deadline, until)
         try:
@@ -311,35 +313,37 @@ class Pipeline:
         except ClientError as error:
             self._later(to, error)
             return False
-        together = {one.place: one.waiting.popleft() for one in self._sent_with(to, node)}
-        batches = {place: one.parts for place, one in together.items()}
+        together = {
+            partition.place: partition.waiting.popleft() for partition in self._sent_with(to, node)
+        }
+        batches = {place: batch.parts for place, batch in together.items()}
         timeout_s = self._connection.settings.request_timeout_s
         request = _Request(
             self._connection.begin(
                 node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
             )
         )
-        for place, one in together.items():
-            one.request, one.deadline = request, min(one.deadline, until)
-            self._partitions[place].sent.append(one)
-            self._unsent -= one.size
+        for place, batch in together.items():
+            batch.request, batch.deadline = request, min(batch.deadline, until)
+            self._partitions[place].sent.append(batch)
+            self._unsent -= batch.size
         return True
 
     def _sent_with(self, to: _Partition, node: int) -> list[_Partition]:
         """Return the partitions of a leader whose next batches go into one request."""
         found, size, now = [to], to.waiting[0].size, self._clock()
-        for one in self._partitions.values():
-            if one is to or not one.may_send(now):
+        for partition in self._partitions.values():
+            if partition is to or not partition.may_send(now):
                 continue
-            more = one.waiting[0].size
-            if size + more <= _REQUEST_BYTES and self._is_led_by(one, node):
-                found.append(one)
+            more = partition.waiting[0].size
+            if size + more <= _REQUEST_BYTES and self._is_led_by(partition, node):
+                found.append(partition)
                 size += more
         return found
 
-    def _is_led_by(self, one: _Partition, node: int) -> bool:
+    def _is_led_by(self, partition: _Partition, node: int) -> bool:
         try:
-            return self._connection.leader(one.topic, one.number).node == node
+            return self._connection.leader(partition.topic, partition.number).node == node
         except ClientError:  # it has its turn
             return False
 
@@ -399,8 +403,8 @@ class Pipeline:
         self._error = error
         raise error
 
-    def _error_of(self, to: _Partition, batch: _Batch, answer: Answer) -> ClientError:
-        """Return the error for an answer; a retriable one has the batch sent again."""
+    def _error_of(self, to: _Partition, batch: _Batch, answer: ProduceResult) -> ClientError:
+        """Return the error for a response; after a retriable error the batch is sent again."""
         code = answer.code
         if code == _OUT_OF_ORDER and to.failed:
             # Only because the batch before was not stored: both are sent again.
@@ -416,7 +420,7 @@ class Pipeline:
             return RefusedBatchError(
                 f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
                 f"{describe(code)}{said}",
-                Refusal(to.topic, batch.source, code, answer.records),
+                BatchRefusal(to.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
             return response_error(code, f"{to}{said}")

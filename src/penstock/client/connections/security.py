@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.connections.oauth import TokenProvider
-from penstock.cluster.tokens import Tokens
+from penstock.cluster.tokens import OAuthTokens
 from penstock.configuration.clients.jaas import jaas_options
 from penstock.configuration.clients.librdkafka_keys import check_upstream
 from penstock.configuration.clients.tls import client_context
@@ -43,7 +43,7 @@ def connection_options(properties: Mapping[str, str], file: Path) -> dict[str, A
 def _sasl(login: Login, properties: Mapping[str, str], file: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"sasl_mechanism": login.mechanism}
     if login.oauth is not None:
-        options["sasl_oauth_token_provider"] = TokenProvider(Tokens(login.oauth, file))
+        options["sasl_oauth_token_provider"] = TokenProvider(OAuthTokens(login.oauth, file))
     elif login.mechanism == "GSSAPI":
         options |= _kerberos(properties, file)
     else:

@@ -6,8 +6,8 @@ InitProducerId 4, AddPartitionsToTxn 3, AddOffsetsToTxn 3, TxnOffsetCommit 3, En
 They are those of transactions 1. A broker with `transaction.version=2` (KIP-890) serves them:
 a client chooses by the version of its requests. What transactions 2 add is an epoch that grows
 with each transaction, so that a request that was delayed on its way, and repeated in the meantime,
-cannot act on the next transaction: end it, or commit an older position in it. Such a request is
-one that had no response; after a transaction that had one, and after each abort, the writer has
+cannot act on the next transaction: end it, or commit an older position in it. Such a request
+had no response; after a transaction with such a request, and after each abort, the writer has
 its epoch raised (`new_producer` with `after`, KIP-360), and brokers refuse whatever comes later.
 Brokers from 3.6 on check besides that a partition belongs to the transaction. Two round trips a
 transaction are the price.
@@ -38,9 +38,9 @@ from kio.schema.txn_offset_commit.v3.response import TxnOffsetCommitResponse
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.errors import ClientError
-from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from penstock.client.positions import Position
 
 T = TypeVar("T")
-NO_PRODUCER: Final = Producer(-1, -1)
+NO_PRODUCER: Final = ProducerIdAndEpoch(-1, -1)
 
 
 class TransactionCoordinator:
-    """Asks the coordinators of one transactional id, and of its group."""
+    """Sends requests to the coordinators of one transactional id, and of its group."""
 
     def __init__(self, connection: Connection, transactional_id: str, timeout_s: float) -> None:
         """Prepare; nothing is contacted.
@@ -67,19 +67,19 @@ class TransactionCoordinator:
         """
         self._connection = connection
         self._id = TransactionalId(transactional_id)
-        self._key = Key(transactional_id, transaction=True)
+        self._key = CoordinatorKey(transactional_id, transaction=True)
         self.is_unsure = False
         """Whether a request had no response since there was a new producer."""
         self._timeout_s = timeout_s
 
-    def new_producer(self, after: Producer = NO_PRODUCER) -> Producer:
+    def new_producer(self, after: ProducerIdAndEpoch = NO_PRODUCER) -> ProducerIdAndEpoch:
         """Return the producer of the transactional id, with a new epoch.
 
-        All older ones are fenced, and their transactions aborted, markers included, when this
+        All older producers are fenced, and their transactions aborted, markers included, when this
         returns.
 
         Args:
-            after: The producer that asks for a new epoch for itself: one that has been
+            after: The producer that requests a new epoch for itself: a producer that has been
                 fenced in the meantime gets none.
 
         Raises:
@@ -94,9 +94,11 @@ class TransactionCoordinator:
         )
         found = self._ask(self._key, request, InitProducerIdResponse, _code)
         self.is_unsure = False
-        return Producer(int(found.producer_id), int(found.producer_epoch))
+        return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
 
-    def add_partitions(self, producer: Producer, partitions: Collection[tuple[str, int]]) -> None:
+    def add_partitions(
+        self, producer: ProducerIdAndEpoch, partitions: Collection[tuple[str, int]]
+    ) -> None:
         """Add partitions to the transaction, before they are written; the first begins it.
 
         Args:
@@ -121,7 +123,7 @@ class TransactionCoordinator:
         self._ask(self._key, request, AddPartitionsToTxnResponse, _partition_codes)
 
     def commit_offset(
-        self, producer: Producer, group: str, source: tuple[str, int], position: Position
+        self, producer: ProducerIdAndEpoch, group: str, source: tuple[str, int], position: Position
     ) -> None:
         """Commit the offset of a source partition in the transaction (KIP-98, KIP-447).
 
@@ -157,7 +159,7 @@ class TransactionCoordinator:
             committed_metadata=position.committed_metadata,
         )
         self._ask(
-            Key(group),
+            CoordinatorKey(group),
             TxnOffsetCommitRequest(
                 transactional_id=self._id,
                 group_id=GroupId(group),
@@ -168,10 +170,10 @@ class TransactionCoordinator:
                 ),
             ),
             TxnOffsetCommitResponse,
-            lambda one: [p.error_code for t in one.topics for p in t.partitions],
+            lambda response: [p.error_code for t in response.topics for p in t.partitions],
         )
 
-    def end(self, producer: Producer, *, commit: bool) -> None:
+    def end(self, producer: ProducerIdAndEpoch, *, commit: bool) -> None:
         """Commit or abort the transaction.
 
         Repeated after a lost response, it is answered as the first time.
@@ -201,7 +203,11 @@ class TransactionCoordinator:
             raise
 
     def _ask(
-        self, key: Key, request: Any, response: type[T], codes: Callable[[T], Iterable[int]]
+        self,
+        key: CoordinatorKey,
+        request: Any,
+        response: type[T],
+        codes: Callable[[T], Iterable[int]],
     ) -> T:
         def lost() -> None:
             self.is_unsure = True

@@ -1,7 +1,7 @@
 """Fetch (API key 1), versions 12 and 13, for one partition, without a session.
 
 Version 12 (Kafka 2.7) has the rack (KIP-392) and leader epochs (KIP-320); version 13 (Kafka 3.1)
-names the topic by its id, so that a topic that was created again is not taken for the one before
+names the topic by its id, so that a topic that was created again is not taken for the topic before
 (KIP-516). The records are not copied out of the response.
 """
 
@@ -95,13 +95,13 @@ def fetch_request(wanted: Wanted) -> RawRequest:
         version, topic = BY_NAME, string(wanted.topic, flexible=True)
     else:
         version, topic = BY_ID, wanted.topic.bytes
-    one = array_length(1, flexible=True)
+    length_of_one = array_length(1, flexible=True)
     body = b"".join(
         (
             _HEAD.pack(-1, wanted.max_wait_ms, 1, wanted.max_bytes, wanted.committed, 0, -1),
-            one,
+            length_of_one,
             topic,
-            one,
+            length_of_one,
             _PARTITION.pack(
                 wanted.partition, wanted.leader_epoch, wanted.offset, -1, -1, wanted.max_bytes
             ),

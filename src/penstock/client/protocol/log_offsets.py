@@ -1,4 +1,4 @@
-"""What is asked of a leader about offsets: where the log starts and ends, where an epoch ended."""
+"""Requests to a leader about offsets: where the log starts and ends, where an epoch ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 EARLIEST, LATEST = -2, -1
-"""Timestamps that stand for the log's start and the high watermark."""
+"""Timestamps that mean the log's start and the high watermark."""
 _EARLIEST_LOCAL: Final = -4
 _LIST_OFFSETS: Final = 2
 _CONSUMER: Final = BrokerId(-1)
@@ -39,7 +39,7 @@ class Sends(Protocol):
     def versions(self, node: int, api_key: int, *, channel: str = "") -> range: ...
 
 
-class Partition(NamedTuple):
+class LogPartition(NamedTuple):
     """A partition."""
 
     topic: str
@@ -50,7 +50,7 @@ class Partition(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch up to one that was asked for, and the offset after its last.
+    """The largest epoch up to the requested epoch, and the offset after its last record.
 
     Both are -1 where the leader does not know.
     """
@@ -59,24 +59,24 @@ class EpochEnd(NamedTuple):
     end: int
 
 
-def list_offset(connection: Sends, leader: Leader, partition: Partition, timestamp: int) -> int:
-    """Return the offset that a timestamp stands for.
+def list_offset(connection: Sends, leader: Leader, partition: LogPartition, timestamp: int) -> int:
+    """Return the offset that a timestamp means.
 
     Raises:
         ClientError: The leader does not say.
         WireError: Its response cannot be read.
     """
-    asked = v6.ListOffsetsPartition(
+    requested = v6.ListOffsetsPartition(
         partition_index=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         timestamp=i64(timestamp),
     )
-    topic = v6.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(asked,))
+    topic = v6.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(requested,))
     request = v6.ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=i8(0), topics=(topic,))
     return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
 
 
-def local_log_start(connection: Sends, leader: Leader, partition: Partition) -> int:
+def local_log_start(connection: Sends, leader: Leader, partition: LogPartition) -> int:
     """Return the first offset that the leader itself stores; others are in a tier (KIP-405).
 
     Where brokers know no tiers it is the log's start.
@@ -87,17 +87,17 @@ def local_log_start(connection: Sends, leader: Leader, partition: Partition) -> 
     """
     if 8 not in connection.versions(leader.node, _LIST_OFFSETS):
         return list_offset(connection, leader, partition, EARLIEST)
-    asked = v8.ListOffsetsPartition(
+    requested = v8.ListOffsetsPartition(
         partition_index=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         timestamp=i64(_EARLIEST_LOCAL),
     )
-    topic = v8.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(asked,))
+    topic = v8.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(requested,))
     request = v8.ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=i8(0), topics=(topic,))
     return _offset(connection.send(leader.node, request, ListOffsetsResponse8), partition)
 
 
-def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: Partition) -> int:
+def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: LogPartition) -> int:
     for topic in response.topics:
         for found in topic.partitions:
             if found.error_code:
@@ -106,19 +106,19 @@ def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: Pa
     raise WireError("a ListOffsetsResponse without the partition")
 
 
-def epoch_end(connection: Sends, leader: Leader, partition: Partition, epoch: int) -> EpochEnd:
+def epoch_end(connection: Sends, leader: Leader, partition: LogPartition, epoch: int) -> EpochEnd:
     """Return where an epoch ended in the leader's log (KIP-320).
 
     Raises:
         ClientError: The leader does not say.
         WireError: Its response cannot be read.
     """
-    asked = OffsetForLeaderPartition(
+    requested = OffsetForLeaderPartition(
         partition=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         leader_epoch=i32(epoch),
     )
-    topic = OffsetForLeaderTopic(topic=TopicName(partition.topic), partitions=(asked,))
+    topic = OffsetForLeaderTopic(topic=TopicName(partition.topic), partitions=(requested,))
     request = OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=(topic,))
     response = connection.send(leader.node, request, OffsetForLeaderEpochResponse)
     for found_topic in response.topics:

@@ -31,7 +31,7 @@ _RESULT: Final = Struct(">ihqqq")
 _NO_TAGS: Final = b"\x00"
 
 
-class Answer(NamedTuple):
+class ProduceResult(NamedTuple):
     """What a broker says of a batch.
 
     Attributes:
@@ -77,7 +77,7 @@ def write_request(
     return RawRequest(API_KEY, VERSION, True, b"".join(parts))
 
 
-def read_response(response: RawResponse) -> dict[tuple[str, int], Answer]:
+def read_response(response: RawResponse) -> dict[tuple[str, int], ProduceResult]:
     """Return what a response says of the batches of its request, by topic and partition.
 
     Raises:
@@ -94,7 +94,7 @@ def read_response(response: RawResponse) -> dict[tuple[str, int], Answer]:
             for _ in range(partitions):
                 number, code, offset, _, _ = _RESULT.unpack_from(frame, position)
                 text, records, position = _errors(frame, position + _RESULT.size)
-                found[topic, number] = Answer(code, offset, text, records)
+                found[topic, number] = ProduceResult(code, offset, text, records)
                 position = skip_tags(frame, position)
             position = skip_tags(frame, position)
     except (IndexError, error, UnicodeDecodeError):
@@ -102,7 +102,9 @@ def read_response(response: RawResponse) -> dict[tuple[str, int], Answer]:
     return found
 
 
-def answer_of(answers: Mapping[tuple[str, int], Answer], place: tuple[str, int]) -> Answer:
+def answer_of(
+    answers: Mapping[tuple[str, int], ProduceResult], place: tuple[str, int]
+) -> ProduceResult:
     """Return the answer about a topic and partition.
 
     Raises:

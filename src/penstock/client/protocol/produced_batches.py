@@ -1,8 +1,8 @@
-"""Batches on their way to a partition: whether a stored one can be written, and by which producer.
+"""Batches on their way to a partition: whether they can be written, and by which producer.
 
 A broker accepts a batch of magic 2 with base offset 0, without gaps between its records, with the
 timestamp type CreateTime, and with the id, epoch and sequence of its producer (LogValidator.java).
-All of that stands in the header, which `penstock.records.header.as_produced` writes anew. A batch
+All of that is in the header, which `penstock.records.header.as_produced` rewrites. A batch
 in which compaction left gaps has to be rebuilt (`penstock.records.stored_batch`); control batches
 have no records of users, and are never written.
 """
@@ -33,7 +33,7 @@ class UnwritableBatch(MalformedError):  # noqa: N818 - a fact about the batch
     """A batch that no broker would accept. The message says where it was, and why."""
 
 
-class Source(NamedTuple):
+class BatchSource(NamedTuple):
     """Where a batch was read, for errors.
 
     Attributes:
@@ -50,22 +50,22 @@ class Source(NamedTuple):
         return f"{self.topic}, partition {self.partition}, offset {self.offset}"
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer as a broker knows it (KIP-98).
 
     Attributes:
         producer_id: Its id.
-        epoch: The epoch of the id: the producer with the largest is the only one.
+        epoch: The epoch of the id: only the producer with the largest epoch can write.
     """
 
     producer_id: int
     epoch: int
 
 
-def record_count(batch: bytes | memoryview, source: Source) -> int:
+def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     """Return how many records a batch has, after checking that it can be written.
 
-    The checksum is checked here, because it is computed anew: damage would not be seen afterwards.
+    The checksum is checked here, because it is computed again: damage would not be seen afterwards.
 
     Args:
         batch: A whole batch.

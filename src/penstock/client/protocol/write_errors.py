@@ -1,9 +1,9 @@
 """What a writer of batches raises, and Kafka's error codes that lead to it.
 
-After `FencedError` another writer of the same task is at work: this one ends, and must not begin
+After `FencedError` another writer of the same task is at work: this writer ends, and must not begin
 again. After `AbortedError`, `UnknownOutcomeError` and errors that are `retriable` the task may be
 tried again: it goes on at its committed position, which says what was written. After all others
-something has to be changed first; the message says what.
+a change is needed first; the message says which.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.client.errors import ClientError, describe, response_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.client.protocol.produced_batches import Source
+    from penstock.client.protocol.produced_batches import BatchSource
 
 FENCED: Final = frozenset({int(ErrorCode.invalid_producer_epoch), int(ErrorCode.producer_fenced)})
 ABORTABLE: Final = frozenset(
@@ -29,7 +29,7 @@ ABORTABLE: Final = frozenset(
         int(ErrorCode.unknown_producer_id),
     }
 )
-"""What is written in this transaction is lost, and a new one can do the same."""
+"""The records of this transaction are lost, and a new transaction can write them again."""
 _HAS_MEMBERS: Final = frozenset(
     {
         int(ErrorCode.illegal_generation),
@@ -72,7 +72,7 @@ class UnknownOutcomeError(WriteError):
     """
 
 
-class Refusal(NamedTuple):
+class BatchRefusal(NamedTuple):
     """Which batch a broker refuses, and why.
 
     Attributes:
@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
     """
 
     topic: str
-    source: Source
+    source: BatchSource
     code: int
     records: tuple[int, ...] = ()
 
@@ -92,10 +92,10 @@ class RefusedBatchError(WriteError):
     """A broker refuses a batch for what it is. The message says where it was read.
 
     Attributes:
-        refusal: Which batch, and why; None where no broker was asked.
+        refusal: Which batch, and why; None where no broker refused it.
     """
 
-    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+    def __init__(self, text: str, refusal: BatchRefusal | None = None) -> None:
         super().__init__(text)
         self.refusal = refusal
 
@@ -105,7 +105,7 @@ def write_error(code: int, subject: str) -> ClientError:
 
     Args:
         code: Kafka's error code, other than 0.
-        subject: What was asked for.
+        subject: The subject of the request.
     """
     text = f"{subject}: {describe(code)}"
     if code in FENCED:

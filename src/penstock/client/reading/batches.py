@@ -100,7 +100,7 @@ class Selection(NamedTuple):
     Attributes:
         batches: In order.
         position: The offset to continue at.
-        leader_epoch: Of the last batch, whether it belongs or not; -1 without one.
+        leader_epoch: Of the last batch, whether it belongs or not; -1 if there is none.
         largest: The size of the largest batch in bytes.
     """
 
@@ -201,7 +201,7 @@ class _Transactions:
     """Which producers are within an aborted transaction, batch after batch (KIP-98)."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
-        self._next = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._next = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._producers: set[int] = set()
 
     def is_committed(self, batch: FetchedBatch) -> bool:

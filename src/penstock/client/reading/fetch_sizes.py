@@ -16,7 +16,7 @@ class FetchSizes:
     """The sizes of one range's fetches, from what its batches took until now."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Take the limit of a response; a larger batch comes all the same."""
+        """Take the limit of a response; a larger batch is sent even so."""
         self._max_bytes = max_bytes
         self._bytes = 0
         self._offsets = 0

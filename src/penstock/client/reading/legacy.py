@@ -40,7 +40,9 @@ def modern_batches(data: memoryview, magic: int) -> Iterator[memoryview]:
         raise UnreadableBatchError(offset, "it does not match its checksum")
     try:
         batch = LegacyRecordBatch(bytes(data), magic)
-        found = [(one.offset, one.timestamp, one.key, one.value) for one in batch]
+        found = [
+            (message.offset, message.timestamp, message.key, message.value) for message in batch
+        ]
     except Exception as error:
         raise UnreadableBatchError(
             offset, f"a message set of magic {magic}: {type(error).__name__}"
@@ -55,7 +57,7 @@ def _batch(
     base_offset = records[0][0]
     if records[-1][0] - base_offset > _MAX_DELTA:
         raise UnreadableBatchError(base_offset, "its offsets are too far apart")
-    timestamps = [_NO_TIMESTAMP if one[1] is None else one[1] for one in records]
+    timestamps = [_NO_TIMESTAMP if record[1] is None else record[1] for record in records]
     base = timestamps[0]
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, _NO_LIMIT)
     # The builder takes -1 for "no record yet", so timestamps are written relative to the first.

@@ -1,7 +1,7 @@
 """Reads a range of offsets of a partition as raw batches.
 
-One response is read ahead: it is requested when the one before was received, and processed while
-it is under way. Where something fails for now (a leader that moved, a lost connection), the
+One response is read ahead: it is requested when the response before was received, and processed
+while it is under way. After a retriable failure (a leader that moved, a lost connection), the
 metadata are requested again, and the fetch is repeated at the same position, with pauses, for
 `default.api.timeout.ms` without progress. A batch is returned once.
 """
@@ -33,7 +33,7 @@ from penstock.client.protocol.fetch import (
 from penstock.client.protocol.log_offsets import (
     EARLIEST,
     LATEST,
-    Partition,
+    LogPartition,
     Sends,
     epoch_end,
     list_offset,
@@ -59,14 +59,14 @@ _CHANNEL: Final = "fetch"
 _NONE: Final = -1
 
 
-class OffsetRange(NamedTuple):
+class WantedRange(NamedTuple):
     """A range of offsets.
 
     Attributes:
         topic: The topic's name.
         partition: The partition.
         first: The first offset.
-        end: The offset after the last one.
+        end: The offset after the last.
         topic_id: The topic's id; zero if it is not known.
     """
 
@@ -83,8 +83,8 @@ class LostOffsets(NamedTuple):
     Attributes:
         topic: The topic's name.
         partition: The partition.
-        first: The first one.
-        end: The offset after the last one.
+        first: The first offset.
+        end: The offset after the last.
     """
 
     topic: str
@@ -101,7 +101,7 @@ class PendingFetch(Protocol):
     def abandon(self) -> None: ...
 
 
-class Cluster(Sends, Protocol):
+class ReadingConnection(Sends, Protocol):
     """What of a `Connection` a reader uses."""
 
     @property
@@ -128,8 +128,8 @@ class RangeReader:
 
     def __init__(
         self,
-        cluster: Cluster,
-        offsets: OffsetRange,
+        cluster: ReadingConnection,
+        offsets: WantedRange,
         *,
         on_lost: Callable[[LostOffsets], None],
         committed: bool = True,
@@ -150,7 +150,7 @@ class RangeReader:
         """
         self._cluster = cluster
         self._offsets = offsets
-        self._partition = Partition(offsets.topic, offsets.partition)
+        self._partition = LogPartition(offsets.topic, offsets.partition)
         self._on_lost = on_lost
         self._committed = committed
         self._clock = clock
@@ -174,7 +174,7 @@ class RangeReader:
 
         Raises:
             DeniedError: The ACLs do not allow it.
-            TopicRecreatedError: The topic is another one of the same name.
+            TopicRecreatedError: The topic was created again with the same name.
             TruncatedError: The log ends before offsets that it had.
             NotReadableYetError: The log, or its last stable offset, does not come to the end of
                 the range in time.
@@ -252,7 +252,7 @@ class RangeReader:
         """Return the leader; after an election, check first that its log has what was read."""
         topic = self._cluster.topic(self._offsets.topic)
         if self._topic_id != NO_ID and topic.topic_id not in {NO_ID, self._topic_id}:
-            # What is known of it can be from before it was created again.
+            # The metadata can be from before it was created again.
             topic = self._cluster.topic(self._offsets.topic, refresh=True)
         self._check_id(topic)
         leader = self._cluster.leader(self._offsets.topic, self._offsets.partition)
@@ -272,7 +272,7 @@ class RangeReader:
             )
 
     def _check_id_again(self) -> None:
-        """Check that it was one topic all the time, where fetch requests did not say which."""
+        """Check that it was the same topic all the time, where fetch requests did not say which."""
         while self._is_by_name and self._topic_id != NO_ID:
             try:
                 self._check_id(self._cluster.topic(self._offsets.topic, refresh=True))
@@ -367,7 +367,7 @@ class RangeReader:
         code = error.code if isinstance(error, ResponseError) else 0
         self._cluster.refresh(self._offsets.topic)
         if self._replica is not None and (error.retriable or code in _WORTH_A_RETRY):
-            # The leader has everything. It is not asked for a replica again.
+            # The leader has everything. Replicas are not used again.
             self._replica, self._rack = None, ""
             return
         if code == UNKNOWN_SERVER_ERROR:

@@ -1,9 +1,9 @@
-"""What a job has decided to commit: one small text, which is committed in a transaction of its own.
+"""What a job has decided to commit: a small text, which is committed in a transaction of its own.
 
 A job writes in batches, each by many tasks with transactions of their own, which are prepared and
 left open (`penstock.client.writing.prepared`). When all are, the job's driver decides, and then
-commits them. The decision names them, so whoever comes after a crash can tell two cases apart:
-without a decision nothing of the batch was committed, and it is written again; with one, what it
+commits them. The decision names them, so after a crash two cases can be distinguished:
+without a decision nothing of the batch was committed, and it is written again; with it, what it
 names is committed, and nothing is written again.
 
 There is one run of a job at a time: a run claims the job before its first task writes. It fences
@@ -26,13 +26,13 @@ from penstock.client.positions import Position, peek_positions, read_positions
 from penstock.client.protocol.write_errors import FencedError, UnknownOutcomeError, WriteError
 from penstock.client.writing.prepared import Prepared, abort_all, commit_prepared, not_open
 from penstock.client.writing.transactional_writer import TransactionalWriter
-from penstock.client.writing.writer import Limits
+from penstock.client.writing.writer import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.client.connections.connection import Connection
-    from penstock.client.positions import Task
+    from penstock.client.positions import PositionTask
 
 _FORMER_MAX: Final = 20
 _TEXT_MAX: Final = 4000
@@ -51,7 +51,7 @@ class TooManyTasksError(WriteError):
     """The decision does not fit what brokers keep with an offset."""
 
 
-class Batch(NamedTuple):
+class BatchId(NamedTuple):
     """A batch of a job.
 
     Attributes:
@@ -75,10 +75,10 @@ class Decision(NamedTuple):
 
     run: str = ""
     former: tuple[str, ...] = ()
-    batch: Batch = Batch("", _NO_BATCH)
+    batch: BatchId = BatchId("", _NO_BATCH)
     prepared: tuple[Prepared, ...] = ()
 
-    def covers(self, batch: Batch) -> bool:
+    def covers(self, batch: BatchId) -> bool:
         """Return whether a batch was decided: it is not written again."""
         return batch.query == self.batch.query and batch.number <= self.batch.number
 
@@ -86,12 +86,12 @@ class Decision(NamedTuple):
 class Decisions:
     """The decisions of one job."""
 
-    def __init__(self, connection: Connection, task: Task) -> None:
+    def __init__(self, connection: Connection, task: PositionTask) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             connection: To the cluster.
-            task: Names the job; its topic is the one that is written to.
+            task: Names the job; its topic is the target.
         """
         self._connection = connection
         self._task = task
@@ -99,7 +99,7 @@ class Decisions:
     def transactional_id(self, partition: int, attempt: int) -> str:
         """Return the id of the transactions of an attempt at a task.
 
-        Attempts of one task have ids of their own: a second one, of speculation, does not fence
+        Attempts of a task have ids of their own: a second attempt, of speculation, does not fence
         the first.
 
         Args:
@@ -122,7 +122,7 @@ class Decisions:
         return self._decoded(found.get((task.topic, task.partition)))
 
     def claim(self, run: str) -> Decision:
-        """Make a run the one that decides, if it is not; return what was decided before.
+        """Let a run decide from now on, if it does not yet; return what was decided before.
 
         What they had decided is committed, as far as it was not; their other open transactions
         are aborted.
@@ -156,11 +156,11 @@ class Decisions:
                 time.sleep(_PAUSE_S * random.uniform(1, 2 + attempt))  # noqa: S311 - no secret
         raise self._taken_over()
 
-    def decide(self, run: str, batch: Batch, prepared: Sequence[Prepared]) -> None:
+    def decide(self, run: str, batch: BatchId, prepared: Sequence[Prepared]) -> None:
         """Decide that transactions are committed.
 
         Args:
-            run: The run, which has claimed the job; or the first one that comes.
+            run: The run that has claimed the job; or the first run.
             batch: The batch.
             prepared: All transactions of the batch.
 
@@ -190,12 +190,12 @@ class Decisions:
 
     def _finish(self, prepared: Sequence[Prepared]) -> None:
         ended = not_open(self._connection, prepared)
-        for one in prepared:
-            if one not in ended:
-                commit_prepared(self._connection, one)
+        for transaction in prepared:
+            if transaction not in ended:
+                commit_prepared(self._connection, transaction)
 
     def _writer(self) -> TransactionalWriter:
-        return TransactionalWriter(self._connection, self._task, Limits())
+        return TransactionalWriter(self._connection, self._task, WriterLimits())
 
     @property
     def prefix(self) -> str:
@@ -231,7 +231,7 @@ class Decisions:
             return Decision(
                 found["run"],
                 tuple(found["former"]),
-                Batch(found["query"], found["batch"]),
+                BatchId(found["query"], found["batch"]),
                 self._unpacked(found["tasks"]),
             )
         except (ValueError, KeyError, TypeError, struct.error, zlib.error):
@@ -243,18 +243,24 @@ class Decisions:
     def _packed(self, prepared: Sequence[Prepared]) -> str:
         """Return transactions as a text: columns of differences, which hardly take any room."""
         rows = [
-            (*map(int, one.transactional_id.rsplit(":", 2)[1:]), one.producer_id, one.epoch)
-            for one in prepared
+            (
+                *map(int, transaction.transactional_id.rsplit(":", 2)[1:]),
+                transaction.producer_id,
+                transaction.epoch,
+            )
+            for transaction in prepared
         ]
         columns = [_differences(column) for column in zip(*rows, strict=True)]
-        data = struct.pack(f"<{4 * len(rows)}q", *(one for column in columns for one in column))
+        data = struct.pack(
+            f"<{4 * len(rows)}q", *(number for column in columns for number in column)
+        )
         return base64.b85encode(zlib.compress(data, 9)).decode()
 
     def _unpacked(self, text: str) -> tuple[Prepared, ...]:
         data = zlib.decompress(base64.b85decode(text))
         numbers = struct.unpack(f"<{len(data) // 8}q", data)
         count = len(numbers) // 4
-        columns = [_sums(numbers[count * one : count * (one + 1)]) for one in range(4)]
+        columns = [_sums(numbers[count * column : count * (column + 1)]) for column in range(4)]
         return tuple(
             Prepared(self.transactional_id(partition, attempt), producer_id, epoch)
             for partition, attempt, producer_id, epoch in zip(*columns, strict=True)
@@ -262,12 +268,12 @@ class Decisions:
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:
-    return [one - before for before, one in zip((0, *numbers), numbers, strict=False)]
+    return [number - before for before, number in zip((0, *numbers), numbers, strict=False)]
 
 
 def _sums(differences: Sequence[int]) -> list[int]:
     total, found = 0, []
-    for one in differences:
-        total += one
+    for difference in differences:
+        total += difference
         found.append(total)
     return found

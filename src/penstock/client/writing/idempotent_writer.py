@@ -12,16 +12,16 @@ from kio.static.primitive import i32Timedelta
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import write_error
 from penstock.client.writing.writer import Promise, Writer
 
 if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
-    from penstock.client.positions import Claim, Task
-    from penstock.client.protocol.produced_batches import Source
-    from penstock.client.writing.writer import Limits
+    from penstock.client.positions import Claim, PositionTask
+    from penstock.client.protocol.produced_batches import BatchSource
+    from penstock.client.writing.writer import WriterLimits
 
 
 class IdempotentWriter(Writer):
@@ -32,8 +32,8 @@ class IdempotentWriter(Writer):
     def __init__(
         self,
         connection: Connection,
-        task: Task,
-        limits: Limits,
+        task: PositionTask,
+        limits: WriterLimits,
         *,
         claim: Claim | None = None,
         places: PlaceRecords | None = None,
@@ -65,7 +65,9 @@ class IdempotentWriter(Writer):
         if self.position is None and claim is not None:
             self.position = Position(claim.start)
 
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         self._pipeline.put(topic, partition, batch, source)
 
     def commit(self, position: Position) -> None:
@@ -85,7 +87,7 @@ class IdempotentWriter(Writer):
     def close(self) -> None:
         self._pipeline.abandon()
 
-    def _new_producer(self) -> Producer:
+    def _new_producer(self) -> ProducerIdAndEpoch:
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout=i32Timedelta.parse(dt.timedelta(minutes=1))
         )
@@ -95,6 +97,6 @@ class IdempotentWriter(Writer):
                 found = self._connection.send_to_any(request, InitProducerIdResponse)
                 if found.error_code:
                     raise write_error(int(found.error_code), "a producer id")
-                return Producer(int(found.producer_id), int(found.producer_epoch))
+                return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
             except ClientError as error:
                 retries.after(error)

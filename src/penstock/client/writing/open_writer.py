@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from penstock.client.writing.idempotent_writer import IdempotentWriter
 from penstock.client.writing.transactional_writer import TransactionalWriter
-from penstock.client.writing.writer import Limits, Writer
+from penstock.client.writing.writer import Writer, WriterLimits
 
 if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
-    from penstock.client.positions import Claim, Task
+    from penstock.client.positions import Claim, PositionTask
 
 
 def open_writer(
     connection: Connection,
-    task: Task,
+    task: PositionTask,
     *,
     transactions: bool,
-    limits: Limits = Limits(),  # noqa: B008 - it cannot be changed
+    limits: WriterLimits = WriterLimits(),  # noqa: B008 - it cannot be changed
     claim: Claim | None = None,
     places: PlaceRecords | None = None,
 ) -> Writer:

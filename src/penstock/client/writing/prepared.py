@@ -3,7 +3,7 @@
 A writer leaves its transaction open when all that it wrote is stored, and returns what names it:
 the transactional id, and the producer that began it. Whoever has that can end the transaction, from
 another process as well: brokers ask for no more than the id, the producer and its epoch (KIP-98).
-A transaction that nobody ends is aborted by brokers when its time is over.
+Brokers abort a transaction that no writer ends when its time is over.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 from kio.schema.types import TransactionalId
 
-from penstock.client.connections.coordinators import Key, ask
+from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
-from penstock.client.protocol.produced_batches import Producer
+from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import AbortedError, FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock.client.connections.connection import Connection
-    from penstock.client.protocol.produced_batches import Source
-    from penstock.client.writing.writer import Limits
+    from penstock.client.protocol.produced_batches import BatchSource
+    from penstock.client.writing.writer import WriterLimits
 
 _ONGOING: Final = "Ongoing"
 _TIMEOUT_S: Final = 60.0
@@ -48,15 +48,15 @@ class Prepared(NamedTuple):
     epoch: int
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer that began it."""
-        return Producer(self.producer_id, self.epoch)
+        return ProducerIdAndEpoch(self.producer_id, self.epoch)
 
 
 class PreparingWriter:
     """Writes batches in one transaction, and leaves it open. Older writers of the id are fenced."""
 
-    def __init__(self, connection: Connection, transactional_id: str, limits: Limits) -> None:
+    def __init__(self, connection: Connection, transactional_id: str, limits: WriterLimits) -> None:
         """Fence older writers of the id; their transactions are aborted.
 
         Args:
@@ -93,7 +93,9 @@ class PreparingWriter:
             self._coordinator.add_partitions(self._producer, new)
             self._added |= new
 
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Write a batch; see `penstock.client.writing.writer.Writer.write`."""
         self.add([(topic, partition)])
         self._pipeline.put(topic, partition, batch, source)
@@ -120,7 +122,7 @@ class PreparingWriter:
             self._coordinator.end(self._producer, commit=False)
 
 
-def commit_prepared(connection: Connection, one: Prepared) -> None:
+def commit_prepared(connection: Connection, transaction: Prepared) -> None:
     """Commit a transaction. Repeated, it does the same, until the id has another producer.
 
     Raises:
@@ -128,17 +130,17 @@ def commit_prepared(connection: Connection, one: Prepared) -> None:
         UnknownOutcomeError: There was no response in time.
         ClientError: It cannot be done.
     """
-    _coordinator(connection, one).end(one.producer, commit=True)
+    _coordinator(connection, transaction).end(transaction.producer, commit=True)
 
 
-def abort_prepared(connection: Connection, one: Prepared) -> None:
-    """Abort a transaction; one that is aborted already, or of another producer, is left alone.
+def abort_prepared(connection: Connection, transaction: Prepared) -> None:
+    """Abort a transaction, unless it is aborted already, or of another producer.
 
     Raises:
         ClientError: It cannot be done.
     """
     try:
-        _coordinator(connection, one).end(one.producer, commit=False)
+        _coordinator(connection, transaction).end(transaction.producer, commit=False)
     except (FencedError, AbortedError):
         return
 
@@ -150,17 +152,17 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
         ClientError: A coordinator does not respond in time, or denies it.
     """
     found = []
-    for one in some:
+    for transaction in some:
         request = DescribeTransactionsRequest(
-            transactional_ids=(TransactionalId(one.transactional_id),)
+            transactional_ids=(TransactionalId(transaction.transactional_id),)
         )
-        key = Key(one.transactional_id, transaction=True)
+        key = CoordinatorKey(transaction.transactional_id, transaction=True)
         (state,) = ask(
             connection, key, request, DescribeTransactionsResponse, _codes
         ).transaction_states
-        is_the_same = (state.producer_id, state.producer_epoch) == one.producer
+        is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer
         if not is_the_same or state.transaction_state != _ONGOING:
-            found.append(one)
+            found.append(transaction)
     return found
 
 
@@ -185,11 +187,11 @@ def abort_all(connection: Connection, prefix: str, *, without: Collection[str] =
                 TransactionCoordinator(connection, name, _TIMEOUT_S).new_producer()
 
 
-def _coordinator(connection: Connection, one: Prepared) -> TransactionCoordinator:
-    return TransactionCoordinator(connection, one.transactional_id, _TIMEOUT_S)
+def _coordinator(connection: Connection, transaction: Prepared) -> TransactionCoordinator:
+    return TransactionCoordinator(connection, transaction.transactional_id, _TIMEOUT_S)
 
 
 def _codes(response: DescribeTransactionsResponse) -> list[int]:
-    known = [int(one.error_code) for one in response.transaction_states]
+    known = [int(state.error_code) for state in response.transaction_states]
     gone = int(ErrorCode.transactional_id_not_found)
     return [code for code in known if code != gone]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
-    from penstock.client.positions import Claim, Task
-    from penstock.client.protocol.produced_batches import Producer, Source
-    from penstock.client.writing.writer import Limits
+    from penstock.client.positions import Claim, PositionTask
+    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
+    from penstock.client.writing.writer import WriterLimits
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]
 
@@ -33,8 +33,8 @@ class TransactionalWriter(Writer):
     def __init__(
         self,
         connection: Connection,
-        task: Task,
-        limits: Limits,
+        task: PositionTask,
+        limits: WriterLimits,
         *,
         claim: Claim | None = None,
         places: PlaceRecords | None = None,
@@ -81,7 +81,9 @@ class TransactionalWriter(Writer):
         if first is not None:
             self.commit(first)
 
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         self.add([(topic, partition)])
         try:
             self._pipeline.put(topic, partition, batch, source)
@@ -158,8 +160,8 @@ class TransactionalWriter(Writer):
             self._restart(after=self._producer)
         self._began = self._clock()
 
-    def _restart(self, **after: Producer) -> None:
-        """Get a new epoch; nothing that was sent with an older one is stored from now on."""
+    def _restart(self, **after: ProducerIdAndEpoch) -> None:
+        """Get a new epoch; nothing that was sent with an older epoch is stored from now on."""
         self._producer = self._coordinator.new_producer(**after)
         self._pipeline.start(self._producer)
         self._added.clear()

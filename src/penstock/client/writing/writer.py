@@ -11,9 +11,9 @@
 
 With transactions, what `commit` writes and the position become visible together, or neither: a
 task that is tried again, by the same process or another, goes on exactly where the last commit
-was. There is one writer of a task at a time: the one that was opened last. Spark tries a task again
-that was fenced; so that two runs of a job do not fence each other by turns, each claims its tasks
-(`penstock.client.positions.Claim`), and the older one ends.
+was. There is one writer of a task at a time: the writer that was opened last. Spark tries a task
+again that was fenced; so that two runs of a job do not fence each other by turns, each claims its
+tasks (`penstock.client.positions.Claim`), and the older run ends.
 
 Without, a position is committed after everything before it is stored. What a task wrote after its
 last commit is written again when it is tried again, and two attempts at a time write twice.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.client.positions import Position
-    from penstock.client.protocol.produced_batches import Source
+    from penstock.client.protocol.produced_batches import BatchSource
 
 
 class Promise(Enum):
@@ -42,7 +42,7 @@ class Promise(Enum):
     )
 
 
-class Limits(NamedTuple):
+class WriterLimits(NamedTuple):
     """How much, and how long.
 
     Attributes:
@@ -67,7 +67,9 @@ class Writer(ABC):
     """Where the task goes on; None where nothing has been committed."""
 
     @abstractmethod
-    def write(self, topic: str, partition: int, batch: bytes | memoryview, source: Source) -> None:
+    def write(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
         """Write a batch; waits while too many bytes are on their way.
 
         Args:
@@ -78,7 +80,7 @@ class Writer(ABC):
 
         Raises:
             UnwritableBatch: No broker would accept it.
-            RefusedBatchError: The broker refuses it, or one before it.
+            RefusedBatchError: The broker refuses it, or an earlier batch.
             FencedError: Another writer of the same task has taken over.
             AbortedError: The transaction is lost.
             ClientError: The cluster does not respond in time, or denies it.

@@ -192,7 +192,7 @@ def jvm_end(code: int) -> str:
 
 
 def lost_its_jvm(error: BaseException) -> bool:
-    """Return whether an error can come of the end of the JVM: one that Java says nothing about."""
+    """Return whether an error that Java does not explain can result from the end of the JVM."""
     if isinstance(error, (Py4JError, ConnectionError)):
         return _is_lost(error, _text(error))
     return False
@@ -219,6 +219,6 @@ def _text(error: Exception) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of an error's text, which is the one for users."""
+    """Return the first line of an error's text, which is for users."""
     lines = text.strip().splitlines()
     return lines[0][:500] if lines else "no reason given"

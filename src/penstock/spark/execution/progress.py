@@ -31,7 +31,7 @@ class RecordsRead:
 
     def __call__(self) -> int:
         """Return how many they are; as many as before where Spark does not say."""
-        # A JVM that ends is told of by the job, not by what watches it.
+        # The job reports a JVM that ends, not this observer.
         with contextlib.suppress(Py4JError, OSError):
             self._stages.update(self._tracker.getActiveStageIds())
             self._read = max(self._read, sum(map(self._of, self._stages)))

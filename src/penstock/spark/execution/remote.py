@@ -24,7 +24,7 @@ _OF_SESSIONS: Final = ("spark.sql.execution.", "spark.sql.session.")
 
 
 def check_remote(url: str, master: str | None) -> str:
-    """Return the address of a server if it can be one.
+    """Return the address of a server if it is valid.
 
     Args:
         url: The value of `--remote`.
@@ -69,7 +69,7 @@ def remote_session(url: str, name: str, conf: Mapping[str, str]) -> SparkSession
         raise SparkError(f"--remote {url}: {first_line(str(error))}") from None
     for key in OF_COMMANDS.keys() - conf.keys():
         if key.startswith(_OF_SESSIONS):
-            with contextlib.suppress(PySparkException):  # one that this Spark does not know
+            with contextlib.suppress(PySparkException):  # a setting that this Spark does not know
                 session.conf.set(key, OF_COMMANDS[key])
     return session
 
@@ -81,7 +81,7 @@ def stop_remote(session: SparkSession) -> None:
 
 
 def _check_answers(url: str) -> None:
-    """Check that somebody answers: PySpark tries again for ten minutes before it says so."""
+    """Check that a server answers: PySpark tries again for ten minutes before it says so."""
     try:
         address = urlsplit(url.partition("/;")[0])
         where = address.hostname or "", address.port or _PORT

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.stored.runner import Counter, Merge, Work
+    from penstock.stored.runner import Merge, OffsetCounter, Work
     from penstock.stored.tasks.tasks import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"
@@ -43,14 +43,14 @@ class SparkRunner:
         self._spark = spark
         self.cores = task_slots(spark)
 
-    def counter(self) -> Counter:
+    def counter(self) -> OffsetCounter:
         """Return an accumulator; a session of Spark Connect has none, and counts nothing."""
         if is_remote(self._spark):
             return LocalCounter()
         return self._spark.sparkContext.accumulator(0)
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: Counter | None = None
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks; see `run_tasks`."""
         counted = None if is_remote(self._spark) else done
@@ -63,7 +63,7 @@ def run_tasks(
     work: Work,
     merge: Merge,
     *,
-    done: Counter | None = None,
+    done: OffsetCounter | None = None,
 ) -> bytes | None:
     """Run tasks, merge their results on one of the executors, and return that.
 
@@ -73,7 +73,7 @@ def run_tasks(
         work: Does a task in a worker: yields results, and None now and then while it is at work.
             Where it yields nothing for as long as
             `spark.sql.execution.pyspark.udf.idleTimeoutSeconds`, its worker is ended.
-        merge: Makes one result of many, in any order.
+        merge: Merges results, in any order.
         done: Counts the offsets of the tasks that have ended; of a classic session.
 
     Returns:
@@ -87,7 +87,7 @@ def run_tasks(
 
 
 def results(
-    spark: SparkSession, tasks: Sequence[Task], work: Work, done: Counter | None = None
+    spark: SparkSession, tasks: Sequence[Task], work: Work, done: OffsetCounter | None = None
 ) -> DataFrame:
     """Return the results of tasks as a frame with one column, `result`; see `run_tasks`."""
     idle_s = float(spark.conf.get(_IDLE_TIMEOUT, "0") or 0)
@@ -98,7 +98,7 @@ def results(
 
 
 def _working(
-    tasks: PackedTasks, work: Work, done: Counter | None, every_s: float
+    tasks: PackedTasks, work: Work, done: OffsetCounter | None, every_s: float
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -106,18 +106,18 @@ def _working(
                 yield from _rows(work(tasks[number]), every_s)
                 task_ended()
                 if done is not None:
-                    done.add(sum(one.offsets for one in tasks[number].ranges))
+                    done.add(sum(offset_range.offsets for offset_range in tasks[number].ranges))
 
     return run
 
 
 def _rows(found: Iterable[bytes | None], every_s: float) -> Iterator[pa.RecordBatch]:
-    told = time.monotonic()
+    yielded_at = time.monotonic()
     for result in found:
         now = time.monotonic()
-        if result is None and now - told < every_s:
+        if result is None and now - yielded_at < every_s:
             continue
-        told = now
+        yielded_at = now
         yield _row(result=result, sign_of_life=_SIGN if result is None else None)
 
 

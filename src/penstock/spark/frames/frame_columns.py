@@ -74,21 +74,23 @@ def check_columns(
 
 
 def _missing(missing: Sequence[str], names: Sequence[str], by: str) -> str:
-    # Spark takes names that differ in case for one: a new column would replace the other.
+    # Spark takes names that differ in case for the same: a new column would replace the other.
     otherwise = {name.lower(): name for name in names}
-    renamed = {one: otherwise[one.lower()] for one in missing if one.lower() in otherwise}
+    renamed = {
+        column: otherwise[column.lower()] for column in missing if column.lower() in otherwise
+    }
     added = ", ".join(
-        f'"{one}": {_UNKNOWN.get(one, _NULL.format(wanted=COLUMNS[one]))}'
-        for one in missing
-        if one not in renamed
+        f'"{column}": {_UNKNOWN.get(column, _NULL.format(wanted=COLUMNS[column]))}'
+        for column in missing
+        if column not in renamed
     )
     return (
         f"the records have no column {', '.join(missing)}, which {by}; there are "
         f"{', '.join(names)}"
         + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
         + "".join(
-            f'; rename it: frame.withColumnRenamed("{given}", "{one}")'
-            for one, given in renamed.items()
+            f'; rename it: frame.withColumnRenamed("{given}", "{wanted}")'
+            for wanted, given in renamed.items()
         )
         + (f"; where it is not known, give frame.withColumns({{{added}}})" if added else "")
     )

@@ -31,7 +31,7 @@ _VERDICT: Final = pa.struct(
 _ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0, "message": None}
 
 
-class Run(NamedTuple):
+class RowRun(NamedTuple):
     """Consecutive rows of one partition: from `start` to before `end`."""
 
     start: int
@@ -40,11 +40,11 @@ class Run(NamedTuple):
     partition: int
 
 
-def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
+def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
     """Cut rows where topic or partition changes.
 
     Args:
-        topics: Of each row, or the one of all of them.
+        topics: Of each row, or the topic of all rows.
         partitions: Of each row.
     """
     if not len(partitions):
@@ -55,7 +55,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
     for start, end in pairwise([0, *sorted(ends)]):
         topic = topics if isinstance(topics, str) else topics[start].as_py()
         partition = partitions[start].as_py()
-        yield Run(start, end, topic, -1 if partition is None else partition)
+        yield RowRun(start, end, topic, -1 if partition is None else partition)
 
 
 class _OnDemand:

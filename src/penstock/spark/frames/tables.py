@@ -26,7 +26,7 @@ _CONDITION: Final = re.compile(r"^\[([A-Z_.]+)\]\s*")
 
 
 def _from_ms(column: Column) -> Column:
-    # What Spark's timestamps cannot hold has no time: one such record must not end the job.
+    # What Spark's timestamps cannot hold has no time: such a record must not end the job.
     return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
 
 
@@ -37,13 +37,15 @@ def _headers(column: Column) -> Column:
 _CONVERSIONS: Final[Mapping[str, Mapping[str, Callable[[Column], Column]]]] = {
     "binary": {"string": lambda text: F.encode(text, "UTF-8")},
     "string": {},
-    "int": {kind: lambda one: one.cast("int") for kind in ("tinyint", "smallint", "bigint")},
-    "bigint": {kind: lambda one: one.cast("bigint") for kind in ("tinyint", "smallint", "int")},
-    "timestamp": {"timestamp_ntz": lambda one: one.cast("timestamp"), "bigint": _from_ms},
+    "int": {kind: lambda column: column.cast("int") for kind in ("tinyint", "smallint", "bigint")},
+    "bigint": {
+        kind: lambda column: column.cast("bigint") for kind in ("tinyint", "smallint", "int")
+    },
+    "timestamp": {"timestamp_ntz": lambda column: column.cast("timestamp"), "bigint": _from_ms},
     COLUMNS["headers"]: {
         "array<struct<key:string,value:string>>": _headers,
-        "map<string,binary>": lambda one: _headers(F.map_entries(one)),
-        "map<string,string>": lambda one: _headers(F.map_entries(one)),
+        "map<string,binary>": lambda column: _headers(F.map_entries(column)),
+        "map<string,string>": lambda column: _headers(F.map_entries(column)),
     },
 }
 """Types of a table's columns that are taken besides Kafka's own."""
@@ -56,12 +58,12 @@ def parse_columns(given: Sequence[str]) -> dict[str, str]:
         ConfigurationError: One is no such pair, or a name is given twice.
     """
     found: dict[str, str] = {}
-    for one in given:
-        name, separator, expression = (part.strip() for part in one.partition("="))
+    for argument in given:
+        name, separator, expression = (part.strip() for part in argument.partition("="))
         if not separator or not expression or name not in COLUMNS:
             raise ConfigurationError(
-                f"--column {one}: NAME=EXPRESSION, such as value=payload or topic=\"'orders'\", "
-                f"with one of {', '.join(COLUMNS)}"
+                f"--column {argument}: NAME=EXPRESSION, such as value=payload or "
+                f"topic=\"'orders'\", with one of {', '.join(COLUMNS)}"
             )
         if name in found:
             raise ConfigurationError(f"--column {name} is given twice")
@@ -94,15 +96,15 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     except Py4JJavaError as error:  # of the table's format, such as its jars are for another Spark
         problem = first_line(str(error.java_exception))
         raise ConfigurationError(f"{where}: cannot be read: {problem}") from None
-    known = {one: f"`{one}`" for one in COLUMNS if one.lower() in own} | dict(columns)
-    missing = [one for one in _NEEDED if one not in known]
+    known = {column: f"`{column}`" for column in COLUMNS if column.lower() in own} | dict(columns)
+    missing = [column for column in _NEEDED if column not in known]
     if missing:
         raise ConfigurationError(
-            f"{where}: no column {', '.join(missing)}; name what stands for it, such as --column "
-            f"{missing[0]}=EXPRESSION (--column key=NULL for records without keys, --column "
-            f"\"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
+            f"{where}: no column {', '.join(missing)}; name an expression for each, such as "
+            f"--column {missing[0]}=EXPRESSION (--column key=NULL for records without keys, "
+            f"--column \"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
         )
-    return table.select(*(_column(table, where, one, known.get(one)) for one in COLUMNS))
+    return table.select(*(_column(table, where, column, known.get(column)) for column in COLUMNS))
 
 
 def _column(table: DataFrame, where: str, name: str, expression: str | None) -> Column:

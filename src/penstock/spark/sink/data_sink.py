@@ -1,7 +1,8 @@
 """`df.write.format("penstock")` and `writeStream`: each record that is accepted, once.
 
 Tasks leave their transactions open; Spark's driver decides, and commits them. See
-`penstock.client.writing.decisions` for what a crash in between leaves, and how it is told apart.
+`penstock.client.writing.decisions` for what a crash in between leaves, and how the cases are
+distinguished.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.batch_jobs.targets import Target
-from penstock.client.writing.decisions import Batch
+from penstock.client.writing.decisions import BatchId
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
@@ -36,21 +37,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.spark.sink.sink_task import Written
+    from penstock.spark.sink.sink_task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _RUN: Final = "spark.jobGroup.id"
-_ONE_BATCH: Final = Batch("", 0)
+_ONE_BATCH: Final = BatchId("", 0)
 _ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", None)
 """Since PySpark 4.1; before, rows come one by one."""
 
 
 @dataclass
 class SinkMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result of a task, for the driver."""
 
-    written: Written
+    written: AttemptResult
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -104,7 +105,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[Any]) -> SinkMessage:
         """Judge and write the rows of a task."""
         context = _context()
-        query, number, run = (context.getLocalProperty(one) for one in (_QUERY, _BATCH, _RUN))
+        query, number, run = (context.getLocalProperty(name) for name in (_QUERY, _BATCH, _RUN))
         if query is None or number is None or run is None:
             raise SparkError(
                 "Spark does not tell tasks the micro-batch that they write; use foreachBatch"
@@ -112,7 +113,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
         attempt = Attempt(
             self._job or f"stream-{query}",
             run,
-            Batch(query, int(number)),
+            BatchId(query, int(number)),
             context.partitionId(),
             context.attemptNumber(),
         )
@@ -131,7 +132,7 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
 
 
 def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
-    """Return what writes a frame; the cluster is asked for its topics.
+    """Return what writes a frame; the cluster describes its topics.
 
     Raises:
         ConfigurationError: An option, the file, a column or a topic is not usable.
@@ -160,7 +161,7 @@ def stream_sink(options: Mapping[str, str], schema: StructType) -> StreamSink:
 
 @lru_cache(maxsize=64)
 def _kept_task(options: frozenset[tuple[str, str]]) -> SinkTask:
-    """Read the file and the topics once: Spark asks for the sink of each micro-batch twice."""
+    """Read the file and the topics once: Spark creates the sink of each micro-batch twice."""
     return _task(SinkOptions.read(dict(options)))
 
 
@@ -172,11 +173,11 @@ def _task(options: SinkOptions) -> SinkTask:
     names = [options.topic] if options.rejected is None else [options.topic, options.rejected]
     topics = there.cluster.topics(",".join(names))
     targets = [
-        Target(one.name, len(one.partitions), there.cluster.max_message_bytes(one.name))
-        for one in topics
+        Target(topic.name, len(topic.partitions), there.cluster.max_message_bytes(topic.name))
+        for topic in topics
     ]
-    accepted = next(one for one in topics if one.name == options.topic)
-    by_name = {one.topic: one for one in targets}
+    accepted = next(topic for topic in topics if topic.name == options.topic)
+    by_name = {target.topic: target for target in targets}
     return SinkTask(
         there.access,
         there.plan([accepted], options.records_policy_batch),
@@ -199,5 +200,5 @@ def _context() -> TaskContext:
     return context
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [one.written for one in messages if isinstance(one, SinkMessage)]
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptResult]:
+    return [message.written for message in messages if isinstance(message, SinkMessage)]

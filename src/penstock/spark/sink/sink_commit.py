@@ -11,9 +11,9 @@ from penstock.spark.execution.failures import SparkError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.writing.decisions import Batch
+    from penstock.client.writing.decisions import BatchId
     from penstock.client.writing.prepared import Prepared
-    from penstock.spark.sink.sink_task import SinkTask, Written
+    from penstock.spark.sink.sink_task import AttemptResult, SinkTask
 
 _NAMED_MAX: Final = 3
 
@@ -22,7 +22,7 @@ class LostTransactionsError(SparkError):
     """Transactions of tasks were aborted before they were committed."""
 
 
-def commit(task: SinkTask, written: Sequence[Written]) -> None:
+def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
     """Commit the transactions of a batch: all of them, or none.
 
     Args:
@@ -39,10 +39,10 @@ def commit(task: SinkTask, written: Sequence[Written]) -> None:
     connection = task.access.connect()
     first = written[0].attempt
     decisions = task.decisions(first.job, connection)
-    prepared = [one.prepared for one in written if one.prepared is not None]
-    if any(one.was_decided for one in written):
-        for one in prepared:
-            abort_prepared(connection, one)
+    prepared = [done.prepared for done in written if done.prepared is not None]
+    if any(done.was_decided for done in written):
+        for transaction in prepared:
+            abort_prepared(connection, transaction)
         _finish(task, decisions.read().prepared, first.batch)
         return
     if not prepared:
@@ -56,12 +56,12 @@ def commit(task: SinkTask, written: Sequence[Written]) -> None:
         )
     decisions.decide(first.run, first.batch, prepared)
     _finish(task, prepared, first.batch)
-    if any(one.attempt.number for one in written):
+    if any(done.attempt.number for done in written):
         # Those of attempts that failed or were too late: readers would wait for them.
         abort_all(connection, decisions.prefix)
 
 
-def abort(task: SinkTask, written: Sequence[Written]) -> None:
+def abort(task: SinkTask, written: Sequence[AttemptResult]) -> None:
     """Abort the transactions of a batch, unless it was decided.
 
     Those that tasks left open that failed are aborted, too, if no later run has the job.
@@ -80,20 +80,20 @@ def abort(task: SinkTask, written: Sequence[Written]) -> None:
     decided = decisions.read()
     if decided.covers(first.batch):
         return
-    for one in written:
-        if one.prepared is not None:
-            abort_prepared(connection, one.prepared)
+    for done in written:
+        if done.prepared is not None:
+            abort_prepared(connection, done.prepared)
     if decided.run == first.run:
         abort_all(connection, decisions.prefix)
 
 
-def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: Batch) -> None:
+def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: BatchId) -> None:
     connection, lost = task.access.connect(), []
-    for one in prepared:
+    for transaction in prepared:
         try:
-            commit_prepared(connection, one)
+            commit_prepared(connection, transaction)
         except (FencedError, AbortedError):
-            lost.append(one)
+            lost.append(transaction)
     if lost:
         raise LostTransactionsError(
             f"topic {task.accepted.topic}: batch {batch.number} was to be committed, and brokers "
@@ -103,6 +103,6 @@ def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: Batch) -> None:
 
 
 def _named(some: Sequence[Prepared]) -> str:
-    names = ", ".join(one.transactional_id for one in some[:_NAMED_MAX])
+    names = ", ".join(transaction.transactional_id for transaction in some[:_NAMED_MAX])
     more = len(some) - _NAMED_MAX
     return f"the transactions {names}" + (f" and {more:,} more" if more > 0 else "")

@@ -53,7 +53,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if kind == _HEADERS:
-        return [{"key": one[0], "value": _bytes(one[1])} for one in value]
+        return [{"key": entry[0], "value": _bytes(entry[1])} for entry in value]
     if isinstance(value, dt.datetime):
         # PySpark gives times without a zone, which are of this process's.
         return (value.astimezone(dt.UTC) - _EPOCH) // _MICRO

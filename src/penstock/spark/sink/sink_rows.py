@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from aiokafka.partitioner import murmur2
 
 from penstock.batch_jobs.targets import fitting
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
@@ -53,7 +53,7 @@ class _Record(NamedTuple):
     value: bytes | None
     headers: Sequence[Any]
     timestamp: int
-    source: Source
+    source: BatchSource
 
     @property
     def size(self) -> int:
@@ -131,16 +131,16 @@ class OutgoingRows:
             return
         arrays = self._arrays(batch)
         for _, partition in self._judged(arrays):
-            full = [one for one in partition if self._sizes[one] >= _BATCH_BYTES]
-            for one in full:
-                yield from self._written(one)
+            full = [number for number in partition if self._sizes[number] >= _BATCH_BYTES]
+            for number in full:
+                yield from self._written(number)
             if self._sizes.total() >= _HELD_BYTES:
                 yield from self.rest()
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return what waits for more."""
-        for one in list(self._waiting):
-            yield from self._written(one)
+        for number in list(self._waiting):
+            yield from self._written(number)
 
     def _arrays(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the columns, ordered by the partition of the target that records go to."""
@@ -158,7 +158,7 @@ class OutgoingRows:
                 arrays[f"from_{name}"] = columns[name]
         arrays["partition"] = pa.array(self._partitions(columns, arrays["key"]), pa.int32())
         order = np.argsort(arrays["partition"].to_numpy(), kind="stable")
-        return {name: one.take(pa.array(order)) for name, one in arrays.items()}
+        return {name: column.take(pa.array(order)) for name, column in arrays.items()}
 
     def _partitions(self, columns: Mapping[str, pa.Array], keys: pa.Array) -> list[int]:
         count = self._accepted.partitions
@@ -213,18 +213,18 @@ class OutgoingRows:
                 touched.append((self._rejected, partition % self._rejected.partitions))
             yield partition, touched
 
-    def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[Source]:
+    def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[BatchSource]:
         count = end - start
 
         def column(name: str, missing: Any) -> list[Any]:
             array = arrays.get(f"from_{name}")
             if array is None:
                 return [missing] * count
-            return [missing if one is None else one for one in array[start:end].to_pylist()]
+            return [missing if entry is None else entry for entry in array[start:end].to_pylist()]
 
         return [
-            Source(*one)
-            for one in zip(
+            BatchSource(*place)
+            for place in zip(
                 column("topic", self._accepted.topic),
                 column("partition", _NOWHERE),
                 column("offset", _NOWHERE),
@@ -259,7 +259,7 @@ class OutgoingRows:
     def _keep(self, where: tuple[Target, int], records: list[_Record]) -> None:
         if records:
             self._waiting.setdefault(where, []).extend(records)
-            self._sizes[where] += sum(one.size for one in records)
+            self._sizes[where] += sum(record.size for record in records)
 
     def _written(self, where: tuple[Target, int]) -> Iterator[OutgoingBatch]:
         records = self._waiting.pop(where, [])
@@ -269,7 +269,7 @@ class OutgoingRows:
         def encoded(start: int, end: int) -> bytes:
             keys, values, headers, timestamps, _ = zip(*records[start:end], strict=True)
             base = timestamps[0]
-            listed = ([(key, value) for key, value in one] for one in headers)
+            listed = ([(key, value) for key, value in own] for own in headers)
             section = build(base, timestamps, keys, values, listed)
             header = NewHeader(self._codec, base, max(timestamps))
             return encode(header, section, end - start, fast=True)

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.errors import ClientError
-from penstock.client.positions import Task as PositionTask
-from penstock.client.writing.decisions import Batch, Decisions
+from penstock.client.positions import PositionTask
+from penstock.client.writing.decisions import BatchId, Decisions
 from penstock.client.writing.prepared import Prepared, PreparingWriter
-from penstock.client.writing.writer import Limits
+from penstock.client.writing.writer import WriterLimits
 from penstock.spark.sink.sink_rows import OutgoingRows
 from penstock.stored.evaluation import evaluator_of, task_ended
 
@@ -45,12 +45,12 @@ class Attempt(NamedTuple):
 
     job: str
     run: str
-    batch: Batch
+    batch: BatchId
     task: int
     number: int
 
 
-class Written(NamedTuple):
+class AttemptResult(NamedTuple):
     """What an attempt did.
 
     Attributes:
@@ -77,7 +77,7 @@ class SinkTask:
         topic_id: Its id.
         rejected: The topic for dead letters; None to fail with the first refused record.
         codec: Kafka's number of the compression codec.
-        transaction_timeout_s: After which time brokers abort what nobody decided about.
+        transaction_timeout_s: After which time brokers abort a transaction without a decision.
     """
 
     access: ClusterAccess
@@ -93,7 +93,7 @@ class SinkTask:
         task = PositionTask(job, self.accepted.topic, self.topic_id, 0)
         return Decisions(connection or self.access.connect(), task)
 
-    def write(self, attempt: Attempt, rows: Iterable[pa.RecordBatch]) -> Written:
+    def write(self, attempt: Attempt, rows: Iterable[pa.RecordBatch]) -> AttemptResult:
         """Judge and write rows, unless their batch was decided by an attempt before.
 
         Raises:
@@ -107,19 +107,19 @@ class SinkTask:
         decisions = self.decisions(attempt.job, connection)
         decided: Decision = decisions.claim(attempt.run)
         if decided.covers(attempt.batch):
-            return Written(attempt, was_decided=True)
+            return AttemptResult(attempt, was_decided=True)
         name = decisions.transactional_id(attempt.task, attempt.number)
-        limits = Limits(transaction_timeout_s=self.transaction_timeout_s)
+        limits = WriterLimits(transaction_timeout_s=self.transaction_timeout_s)
         outgoing = self._outgoing(attempt.task)
         writer: PreparingWriter | None = None
         try:
             for batch in rows:
-                for one in outgoing.add(batch):
+                for arguments in outgoing.add(batch):
                     writer = writer or self._begun(connection, name, limits)
-                    writer.write(*one)
-            for one in outgoing.rest():
+                    writer.write(*arguments)
+            for arguments in outgoing.rest():
                 writer = writer or self._begun(connection, name, limits)
-                writer.write(*one)
+                writer.write(*arguments)
             prepared = None if writer is None else writer.prepare()
         except BaseException:
             if writer is not None:
@@ -127,7 +127,7 @@ class SinkTask:
                     writer.abort()
             raise
         task_ended()
-        return Written(attempt, prepared, counts=outgoing.counts)
+        return AttemptResult(attempt, prepared, counts=outgoing.counts)
 
     def _outgoing(self, task: int) -> OutgoingRows:
         judge = None
@@ -136,7 +136,7 @@ class SinkTask:
 
         return OutgoingRows(self.accepted, self.rejected, judge, codec=self.codec, task=task)
 
-    def _begun(self, connection: Connection, name: str, limits: Limits) -> PreparingWriter:
+    def _begun(self, connection: Connection, name: str, limits: WriterLimits) -> PreparingWriter:
         writer = PreparingWriter(connection, name, limits)
         count = self.accepted.partitions
         if count <= _PARTITIONS_ADDED_MAX:

@@ -1,7 +1,7 @@
 """Sinks: topics and folders that records are written to, in one pass over the data.
 
 A frame to be written has Kafka's columns, with `headers` as they are to be stored, and a
-column `sink` with the name of one of the sinks.
+column `sink` with the name of a sink.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.stored.locations import Location
+    from penstock.stored.locations import RecordLocation
 
 _BEFORE: Final = ".replaced"
 """The suffix of a folder while it is being replaced."""
@@ -31,7 +31,7 @@ class Sinks:
     def __init__(
         self,
         spark: SparkSession,
-        locations: Mapping[str, Location],
+        locations: Mapping[str, RecordLocation],
         options: Mapping[str, str],
         partitions: Mapping[str, int],
         *,
@@ -141,7 +141,7 @@ class Sinks:
                     files.rename(before, path)
 
     def _complete(self, files: Any, written: str) -> Any:
-        """Return the folder written for a sink; an empty one if it got no records."""
+        """Return the folder written for a sink; an empty folder if it got no records."""
         path, _ = self._hadoop(written)
         if not files.exists(path):
             empty = self._spark.createDataFrame([], SCHEMA)
@@ -150,7 +150,7 @@ class Sinks:
         return path
 
     def _replace(self, files: Any, written: Any, folder: str) -> None:
-        """Replace a folder by another; after a crash there is either the one or the other."""
+        """Replace a folder by another; after a crash there is either the old or the new folder."""
         target, _ = self._hadoop(folder)
         before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
         files.mkdirs(target.getParent())
@@ -185,4 +185,6 @@ class Sinks:
 
 def _by_sink(sink: Column, values: Mapping[str, Column]) -> Column:
     (_, last), *others = reversed(list(values.items()))
-    return reduce(lambda rest, one: F.when(sink == one[0], one[1]).otherwise(rest), others, last)
+    return reduce(
+        lambda rest, other: F.when(sink == other[0], other[1]).otherwise(rest), others, last
+    )

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.worker_errors import in_one_line
+from penstock.spark.source.source_bounds import EARLIEST, LATEST, find_offsets
 from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_places import EARLIEST, LATEST, find_offsets
 from penstock.spark.source.source_reading import SourceReading, SourceTask, source_tasks
 from penstock.spark.source.source_rows import TYPES, VERDICT, check_types
 from penstock.spark.source.source_stream import StreamReader
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.sink.data_sink import BatchSink, StreamSink
-    from penstock.spark.source_access import Source
+    from penstock.spark.source_access import ClusterSource
 
 _HEADERS: Final = "headers"
 
@@ -113,7 +113,9 @@ class PenstockDataSource(DataSource):
 class BatchReader(DataSourceReader):
     """Reads a fixed range of topics."""
 
-    def __init__(self, source: Source, topics: Sequence[Topic], reading: SourceReading) -> None:
+    def __init__(
+        self, source: ClusterSource, topics: Sequence[Topic], reading: SourceReading
+    ) -> None:
         """Take what is read.
 
         Args:
@@ -122,7 +124,7 @@ class BatchReader(DataSourceReader):
             reading: What the tasks do.
         """
         self._reading = reading
-        self._plan: tuple[Source, Sequence[Topic]] | None = (source, topics)
+        self._plan: tuple[ClusterSource, Sequence[Topic]] | None = (source, topics)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks.
@@ -140,8 +142,10 @@ class BatchReader(DataSourceReader):
         source, topics = self._plan
         starts = find_offsets(source.cluster, topics, source.options.start or EARLIEST)
         ends = find_offsets(source.cluster, topics, source.options.end or LATEST)
-        ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
-        ids = {one.name: one.topic_id for one in topics}
+        ranges = [
+            OffsetRange(*partition, starts[partition], end) for partition, end in ends.items()
+        ]
+        ids = {topic.name: topic.topic_id for topic in topics}
         return source_tasks(ranges, ids, source.sizes(topics), source.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -167,18 +171,18 @@ def register(spark: SparkSession) -> None:
         classic.setActiveSession(classic)
 
 
-def _source(options: Mapping[str, str]) -> Source:
+def _source(options: Mapping[str, str]) -> ClusterSource:
     _send_no_profile()
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source_access import Source  # noqa: PLC0415
+    from penstock.spark.source_access import ClusterSource  # noqa: PLC0415
 
-    return Source(SourceOptions.read(options))
+    return ClusterSource(SourceOptions.read(options))
 
 
 def _send_no_profile() -> None:
     """Have Spark's planning process send no profile of itself.
 
-    It sends an empty one to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
+    It sends an empty profile to sessions of Spark Connect, which `spark-pipelines` of 4.2 takes for
     an error, after a run that was complete (`UNKNOWN_RESPONSE`).
     """
     ids: Any = getattr(accumulators, "SpecialAccumulatorIds", None)
@@ -187,7 +191,7 @@ def _send_no_profile() -> None:
             accumulators._accumulatorRegistry.pop(getattr(ids, profile), None)  # noqa: SLF001
 
 
-def _reading(source: Source, topics: Sequence[Topic], schema: StructType) -> SourceReading:
+def _reading(source: ClusterSource, topics: Sequence[Topic], schema: StructType) -> SourceReading:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_types(types)
     if VERDICT in types and source.options.plan is None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Self
 from penstock.cluster import topic_names
 from penstock.configuration import ConfigurationError
 from penstock.spark.given_options import GivenOptions
-from penstock.spark.source.source_places import (
+from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,
-    Place,
+    OffsetBound,
     parse_offsets,
     parse_timestamp,
 )
@@ -61,8 +61,8 @@ class SourceOptions:
     client: Mapping[str, str]
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None
-    start: Place | None
-    end: Place | None
+    start: OffsetBound | None
+    end: OffsetBound | None
     fails_on_loss: bool
     with_headers: bool
     tasks: int | None
@@ -112,7 +112,7 @@ def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], re.Pattern[str
     return found, None
 
 
-def _place(options: Mapping[str, str], side: str) -> Place | None:
+def _place(options: Mapping[str, str], side: str) -> OffsetBound | None:
     offsets, time = options.get(f"{side}offsets"), options.get(f"{side}timestamp")
     if time is not None:  # it wins, as in Spark's Kafka source
         return parse_timestamp(time, key=f"{side}Timestamp")

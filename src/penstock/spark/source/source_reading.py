@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets
-    from penstock.client.reading.reader import OffsetRange as WantedRange
+    from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
@@ -44,9 +43,11 @@ class SourceTask(InputPartition):
     """Some offset ranges, with the ids of their topics."""
 
     def __init__(self, task: Task, topic_ids: Mapping[str, UUID]) -> None:
-        topics = dict.fromkeys(one.topic for one in task.ranges)
+        topics = dict.fromkeys(offset_range.topic for offset_range in task.ranges)
         self.ranges = tuple(task.wanted(topic_ids))
-        super().__init__(f"{sum(one.offsets for one in task.ranges)} offsets of {len(topics)}")
+        super().__init__(
+            f"{sum(offset_range.offsets for offset_range in task.ranges)} offsets of {len(topics)}"
+        )
 
 
 def source_tasks(
@@ -58,11 +59,13 @@ def source_tasks(
         ranges: What is to be read.
         topic_ids: By topic.
         sizes: How large the records are.
-        least: The number of tasks that is aimed at, at least; None for what the size asks for.
+        least: The number of tasks that is aimed at, at least; None for a number by their size.
     """
     limit = None
     if least is not None:
-        limit = Limit(max(math.ceil(sum(one.offsets for one in ranges) / least), 1))
+        limit = Limit(
+            max(math.ceil(sum(offset_range.offsets for offset_range in ranges) / least), 1)
+        )
     # How many cores the executors have is not known here; large ranges are cut by their size.
     cores = os.cpu_count() or 1
     tasks = plan_tasks(ranges, cores=cores, sizes=sizes, limit=limit)

@@ -24,7 +24,7 @@ TYPES: Final = {**COLUMNS, VERDICT: VERDICT_TYPE}
 """Spark's type of each column that there can be."""
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 * 2**20
-"""The most of a record batch; a larger row is one by itself."""
+"""The most of a record batch; a larger row is a batch by itself."""
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
@@ -52,7 +52,7 @@ def check_types(types: Mapping[str, str]) -> None:
 
 
 class RowBatches:
-    """Makes record batches of stored batches; the bytes of one are bounded."""
+    """Makes record batches of stored batches; their bytes are bounded."""
 
     def __init__(
         self, columns: Sequence[str], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
@@ -62,7 +62,7 @@ class RowBatches:
         Args:
             columns: The names of the columns, in their order; others are not made.
             rows_max: The most rows of a record batch.
-            bytes_max: The most bytes of one with several rows.
+            bytes_max: The most bytes of a record batch with several rows.
         """
         self._columns = tuple(columns)
         self._rows_max = rows_max
@@ -98,8 +98,8 @@ class RowBatches:
         self._rows = self._bytes = 0
         if waiting:
             whole = pa.Table.from_batches(waiting).combine_chunks()
-            for one in whole.to_batches(max_chunksize=self._rows_max):
-                yield from self._divided(one)
+            for piece in whole.to_batches(max_chunksize=self._rows_max):
+                yield from self._divided(piece)
 
     def _divided(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if rows.nbytes <= self._bytes_max or len(rows) <= 1:
@@ -150,7 +150,9 @@ def _timestamps(in_ms: Sequence[int]) -> pa.Array:
     try:
         micros = pc.multiply_checked(given, _MICROS)
     except pa.ArrowInvalid:
-        fit = (one if abs(one) <= _INT64_MAX // _MICROS else None for one in in_ms)
+        fit = (
+            timestamp if abs(timestamp) <= _INT64_MAX // _MICROS else None for timestamp in in_ms
+        )
         micros = pc.multiply_checked(pa.array(list(fit), pa.int64()), _MICROS)
     return micros.cast(_TIMESTAMP)
 

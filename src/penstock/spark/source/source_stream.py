@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.source.source_places import LATEST, find_offsets
+from penstock.spark.source.source_bounds import LATEST, find_offsets
 from penstock.spark.source.source_reading import SourceError, SourceTask, source_tasks
 from penstock.stored.tasks.tasks import Limit, Sizes, next_batch
 from penstock.wire.names import NO_ID
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.source.source_reading import SourceReading
-    from penstock.spark.source_access import Source
+    from penstock.spark.source_access import ClusterSource
 
 Offsets = dict[Partition, int]
 _TELLS_START: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
@@ -56,14 +56,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     An offset of the stream is, for each topic, its id and the offset of each partition.
     """
 
-    def __init__(self, source: Source, reading: SourceReading) -> None:
+    def __init__(self, source: ClusterSource, reading: SourceReading) -> None:
         """Take what is read.
 
         Args:
             source: The cluster, for the driver.
             reading: What the tasks do.
         """
-        self._source: Source | None = source
+        self._source: ClusterSource | None = source
         self._reading = reading
         self._target: Offsets | None = None
 
@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         where the topics do, and `partitions` checks them.
 
         Raises:
-            SourceError: A topic is another one of the same name, or is gone, or a log has become
+            SourceError: A topic was created again, or is gone, or a log has become
                 shorter.
             ClusterError: The cluster does not answer.
         """
@@ -105,14 +105,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(self._ends(topics), topics)
         begun = from_json(start)
         self._check_topics(start, topics)
-        there = [Partition(one.name, number) for one in topics for number in one.partitions]
-        new = [one for one in there if one not in begun]
+        there = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+        new = [partition for partition in there if partition not in begun]
         starts = begun | self._first(topics, new)
         ranges = self._ranges(topics, starts)
         if isinstance(limit, ReadMaxRows):
             ranges = list(next_batch(ranges, Limit(limit.max_rows))[0])
-        reached = starts | {one.of: one.end for one in ranges}
-        known = {one.name: one.topic_id for one in topics}
+        reached = starts | {offset_range.of: offset_range.end for offset_range in ranges}
+        known = {topic.name: topic.topic_id for topic in topics}
         return _json(reached, {**_ids(start), **known})
 
     @in_one_line()
@@ -127,10 +127,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not _TELLS_START:
             self._check_topics(start, self._driver.topics())
         begun, ends = from_json(start), from_json(end)
-        new = [one for one in ends if one not in begun]
+        new = [partition for partition in ends if partition not in begun]
         if new:
             begun |= self._first(self._driver.topics(), new)
-        ranges = [OffsetRange(*one, begun[one], offset) for one, offset in ends.items()]
+        ranges = [
+            OffsetRange(*partition, begun[partition], offset) for partition, offset in ends.items()
+        ]
         return source_tasks(ranges, _ids(end), self._sizes, self._driver.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -140,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from self._reading.read(partition)
 
     @property
-    def _driver(self) -> Source:
+    def _driver(self) -> ClusterSource:
         if self._source is None:
             raise RuntimeError("offsets are found on the driver")
         return self._source
@@ -154,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not new:
             return {}
         first = self._driver.cluster.first_offsets(topics)
-        return {one: first[one] for one in new if one in first}
+        return {partition: first[partition] for partition in new if partition in first}
 
     def _ends(self, topics: Sequence[Topic]) -> Offsets:
         if self._target is not None:
@@ -164,21 +166,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ranges(self, topics: Sequence[Topic], starts: Offsets) -> list[OffsetRange]:
         """Return what can be read; a leader that was just elected may not know the end yet."""
         for attempt in range(_ATTEMPTS):
-            ends = {one: end for one, end in self._ends(topics).items() if one in starts}
-            ranges = [OffsetRange(*one, starts[one], end) for one, end in ends.items()]
-            shorter = [one for one in ranges if one.end < one.start]
+            ends = {
+                partition: end
+                for partition, end in self._ends(topics).items()
+                if partition in starts
+            }
+            ranges = [
+                OffsetRange(*partition, starts[partition], end) for partition, end in ends.items()
+            ]
+            shorter = [
+                offset_range for offset_range in ranges if offset_range.end < offset_range.start
+            ]
             if not shorter:
                 return ranges
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE_S)
-        one = shorter[0]
+        first = shorter[0]
         raise SourceError(
-            f"{one.of}: the log ends at offset {one.end}, before {one.start}, the position of "
-            "the stream"
+            f"{first.of}: the log ends at offset {first.end}, before {first.start}, the "
+            "position of the stream"
         )
 
     def _check_topics(self, start: Mapping[str, Any], topics: Sequence[Topic]) -> None:
-        known = {one.name: one.topic_id for one in topics}
+        known = {topic.name: topic.topic_id for topic in topics}
         for name, topic_id in _ids(start).items():
             if name not in known:
                 if self._reading.fails_on_loss:
@@ -203,25 +213,25 @@ _ID, _OFFSETS = "id", "offsets"
 
 def to_json(offsets: Offsets, topics: Sequence[Topic]) -> dict[str, Any]:
     """Return offsets as Spark keeps them in a checkpoint."""
-    return _json(offsets, {one.name: one.topic_id for one in topics})
+    return _json(offsets, {topic.name: topic.topic_id for topic in topics})
 
 
 def from_json(kept: Mapping[str, Any]) -> Offsets:
     """Return the offsets that `to_json` was given."""
     return {
         Partition(topic, int(number)): int(offset)
-        for topic, one in kept.items()
-        for number, offset in one[_OFFSETS].items()
+        for topic, entry in kept.items()
+        for number, offset in entry[_OFFSETS].items()
     }
 
 
 def _json(offsets: Offsets, topic_ids: Mapping[str, UUID]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (topic, number), offset in sorted(offsets.items()):
-        one = found.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
-        one[_OFFSETS][str(number)] = offset
+        entry = found.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
+        entry[_OFFSETS][str(number)] = offset
     return found
 
 
 def _ids(kept: Mapping[str, Any]) -> dict[str, UUID]:
-    return {topic: UUID(one[_ID]) for topic, one in kept.items()}
+    return {topic: UUID(entry[_ID]) for topic, entry in kept.items()}

@@ -1,6 +1,6 @@
 """The loop of a stream: looks at its topics again and again, and has micro-batches done.
 
-While there is nothing new, brokers are asked where logs end, and nothing else happens. What fails
+While there is nothing new, the stream looks up where logs end, and does nothing else. What fails
 for now is waited for: a leader, a broker, all of them. Topics are looked for now and then: new
 ones, new partitions, and those that are gone.
 """
@@ -34,7 +34,7 @@ _PAUSE_MAX_S: Final = 30.0
 _NAMED_MAX: Final = 3
 
 
-class Source(Protocol):
+class StreamTopics(Protocol):
     """The topics; `penstock.spark.streams.stream_source.StreamSource`."""
 
     def topics(self) -> tuple[Topic, ...]: ...
@@ -50,7 +50,7 @@ class Source(Protocol):
     def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]: ...
 
 
-class Work(Protocol):
+class MicroBatchWork(Protocol):
     """Has Spark do a micro-batch."""
 
     def __call__(
@@ -62,7 +62,7 @@ class Work(Protocol):
             batch: What is done.
             counted_as: What its counts belong to.
             topics: All topics, by name.
-            seen: The runs that had tasks of the job when this one began.
+            seen: The runs that had tasks of the job when this run began.
 
         Raises:
             UnavailableError: The cluster fails.
@@ -71,7 +71,7 @@ class Work(Protocol):
 
 
 class Observer(Protocol):
-    """Is told what happens."""
+    """Observes a stream."""
 
     def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
         """Take note of how many offsets partitions are behind, and how many cannot be read now."""
@@ -80,23 +80,23 @@ class Observer(Protocol):
         """Take note of a micro-batch."""
 
     def warn(self, text: str) -> None:
-        """Tell what is wrong, and what is done about it; may be called often with the same."""
+        """Report a problem and its remedy; may be called often with the same."""
 
     def note(self, text: str) -> None:
-        """Tell what has changed."""
+        """Report a change."""
 
 
-class Settings(NamedTuple):
+class StreamSettings(NamedTuple):
     """How a stream goes on.
 
     Attributes:
         run: The id of the run.
         limit: The most of a micro-batch.
         every_s: How often new records are looked for. While more is there than fits into a
-            micro-batch, the next one begins at once.
+            micro-batch, the next begins at once.
         strict: End with an error where records were removed before they were read.
         available_now: End where the logs end at the beginning.
-        again: Begin anew, wherever earlier runs of the job have come to.
+        again: Begin again, wherever earlier runs of the job have come to.
     """
 
     run: str
@@ -123,21 +123,21 @@ class Stream:
 
     def __init__(
         self,
-        source: Source,
-        work: Work,
+        source: StreamTopics,
+        work: MicroBatchWork,
         observer: Observer,
-        settings: Settings,
+        settings: StreamSettings,
         *,
         is_ended: Callable[[], bool],
         wait: Callable[[float], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is asked.
+        """Prepare; nothing is contacted.
 
         Args:
             source: The topics.
             work: Does micro-batches.
-            observer: Is told what happens.
+            observer: Observes the stream.
             settings: How it goes on.
             is_ended: Whether to end; the micro-batch that is being done is waited for.
             wait: Waits for seconds, or until `is_ended`.
@@ -162,7 +162,7 @@ class Stream:
     ) -> int:
         """Find where the stream goes on; return how many partitions have a position already.
 
-        Positions are waited for: one that was killed may have left a transaction with one of them.
+        Positions are waited for: a run that was killed may have left a transaction with a position.
 
         Args:
             topics: The topics.
@@ -177,10 +177,10 @@ class Stream:
         positions = self._wait_for_positions(partitions)
         if positions is None:
             return 0
-        self._seen = frozenset(one.run for one in positions.values())
+        self._seen = frozenset(position.run for position in positions.values())
         self._source.check(self._seen)
-        self._topics = {one.name: one for one in topics}
-        self._ids = {one.name: one.topic_id for one in topics}
+        self._topics = {topic.name: topic for topic in topics}
+        self._ids = {topic.name: topic.topic_id for topic in topics}
         if (positions and not self._settings.again) or first is None:
             self._add(partitions, positions)
             if self._settings.available_now and len(self._offsets.partitions) < len(partitions):
@@ -211,8 +211,8 @@ class Stream:
         while batch.kept and not self._is_ended():
             result = self._do(batch)
             self._offsets.done(batch, result, self._clock())
-            failed = {(one.topic, one.partition) for one in result.unfinished}
-            kept = tuple(one for one in batch.kept if one.of in failed)
+            failed = {(entry.topic, entry.partition) for entry in result.unfinished}
+            kept = tuple(offset_range for offset_range in batch.kept if offset_range.of in failed)
             batch = self._offsets.first()._replace(kept=kept)
             self._tell_failures(result)
             if kept:
@@ -254,13 +254,16 @@ class Stream:
         self._offsets.learn(ends, now)
         pending = self._offsets.pending(ends)
         starts = self._source.starts(pending) if pending else {}
-        missing = {*(one for one in partitions if one not in ends), *pending} - starts.keys()
+        missing = {
+            *(partition for partition in partitions if partition not in ends),
+            *pending,
+        } - starts.keys()
         self._unavailable = len(missing)
         self._observer.looked(self._offsets.behind, self._unavailable)
         if missing:
             self._observer.warn(f"{_named(missing)} cannot be read now; waiting")
             self._topics_at = now
-        available = [one for one in ends if one not in missing]
+        available = [partition for partition in ends if partition not in missing]
         batch = self._offsets.next(available, starts, self._settings.limit, now)
         if batch is not None:
             return self._done(batch)
@@ -294,7 +297,7 @@ class Stream:
         return self._work(batch, self._offsets.counted_as(batch), self._topics, self._seen)
 
     def _tell_failures(self, result: WritingResult) -> None:
-        failed = [one for one in result.unfinished if one.reason]
+        failed = [entry for entry in result.unfinished if entry.reason]
         if failed:
             self._topics_at = self._clock()
             more = f" (and {len(failed) - 1:,} more partitions)" if len(failed) > 1 else ""
@@ -308,8 +311,8 @@ class Stream:
         self._observer.note(f"warning: {text}")
 
     def _look_for_topics(self) -> None:
-        """Drop topics that are gone, and add new ones and new partitions."""
-        found = {one.name: one for one in self._source.topics()}
+        """Drop topics that are gone, and add new topics and new partitions."""
+        found = {topic.name: topic for topic in self._source.topics()}
         self._topics_at = self._clock() + TOPICS_EVERY_S
         for name, topic in list(self._topics.items()):
             if name not in found:
@@ -324,7 +327,9 @@ class Stream:
             del self._topics[name]
         if self._settings.available_now:
             return
-        new = [one for one in _partitions(found.values()) if one not in self._offsets]
+        new = [
+            partition for partition in _partitions(found.values()) if partition not in self._offsets
+        ]
         if new:
             self._add_new(found, new)
 
@@ -336,12 +341,20 @@ class Stream:
         }
         if again:
             # What is committed for the name is about a topic that is gone.
-            starts = self._source.starts([one for one in new if one.topic in again])
+            starts = self._source.starts(
+                [partition for partition in new if partition.topic in again]
+            )
             run = self._settings.run
-            self._source.commit({one: Position(at, run=run) for one, at in starts.items()})
-            new = [one for one in new if one.topic not in again or one in starts]
+            self._source.commit(
+                {partition: Position(at, run=run) for partition, at in starts.items()}
+            )
+            new = [
+                partition
+                for partition in new
+                if partition.topic not in again or partition in starts
+            ]
         self._add(new, self._source.positions(new))
-        for name in {one.topic for one in new}:
+        for name in {partition.topic for partition in new}:
             if name not in self._topics:
                 self._observer.note(f"topic {name} is new; the stream reads it, too")
             self._topics[name] = found[name]
@@ -351,13 +364,13 @@ class Stream:
         self, partitions: Sequence[Partition], positions: Mapping[Partition, Position]
     ) -> None:
         """Add partitions, each at its position, or where its log starts."""
-        without = [one for one in partitions if one not in positions]
+        without = [partition for partition in partitions if partition not in positions]
         starts = self._source.starts(without) if without else {}
-        for one in partitions:
-            if one in positions:
-                self._offsets.add(one, positions[one].offset)
-            elif one in starts:
-                self._offsets.add(one, starts[one])
+        for partition in partitions:
+            if partition in positions:
+                self._offsets.add(partition, positions[partition].offset)
+            elif partition in starts:
+                self._offsets.add(partition, starts[partition])
         if len(starts) < len(without):
             self._topics_at = self._clock()
 
@@ -367,7 +380,7 @@ def _partitions(topics: Iterable[Topic]) -> list[Partition]:
 
 
 def _names(topics: Iterable[Topic]) -> str:
-    return ", ".join(one.name for one in topics)
+    return ", ".join(topic.name for topic in topics)
 
 
 def _is_another(before: UUID, now: UUID) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.stored.tasks.writing_task import WritingResult
 
 
-class PolicyOutcome(NamedTuple):
+class StreamOutcome(NamedTuple):
     """What became of records, and by which policy; its name is empty where it is not known."""
 
     topic: str
@@ -38,13 +38,13 @@ class StreamFigures:
         removed: Offsets that were removed before they were read, by topic.
         batches: Micro-batches.
         seconds: What they took, in all.
-        last_at: When the last one was done, in seconds since the epoch; 0 for none.
-        looked_at: When the cluster was last asked for new records; 0 for never.
+        last_at: When the last micro-batch was done, in seconds since the epoch; 0 for none.
+        looked_at: When new records were last looked for; 0 for never.
         behind: Offsets that partitions are behind.
         unavailable: Partitions that could not be read when they were last looked at.
     """
 
-    records: Counter[PolicyOutcome] = field(default_factory=Counter)
+    records: Counter[StreamOutcome] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
     removed: Counter[str] = field(default_factory=Counter)
@@ -65,8 +65,8 @@ class StreamFigures:
             now: The time, in seconds since the epoch.
         """
         with self.lock:
-            for one, count in _by_policy(result):
-                self.records[one] += count
+            for key, count in _by_policy(result):
+                self.records[key] += count
             self.outcomes.update(result.counts.outcomes)
             self.reasons.merge(result.counts.reasons)
             self.removed.update(result.removed)
@@ -86,7 +86,7 @@ class StreamFigures:
             self.behind, self.unavailable, self.looked_at = behind, unavailable, now
 
 
-def _by_policy(result: WritingResult) -> Iterator[tuple[PolicyOutcome, int]]:
+def _by_policy(result: WritingResult) -> Iterator[tuple[StreamOutcome, int]]:
     left = {
         (topic, outcome): count
         for topic, outcomes in result.outcomes.items()
@@ -95,7 +95,7 @@ def _by_policy(result: WritingResult) -> Iterator[tuple[PolicyOutcome, int]]:
     for reason, count in result.counts.reasons.items():
         if reason.outcome != Outcome.ACCEPTED.value:
             left[reason.topic, reason.outcome] -= count
-            yield PolicyOutcome(reason.topic, reason.policy or "", reason.outcome), count
+            yield StreamOutcome(reason.topic, reason.policy or "", reason.outcome), count
     for (topic, outcome), count in left.items():
         if count:
-            yield PolicyOutcome(topic, "", outcome), count
+            yield StreamOutcome(topic, "", outcome), count

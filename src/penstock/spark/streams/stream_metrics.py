@@ -49,7 +49,7 @@ class StreamCollector(Collector):
                 ),
                 _gauge(
                     "stream_last_look_timestamp_seconds",
-                    "When the cluster was last asked for new records, and answered.",
+                    "When the cluster last responded to a request for new records.",
                     figures.looked_at,
                 ),
                 _gauge(

@@ -23,11 +23,11 @@ KEPT_FOR_S: Final = 43_200.0
 """How long a position is left alone: much shorter than brokers keep it (7 days)."""
 KEPT_AT_ONCE: Final = 500
 _SHORTER_FOR_S: Final = 60.0
-"""After an election the end of a log may be told too low for a moment."""
+"""After an election the end of a log may be reported too low for a moment."""
 
 
 class MicroBatch(NamedTuple):
-    """What is done next.
+    """A micro-batch.
 
     Attributes:
         number: Its number, from 0 on.
@@ -48,8 +48,8 @@ class _Partition:
 
     Attributes:
         position: The next offset to read.
-        end: The offset after the last one that can be read, as far as is known.
-        until: Where the stream ends; None for one that does not.
+        end: The offset after the last that can be read, as far as is known.
+        until: Where the stream ends; None for a stream that does not.
         kept_at: When the position was committed.
         begun: The range that failed, and what its counts belong to.
         shorter_since: Since when the log ends before the position.
@@ -101,9 +101,11 @@ class StreamOffsets:
 
     def drop(self, topic: str) -> None:
         """Forget the partitions of a topic."""
-        self._waiting = {one for one in self._waiting if one.topic != topic}
+        self._waiting = {partition for partition in self._waiting if partition.topic != topic}
         self._partitions = {
-            one: state for one, state in self._partitions.items() if one.topic != topic
+            partition: state
+            for partition, state in self._partitions.items()
+            if partition.topic != topic
         }
 
     def __contains__(self, partition: Partition) -> bool:
@@ -117,7 +119,7 @@ class StreamOffsets:
     @property
     def behind(self) -> Mapping[Partition, int]:
         """How many offsets each partition is behind its end."""
-        return {one: state.behind for one, state in self._partitions.items()}
+        return {partition: state.behind for partition, state in self._partitions.items()}
 
     @property
     def is_at_end(self) -> bool:
@@ -130,7 +132,7 @@ class StreamOffsets:
         """Take note of where logs end.
 
         Args:
-            ends: The offset after the last one that can be read, by partition.
+            ends: The offset after the last that can be read, by partition.
             now: The time, in seconds.
 
         Raises:
@@ -150,11 +152,11 @@ class StreamOffsets:
                 raise log_was_cut(partition, end, state.position)
 
     def pending(self, available: Iterable[Partition]) -> tuple[Partition, ...]:
-        """Return those of some partitions that have something to be read."""
+        """Return those of some partitions that have offsets to read."""
         return tuple(
-            one
-            for one in available
-            if self._partitions[one].behind and not self._partitions[one].begun
+            partition
+            for partition in available
+            if self._partitions[partition].behind and not self._partitions[partition].begun
         )
 
     def next(
@@ -174,33 +176,35 @@ class StreamOffsets:
             now: The time, in seconds.
         """
         there, gone = [], []
-        for one in self.pending(available):
-            state = self._partitions[one]
-            first = max(state.position, starts.get(one, 0))
-            whole = OffsetRange(one.topic, one.number, first, state.last)
+        for partition in self.pending(available):
+            state = self._partitions[partition]
+            first = max(state.position, starts.get(partition, 0))
+            whole = OffsetRange(partition.topic, partition.number, first, state.last)
             if whole.offsets:
                 there.append(whole)
             else:
                 gone.append(whole._replace(start=state.position))
         taken, _ = next_batch(there, limit)
-        ranges = [one._replace(start=self._partitions[one.of].position) for one in taken]
-        begun = [found for one in available if (found := self._partitions[one].begun)]
-        kept = self._kept(available, {one.of for one in (*ranges, *gone)}, now)
-        ranges = [*(one for one, _ in begun), *ranges, *gone]
+        ranges = [piece._replace(start=self._partitions[piece.of].position) for piece in taken]
+        begun = [found for partition in available if (found := self._partitions[partition].begun)]
+        kept = self._kept(available, {offset_range.of for offset_range in (*ranges, *gone)}, now)
+        ranges = [*(offset_range for offset_range, _ in begun), *ranges, *gone]
         if not ranges and not kept:
             return None
-        counted_as = {one.of: name for one, name in begun}
+        counted_as = {offset_range.of: name for offset_range, name in begun}
         return MicroBatch(self._number, tuple(ranges), kept, counted_as)
 
     def _kept(
         self, available: Iterable[Partition], written: Collection[Partition], now: float
     ) -> tuple[OffsetRange, ...]:
         found = []
-        for one in available:
-            state = self._partitions[one]
+        for partition in available:
+            state = self._partitions[partition]
             is_due = now - state.kept_at >= KEPT_FOR_S
-            if is_due and one not in written and state.begun is None:
-                found.append(OffsetRange(one.topic, one.number, state.position, state.position))
+            if is_due and partition not in written and state.begun is None:
+                found.append(
+                    OffsetRange(partition.topic, partition.number, state.position, state.position)
+                )
                 if len(found) == KEPT_AT_ONCE:
                     break
         return tuple(found)
@@ -208,8 +212,8 @@ class StreamOffsets:
     def first(self) -> MicroBatch:
         """Return a micro-batch that reads nothing, and commits all positions."""
         kept = (
-            OffsetRange(*one, state.position, state.position)
-            for one, state in self._partitions.items()
+            OffsetRange(*partition, state.position, state.position)
+            for partition, state in self._partitions.items()
         )
         return MicroBatch(self._number, (), tuple(kept), {})
 
@@ -221,20 +225,20 @@ class StreamOffsets:
         """Take note of what became of a micro-batch; return whether anything of it was done.
 
         Args:
-            batch: The one that `next` returned last.
+            batch: The micro-batch that `next` returned last.
             result: What tasks did.
             now: The time, in seconds.
         """
         self._number = batch.number + 1
-        unfinished = {Partition(one.topic, one.partition): one for one in result.unfinished}
+        unfinished = {Partition(entry.topic, entry.partition): entry for entry in result.unfinished}
         is_any = False
-        for one in (*batch.ranges, *batch.kept):
-            state, found = self._partitions[one.of], unfinished.get(one.of)
+        for offset_range in (*batch.ranges, *batch.kept):
+            state, found = self._partitions[offset_range.of], unfinished.get(offset_range.of)
             if found is None or found.offset is not None:
-                state.position = one.end if found is None else found.offset or 0
+                state.position = offset_range.end if found is None else found.offset or 0
                 state.begun, state.kept_at = None, now
                 is_any = True
-            elif found.reason and one.offsets:
-                name = batch.counted_as.get(one.of, self.counted_as(batch))
-                state.begun = (one, name)
+            elif found.reason and offset_range.offsets:
+                name = batch.counted_as.get(offset_range.of, self.counted_as(batch))
+                state.begun = (offset_range, name)
         return is_any

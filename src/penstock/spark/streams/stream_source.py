@@ -40,7 +40,7 @@ class StreamSource:
 
         Args:
             cluster: The cluster.
-            connection: To the same one.
+            connection: To the same cluster.
             given: The value of `--topic`.
             job: The id of the job.
             run: The id of this run.
@@ -65,7 +65,7 @@ class StreamSource:
             ClusterError: The cluster does not answer.
         """
         found = self._cluster.existing_topics(self._given, without=self._written)
-        self._ids |= {one.name: one.topic_id for one in found}
+        self._ids |= {topic.name: topic.topic_id for topic in found}
         return found
 
     def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]:
@@ -82,7 +82,7 @@ class StreamSource:
         if not wanted:
             return {}
         found = read_positions(self._connection, self._group, wanted)
-        committed = {Partition(*one): position for one, position in found.items()}
+        committed = {Partition(*partition): position for partition, position in found.items()}
         rest = set(partitions) - committed.keys()
         return placed(self._job, self._ids, rest, self._places) | committed
 
@@ -91,7 +91,7 @@ class StreamSource:
         check_runs(self._job, self._run, runs)
 
     def commit(self, positions: Mapping[Partition, Position]) -> None:
-        """Commit positions of partitions that nobody works on.
+        """Commit positions of partitions that no task works on.
 
         Raises:
             ClientError: They cannot be committed.
@@ -99,7 +99,10 @@ class StreamSource:
         commit_positions(
             self._connection,
             self._group,
-            {(one.topic, one.number): position for one, position in positions.items()},
+            {
+                (partition.topic, partition.number): position
+                for partition, position in positions.items()
+            },
         )
 
     def starts(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:

@@ -59,8 +59,8 @@ class StreamWork:
     def __call__(
         self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
     ) -> WritingResult:
-        """Do a micro-batch; see `penstock.spark.streams.stream.Work`."""
-        ids = {name: one.topic_id for name, one in topics.items()}
+        """Do a micro-batch; see `penstock.spark.streams.stream.MicroBatchWork`."""
+        ids = {name: topic.topic_id for name, topic in topics.items()}
         if not ids.items() <= self._ids.items():
             plan = self._plan_of(topics)
             # The policies of the plan before would stay in the workers.
@@ -75,10 +75,13 @@ class StreamWork:
             run=counted_as,
             turn=batch.number,
             claims={
-                one.of: Claim(run, seen, one.start, self._again)
-                for one in (*batch.ranges, *batch.kept)
+                offset_range.of: Claim(run, seen, offset_range.start, self._again)
+                for offset_range in (*batch.ranges, *batch.kept)
             },
-            counted_as={(one.topic, one.number): as_ for one, as_ in batch.counted_as.items()},
+            counted_as={
+                (partition.topic, partition.number): as_
+                for partition, as_ in batch.counted_as.items()
+            },
         )
         return write_raw(
             self._runner,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.task import Read
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import OffsetRange as WantedRange
+    from penstock.client.reading.reader import WantedRange
     from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan
@@ -46,8 +46,8 @@ class AuditResult(NamedTuple):
     def encode(self) -> bytes:
         """Return it as bytes, which `AuditResult.decode` reads."""
         ranges = [
-            [*one.offsets, one.records, [[lost.start, lost.end] for lost in one.lost]]
-            for one in self.ranges
+            [*result.offsets, result.records, [[lost.start, lost.end] for lost in result.lost]]
+            for result in self.ranges
         ]
         return json.dumps(ranges, separators=(",", ":")).encode() + b"\n" + encode(self.counts)
 
@@ -55,15 +55,15 @@ class AuditResult(NamedTuple):
     def decode(cls, data: bytes) -> AuditResult:
         """Return the result that `encode` made bytes of."""
         ranges, _, counts = data.partition(b"\n")
-        return cls(decode(counts), [_range_result(*one) for one in json.loads(ranges)])
+        return cls(decode(counts), [_range_result(*fields) for fields in json.loads(ranges)])
 
 
 def merged(results: Iterable[bytes]) -> bytes:
     """Merge the results of tasks."""
     total = AuditResult(AuditCounts(), [])
-    for one in map(AuditResult.decode, results):
-        total.counts.merge(one.counts)
-        total.ranges.extend(one.ranges)
+    for result in map(AuditResult.decode, results):
+        total.counts.merge(result.counts)
+        total.ranges.extend(result.ranges)
     return total.encode()
 
 
@@ -111,7 +111,7 @@ class RangeCounting:
         """Take what reads and judges.
 
         Args:
-            read: Returns the batches of a range, and tells of offsets that the log does not have
+            read: Returns the batches of a range, and reports offsets that the log does not have
                 any more.
             evaluators: The policies, and those to compare them with if there are any.
             max_decompressed_bytes: Records of a larger batch have failed.
@@ -126,7 +126,7 @@ class RangeCounting:
         """Judge and count the records of a range; yields after each batch."""
         lost: list[OffsetRange] = []
         records = 0
-        for batch in self._read(wanted, on_lost=lambda one: lost.append(OffsetRange(*one))):
+        for batch in self._read(wanted, on_lost=lambda gap: lost.append(OffsetRange(*gap))):
             records += self._add_batch(wanted, batch)
             yield
         planned = OffsetRange(wanted.topic, wanted.partition, wanted.first, wanted.end)
@@ -148,8 +148,8 @@ class RangeCounting:
         if count:
             columns = StoredColumns(batch.records)
             verdicts, *others = (
-                one.judge_records(wanted.topic, wanted.partition, columns).verdicts
-                for one in self._evaluators
+                evaluator.judge_records(wanted.topic, wanted.partition, columns).verdicts
+                for evaluator in self._evaluators
             )
             self._counts.add(wanted.topic, wanted.partition, batch, verdicts, *others)
         return count

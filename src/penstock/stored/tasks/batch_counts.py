@@ -85,7 +85,7 @@ class StoredCounts:
             partition: Its partition.
             batch: With at least one record.
             verdicts: On the records that are not accepted, by position, in any order.
-            others: Likewise, of a plan to compare with; None without one.
+            others: Likewise, of a plan to compare with; None without such a plan.
         """
         hours = _hours(batch)
         accepted = Reason(topic, Outcome.ACCEPTED.value)
@@ -154,10 +154,10 @@ class StoredCounts:
         known.last = max(known.last, last)
 
     def _count_groups(self) -> None:
-        for group, one in self._groups.items():
+        for group, counts in self._groups.items():
             reason, partition, hour, keys, prefix, other = group
-            samples = tuple(one.samples)
-            numbers = (one.count, one.first, one.last)
+            samples = tuple(counts.samples)
+            numbers = (counts.count, counts.first, counts.last)
             self._counts.add(
                 Records(reason, partition, hour, *numbers, keys, prefix, other, samples)
             )

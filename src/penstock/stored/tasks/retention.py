@@ -1,7 +1,8 @@
 """What of the planned offsets was not there any more when it was to be read.
 
 Retention and `kafka-delete-records` remove records while a job runs. A reader says which offsets
-the log did not have any more. What no task tells of is lost as well: nothing is taken for read.
+the log did not have any more. Offsets that no task reports are lost as well: nothing counts as
+read by default.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def log_was_cut(partition: Partition, end: int, position: int) -> TruncatedError
 
     Args:
         partition: Whose log it is.
-        end: The offset after the last one of the log.
+        end: The offset after the last of the log.
         position: The position of the job, larger than `end`.
     """
     return TruncatedError(
@@ -69,21 +70,21 @@ class Coverage:
     read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
 
     def add(self, results: Iterable[RangeResult]) -> None:
-        """Count what a task read; a later result of a range replaces an earlier one."""
-        self.read |= {one.offsets: one for one in results}
+        """Count what a task read; a later result of a range replaces an earlier result."""
+        self.read |= {result.offsets: result for result in results}
 
     @property
     def records(self) -> Mapping[str, int]:
         """The records that were read, by topic."""
         found: Counter[str] = Counter()
-        for one in self.read.values():
-            found[one.offsets.topic] += one.records
+        for result in self.read.values():
+            found[result.offsets.topic] += result.records
         return found
 
     @property
     def lost(self) -> tuple[OffsetRange, ...]:
         """The planned offsets that were not read, by topic, partition and offset."""
-        read = (without((one.offsets,), one.lost) for one in self.read.values())
+        read = (without((result.offsets,), result.lost) for result in self.read.values())
         return without(self.planned, chain.from_iterable(read))
 
     def text(self) -> str | None:
@@ -91,11 +92,11 @@ class Coverage:
         lost = self.lost
         if not lost:
             return None
-        offsets = sum(one.offsets for one in lost)
+        offsets = sum(gap.offsets for gap in lost)
         named = ", ".join(map(str, lost[:_NAMED_MAX]))
         more = len(lost) - _NAMED_MAX
         return (
-            f"{offsets:,} offsets of {len({one.of for one in lost}):,} partitions were removed "
+            f"{offsets:,} offsets of {len({gap.of for gap in lost}):,} partitions were removed "
             f"before they were read (retention, or the topic was created again): {named}"
             + (f" and {more:,} more ranges" if more > 0 else "")
         )
@@ -113,6 +114,6 @@ class Coverage:
     def report(self) -> list[dict[str, str | int]]:
         """Return what was lost, for `report.json`."""
         return [
-            {"topic": one.topic, "partition": one.partition, "from": one.start, "to": one.end}
-            for one in self.lost
+            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.end}
+            for gap in self.lost
         ]

@@ -1,7 +1,7 @@
-"""Cuts what is to be read into tasks: a task is some offset ranges, about as much work as another.
+"""Cuts offset ranges into tasks: a task is some ranges, about as much work as another task.
 
-A large partition becomes many tasks and small ones share one. Where order is promised, a partition
-is never cut: whole partitions share tasks. The same ranges always give the same tasks.
+A large partition becomes many tasks, and small partitions share a task. Where order is promised, a
+partition is never cut: whole partitions share tasks. The same ranges always give the same tasks.
 
 Work is counted in bytes: those of the records, an allowance for each record and one for each
 range (a fetch of its own). Where sizes are not known, records count as `Sizes.default_bytes`.
@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.client.reading.reader import OffsetRange as WantedRange
+from penstock.client.reading.reader import WantedRange
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.wire.names import NO_ID
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 TASKS_PER_CORE: Final = 4
-"""So many that a slow one does not leave the other cores idle for long at the end."""
+"""So many that a slow task does not leave the other cores idle for long at the end."""
 WORK_MIN: Final = 8 * 2**20
 """A task of less work would be mostly overhead of Spark."""
 WORK_MAX: Final = 256 * 2**20
@@ -52,14 +52,14 @@ class Sizes:
     of: Mapping[Partition, float] = field(default_factory=dict)
     default_bytes: float = 1000.0
 
-    def bytes_of(self, one: OffsetRange) -> float:
+    def bytes_of(self, offset_range: OffsetRange) -> float:
         """Return about how many bytes of records are stored in a range."""
-        return one.offsets * self.of.get(one.of, self.default_bytes)
+        return offset_range.offsets * self.of.get(offset_range.of, self.default_bytes)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most of a task, or of a micro-batch. Where one offset exceeds it, that is one task.
+    """The most of a task, or of a micro-batch. A single offset that exceeds it is a task.
 
     Attributes:
         records: Of records; offsets are counted, so there can be fewer records.
@@ -84,8 +84,8 @@ class Task(NamedTuple):
 
     def wanted(self, topic_ids: Mapping[str, UUID]) -> Iterator[WantedRange]:
         """Yield its ranges as `RangeReader` reads them; a topic that is not named has no id."""
-        for one in self.ranges:
-            yield WantedRange(*one, topic_ids.get(one.topic, NO_ID))
+        for offset_range in self.ranges:
+            yield WantedRange(*offset_range, topic_ids.get(offset_range.topic, NO_ID))
 
 
 def plan_tasks(
@@ -121,15 +121,15 @@ def plan_tasks(
     if ordered and limit is not None:
         raise ValueError("a partition in order is one task; bound the batch with next_batch")
     sizes, limit = sizes or Sizes(), limit or Limit()
-    pieces = sorted(one for one in ranges if one.offsets)
+    pieces = sorted(offset_range for offset_range in ranges if offset_range.offsets)
     if not pieces:
         return ()
-    total = sum(_work(one, sizes) for one in pieces)
+    total = sum(_work(piece, sizes) for piece in pieces)
     parts, least = (cores, 0) if at_once else (cores * TASKS_PER_CORE, WORK_MIN)
     target = min(max(total / parts, least), WORK_MAX)
     target = max(target, total / TASKS_MAX)
     if not ordered:
-        pieces = [part for one in pieces for part in _cut(one, sizes, limit, target)]
+        pieces = [part for piece in pieces for part in _cut(piece, sizes, limit, target)]
     tasks = _packed(pieces, sizes, limit, max(math.ceil(total / target), 1), ordered=ordered)
     return tuple(task for _, task in sorted((-work, task) for work, task in tasks))
 
@@ -152,25 +152,27 @@ def next_batch(
         The batch, and what is left.
     """
     sizes = sizes or Sizes()
-    waiting = sorted(one for one in ranges if one.offsets)
+    waiting = sorted(offset_range for offset_range in ranges if offset_range.offsets)
     share = 1.0
     if limit.records is not None:
-        share = min(share, limit.records / max(sum(one.offsets for one in waiting), 1))
+        share = min(
+            share, limit.records / max(sum(offset_range.offsets for offset_range in waiting), 1)
+        )
     if limit.bytes is not None:
         share = min(share, limit.bytes / max(sum(map(sizes.bytes_of, waiting)), 1.0))
     batch, rest = [], []
-    for one in waiting:
-        middle = one.start + max(int(one.offsets * share), 1)
-        batch.append(one._replace(end=middle))
-        if middle < one.end:
-            rest.append(one._replace(start=middle))
+    for offset_range in waiting:
+        middle = offset_range.start + max(int(offset_range.offsets * share), 1)
+        batch.append(offset_range._replace(end=middle))
+        if middle < offset_range.end:
+            rest.append(offset_range._replace(start=middle))
     return tuple(batch), tuple(rest)
 
 
 class PackedTasks:
     """Tasks as bytes, for the closure of `spark.range(len(tasks)).mapInArrow`.
 
-    A worker gets them once, and decodes the one whose number comes in its row.
+    A worker gets them once, and decodes the task whose number is in its row.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -178,9 +180,11 @@ class PackedTasks:
         topics: dict[str, int] = {}
         ends, content = [], bytearray()
         for task in tasks:
-            for one in task.ranges:
-                number = topics.setdefault(one.topic, len(topics))
-                content += _RANGE.pack(number, one.partition, one.start, one.end)
+            for offset_range in task.ranges:
+                number = topics.setdefault(offset_range.topic, len(topics))
+                content += _RANGE.pack(
+                    number, offset_range.partition, offset_range.start, offset_range.end
+                )
             ends.append(len(content) // _RANGE.size)
         self._topics = tuple(topics)
         self._ends = b"".join(map(_COUNT.pack, ends))
@@ -210,20 +214,24 @@ class PackedTasks:
         return end
 
 
-def _work(one: OffsetRange, sizes: Sizes) -> float:
-    return RANGE_WORK + sizes.bytes_of(one) + one.offsets * RECORD_WORK
+def _work(offset_range: OffsetRange, sizes: Sizes) -> float:
+    return RANGE_WORK + sizes.bytes_of(offset_range) + offset_range.offsets * RECORD_WORK
 
 
-def _cut(one: OffsetRange, sizes: Sizes, limit: Limit, target: float) -> Iterator[OffsetRange]:
+def _cut(
+    offset_range: OffsetRange, sizes: Sizes, limit: Limit, target: float
+) -> Iterator[OffsetRange]:
     """Cut a range into parts of equal numbers of offsets, none with more work than the target."""
-    parts = math.ceil((_work(one, sizes) - RANGE_WORK) / target)
-    most = limit.offsets(sizes.bytes_of(one) / one.offsets)
+    parts = math.ceil((_work(offset_range, sizes) - RANGE_WORK) / target)
+    most = limit.offsets(sizes.bytes_of(offset_range) / offset_range.offsets)
     if most is not None:
-        parts = max(parts, math.ceil(one.offsets / most))
-    parts = min(parts, one.offsets)
+        parts = max(parts, math.ceil(offset_range.offsets / most))
+    parts = min(parts, offset_range.offsets)
     for part in range(parts):
-        start = one.start + one.offsets * part // parts
-        yield one._replace(start=start, end=one.start + one.offsets * (part + 1) // parts)
+        start = offset_range.start + offset_range.offsets * part // parts
+        yield offset_range._replace(
+            start=start, end=offset_range.start + offset_range.offsets * (part + 1) // parts
+        )
 
 
 class _Bin:
@@ -235,19 +243,19 @@ class _Bin:
         self.bytes = 0.0
         self.ranges: list[OffsetRange] = []
 
-    def takes(self, one: OffsetRange, sizes: Sizes, limit: Limit) -> bool:
+    def takes(self, piece: OffsetRange, sizes: Sizes, limit: Limit) -> bool:
         if not self.ranges:
             return True
-        records, size = self.records + one.offsets, self.bytes + sizes.bytes_of(one)
+        records, size = self.records + piece.offsets, self.bytes + sizes.bytes_of(piece)
         return (limit.records is None or records <= limit.records) and (
             limit.bytes is None or size <= limit.bytes
         )
 
-    def add(self, one: OffsetRange, sizes: Sizes) -> None:
-        self.ranges.append(one)
-        self.work += _work(one, sizes)
-        self.records += one.offsets
-        self.bytes += sizes.bytes_of(one)
+    def add(self, piece: OffsetRange, sizes: Sizes) -> None:
+        self.ranges.append(piece)
+        self.work += _work(piece, sizes)
+        self.records += piece.offsets
+        self.bytes += sizes.bytes_of(piece)
 
 
 def _packed(
@@ -259,19 +267,19 @@ def _packed(
     forbids the task with the least work, there is one more task.
     """
     groups: dict[object, list[OffsetRange]] = defaultdict(list)
-    for one in pieces:
-        groups[one.of if ordered else one].append(one)
+    for piece in pieces:
+        groups[piece.of if ordered else piece].append(piece)
     by_work = sorted(groups.values(), key=lambda some: (-sum(_work(o, sizes) for o in some), some))
     bins = [(0.0, number, _Bin()) for number in range(min(count, len(by_work)))]
     full = []
     for some in by_work:
         _, number, lightest = bins[0]
-        if not all(lightest.takes(one, sizes, limit) for one in some):
+        if not all(lightest.takes(piece, sizes, limit) for piece in some):
             full.append(lightest)
             number, lightest = number + len(by_work), _Bin()
-        for one in some:
-            lightest.add(one, sizes)
+        for piece in some:
+            lightest.add(piece, sizes)
         heapq.heapreplace(bins, (lightest.work, number, lightest))
-    for done in [*full, *(one for *_, one in bins)]:
+    for done in [*full, *(load for *_, load in bins)]:
         if done.ranges:
             yield done.work, Task(tuple(sorted(done.ranges)))

@@ -21,7 +21,7 @@ class Together(Generic[T]):
         """Prepare.
 
         Args:
-            works: What is to be run, in this order.
+            works: The generators, in this order.
         """
         self._waiting = deque(enumerate(works))
         self._results: dict[int, T] = {}
@@ -37,18 +37,18 @@ class Together(Generic[T]):
             most: How many at a time.
 
         Raises:
-            BaseException: What the first one raised that failed. Others are ended at their next
-                step, and nobody waits for them.
+            BaseException: What the first that failed raised. The others end at their next step, and
+                are not waited for.
         """
         threads = [
             threading.Thread(target=self._work, name="penstock-range", daemon=True)
             for _ in range(min(most, len(self._waiting)))
         ]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         seen = 0
         try:
-            while any(one.is_alive() for one in threads) and not self._errors:
+            while any(thread.is_alive() for thread in threads) and not self._errors:
                 self._changed.wait(_LOOKED_EVERY_S)
                 self._changed.clear()
                 if self._steps != seen:

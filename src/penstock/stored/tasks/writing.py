@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.runner import Counter, Runner
+    from penstock.stored.runner import OffsetCounter, Runner
     from penstock.stored.tasks.tasks import Sizes
 
 
@@ -49,7 +49,7 @@ def count_raw(
     ranges: Sequence[OffsetRange],
     work: WritingTask,
     *,
-    done: Counter | None = None,
+    done: OffsetCounter | None = None,
 ) -> TaskCounts:
     """Return what `write_raw` would count, and write nothing.
 

@@ -1,8 +1,8 @@
 """What a task of `split`, `redact` and `redrive` does in Spark's Python workers.
 
 Raw batches are read, judged and written. Each range is a whole partition's part of the job, in
-order, and one writer's at a time: an attempt goes on where the last commit of another one was. An
-attempt that another one has taken over from (speculation) waits until that one is done: its result
+order, and one writer's at a time: an attempt goes on where another attempt committed last. An
+attempt that another has taken over from (speculation) waits until the other is done: its result
 is the same.
 """
 
@@ -18,23 +18,29 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.batch_jobs.at_cluster import keep_position, range_task
 from penstock.batch_jobs.counts import TaskCounts, read_counts
-from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.judge import BatchJudge
 from penstock.batch_jobs.redact import Redact
 from penstock.batch_jobs.redrive import LOOKS_BACK, Redrive
 from penstock.batch_jobs.split import Split
-from penstock.batch_jobs.task import Ending, Limits, Progress, ignore, never, read_batch, run
+from penstock.batch_jobs.task import (
+    TaskEnding,
+    TaskLimits,
+    TaskProgress,
+    ignore,
+    never,
+    read_batch,
+    run,
+)
 from penstock.client.errors import ClientError, TopicRecreatedError
 from penstock.client.places import PlaceRecords
-from penstock.client.positions import Task as PositionTask
-from penstock.client.positions import read_positions
+from penstock.client.positions import PositionTask, read_positions
 from penstock.client.protocol.write_errors import AbortedError, FencedError, UnknownOutcomeError
-from penstock.client.reading.reader import OffsetRange as WantedRange
-from penstock.client.reading.reader import RangeReader
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
-from penstock.stored.asking_again import decided
 from penstock.stored.evaluation import evaluator_of
-from penstock.stored.tasks.background import Background
+from penstock.stored.policy_retries import decided
+from penstock.stored.tasks.heartbeat_thread import HeartbeatThread
 from penstock.stored.tasks.together import Together
 from penstock.wire.names import NO_ID
 
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.batch_jobs.task import Job, TaskResult
+    from penstock.batch_jobs.task import BatchJob, TaskResult
     from penstock.client.connections.connection import Connection
     from penstock.client.positions import Claim
     from penstock.client.protocol.write_errors import RefusedBatchError
@@ -62,7 +68,7 @@ _WAITED_S: Final = 300.0
 _AT_A_TIME: Final = 4
 _SMALL: Final = 5_000
 """Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
-time. Larger ones are worked on alone, since each holds what it has read."""
+time. Larger ranges are worked on alone, since each holds what it has read."""
 
 
 class Unfinished(NamedTuple):
@@ -140,15 +146,15 @@ class WritingResult(NamedTuple):
             document["before"],
             {topic: Counter(found) for topic, found in document["topics"].items()},
             document["removed_of"],
-            tuple(Unfinished(*one) for one in document["unfinished"]),
+            tuple(Unfinished(*fields) for fields in document["unfinished"]),
         )
 
 
 def merged(results: Iterable[bytes]) -> bytes:
     """Merge the results of tasks."""
     total = WritingResult(TaskCounts(), 0)
-    for one in map(WritingResult.decode, results):
-        total = total.plus(one)
+    for result in map(WritingResult.decode, results):
+        total = total.plus(result)
     return total.encode()
 
 
@@ -204,30 +210,34 @@ class WritingTask:
         ordered = (*task.ranges[first:], *task.ranges[:first])
         total, one_at_a_time = WritingResult(TaskCounts(), 0), threading.Lock()
 
-        def working(one: OffsetRange) -> Callable[[], Generator[None, None, WritingResult]]:
-            return lambda: self._do(connection, one, is_over, one_at_a_time)
+        def working(
+            offset_range: OffsetRange,
+        ) -> Callable[[], Generator[None, None, WritingResult]]:
+            return lambda: self._do(connection, offset_range, is_over, one_at_a_time)
 
-        small = [working(one) for one in ordered if one.offsets <= _SMALL]
+        small = [
+            working(offset_range) for offset_range in ordered if offset_range.offsets <= _SMALL
+        ]
         for found in (yield from Together(small).run(_AT_A_TIME)):
             total = total.plus(found)
-        for one in ordered:
-            if one.offsets > _SMALL:
-                total = total.plus((yield from working(one)()))
+        for offset_range in ordered:
+            if offset_range.offsets > _SMALL:
+                total = total.plus((yield from working(offset_range)()))
         yield total.encode()
 
     def _do(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         if is_over():
-            unfinished = (Unfinished(one.topic, one.partition),)
+            unfinished = (Unfinished(offset_range.topic, offset_range.partition),)
             return WritingResult(TaskCounts(), 0, unfinished=unfinished)
-        if not one.offsets:
-            return (yield from self._keep(connection, one))
-        return (yield from self._attempt(connection, one, is_over, judging))
+        if not offset_range.offsets:
+            return (yield from self._keep(connection, offset_range))
+        return (yield from self._attempt(connection, offset_range, is_over, judging))
 
     def _timer(self) -> Callable[[], bool]:
         budget_s = self.budget_s
@@ -239,79 +249,83 @@ class WritingTask:
     def _attempt(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         """Work on a range; of a stream, what fails for now is part of the result."""
         try:
-            found = yield from self._range(connection, one, is_over, judging)
+            found = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
-            return self._failed(one, error)
+            return self._failed(offset_range, error)
         unfinished: tuple[Unfinished, ...] = ()
-        if found.offset < one.end:
-            unfinished = (Unfinished(one.topic, one.partition, found.offset),)
+        if found.offset < offset_range.end:
+            unfinished = (Unfinished(offset_range.topic, offset_range.partition, found.offset),)
         counts = found.counts
         return WritingResult(
             counts,
-            max(found.since - one.start, 0),
-            {one.topic: counts.outcomes},
-            {one.topic: counts.removed} if counts.removed else {},
+            max(found.since - offset_range.start, 0),
+            {offset_range.topic: counts.outcomes},
+            {offset_range.topic: counts.removed} if counts.removed else {},
             unfinished,
         )
 
-    def _failed(self, one: OffsetRange, error: ClientError | PostponedError) -> WritingResult:
+    def _failed(
+        self, offset_range: OffsetRange, error: ClientError | PostponedError
+    ) -> WritingResult:
         if self.budget_s is None or not _may_pass(error):
             raise error
-        failed = Unfinished(one.topic, one.partition, reason=str(error))
+        failed = Unfinished(offset_range.topic, offset_range.partition, reason=str(error))
         return WritingResult(TaskCounts(), 0, unfinished=(failed,))
 
     def _keep(
-        self, connection: Connection, one: OffsetRange
+        self, connection: Connection, offset_range: OffsetRange
     ) -> Generator[None, None, WritingResult]:
-        """Commit a position again; an empty range of a stream asks for it."""
-        background: Background[None] = Background()
-        position = PositionTask(self.job, one.topic, self.topic_ids[one.topic], one.partition)
+        """Commit a position again; an empty range of a stream requests it."""
+        heartbeat: HeartbeatThread[None] = HeartbeatThread()
+        position = PositionTask(
+            self.job, offset_range.topic, self.topic_ids[offset_range.topic], offset_range.partition
+        )
         try:
-            yield from background.run(
+            yield from heartbeat.run(
                 lambda: keep_position(
                     connection,
                     position,
-                    one.start,
+                    offset_range.start,
                     transactions=self.transactions,
-                    claim=self.claims[one.of],
+                    claim=self.claims[offset_range.of],
                 )
             )
         except ClientError as error:
-            return self._failed(one, error)
+            return self._failed(offset_range, error)
         return WritingResult(TaskCounts(), 0)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TaskLimits:
         """When a chunk ends, and what is read of a batch."""
-        limits = Limits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
+        limits = TaskLimits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
     def _range(
         self,
         connection: Connection,
-        one: OffsetRange,
+        offset_range: OffsetRange,
         is_over: Callable[[], bool],
         judging: threading.Lock,
-    ) -> Generator[None, None, Progress]:
-        topic_id = self.topic_ids[one.topic]
-        position = PositionTask(self.job, one.topic, topic_id, one.partition)
-        background: Background[TaskResult] = Background()
-        work = self.job_of(one, background.beat, judging)
-        job = _Shown(work, background)
-        counted_as = self.counted_as.get(one.of, self.run)
+    ) -> Generator[None, None, TaskProgress]:
+        topic_id = self.topic_ids[offset_range.topic]
+        position = PositionTask(self.job, offset_range.topic, topic_id, offset_range.partition)
+        heartbeat: HeartbeatThread[TaskResult] = HeartbeatThread()
+        work = self.job_of(offset_range, heartbeat.beat, judging)
+        job = _BeatingJob(work, heartbeat)
+        counted_as = self.counted_as.get(offset_range.of, self.run)
         task = range_task(
             connection,
-            WantedRange(*one, topic_id),
+            WantedRange(*offset_range, topic_id),
             position,
             run=counted_as,
             transactions=self.transactions,
-            claim=self.claims[one.of],
+            claim=self.claims[offset_range.of],
             places=None if self.places is None else PlaceRecords(self.places),
             limits=self.limits,
             is_over=is_over,
@@ -320,54 +334,64 @@ class WritingTask:
             # A RecordsPolicy that is given several records is given those of one batch.
             merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
         )
-        result = yield from background.run(lambda: run(task, job))
-        if result.ending is not Ending.FENCED:
+        result = yield from heartbeat.run(lambda: run(task, job))
+        if result.ending is not TaskEnding.FENCED:
             return result.progress
-        claimed_by = self.claims[one.of].run
-        return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
+        claimed_by = self.claims[offset_range.of].run
+        return (
+            yield from _done_by_another(connection, position, offset_range, claimed_by, counted_as)
+        )
 
-    def job_of(self, one: OffsetRange, beat: Callable[[], None], judging: threading.Lock) -> Job:
+    def job_of(
+        self, offset_range: OffsetRange, beat: Callable[[], None], judging: threading.Lock
+    ) -> BatchJob:
         """Return what is done with the batches of a range.
 
         Args:
-            one: The range.
+            offset_range: The range.
             beat: Called now and then while policies are at work.
             judging: Held while policies are at work: they are called by one thread at a time.
         """
         accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
         if rejected is None:
-            judge = self._judge(one.topic, beat, judging)
-            return Redact(judge, one.topic, one.partition, target=accepted)
+            judge = self._judge(offset_range.topic, beat, judging)
+            return Redact(judge, offset_range.topic, offset_range.partition, target=accepted)
         if self.replays_max is None:
-            judge = self._judge(one.topic, beat, judging)
-            return Split(judge, one.topic, one.partition, accepted=accepted, rejected=rejected)
+            judge = self._judge(offset_range.topic, beat, judging)
+            return Split(
+                judge,
+                offset_range.topic,
+                offset_range.partition,
+                accepted=accepted,
+                rejected=rejected,
+            )
         return Redrive(
             self._judge(accepted.topic, beat, judging),
-            one.topic,
-            one.partition,
+            offset_range.topic,
+            offset_range.partition,
             target=accepted,
             again=rejected,
             parked=self.targets[PARKED],
             replays_max=self.replays_max,
         )
 
-    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> Judge:
-        # A stream tells what its policies cannot decide, and comes back to it.
-        ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+    def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
+        # A stream reports records that its policies cannot decide about, and retries them.
+        retry_s = self.plan.ask_again_s if self.budget_s is None else 0.0
         with judging:
             chain = evaluator_of(self.plan).chain(topic)
-        return _AskingAgain(
+        return _RetryingJudge(
             chain,
             self.plan.topic_ids.get(topic, NO_ID),
             records_policy_batch=self.plan.records_policy_batch,
-            for_s=ask_again_s,
+            for_s=retry_s,
             beat=beat,
             judging=judging,
         )
 
 
 def _no_beat() -> None:
-    """Show nobody that the work goes on: the task yields after each batch."""
+    """Do nothing: the task yields after each batch."""
 
 
 @dataclass(frozen=True)
@@ -391,8 +415,8 @@ class CountingTask:
         """
         connection, counts = self.of.access.connect(), TaskCounts()
         limits = self.of.limits
-        for one, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
-            job = self.of.job_of(one, _no_beat, threading.Lock())
+        for offset_range, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
+            job = self.of.job_of(offset_range, _no_beat, threading.Lock())
             for fetched in RangeReader(connection, wanted, on_lost=ignore):
                 batch = read_batch(fetched, wanted, limits)
                 if len(batch.records) and not batch.is_control:
@@ -402,7 +426,7 @@ class CountingTask:
         yield WritingResult(counts, 0).encode()
 
 
-class _AskingAgain(Judge):
+class _RetryingJudge(BatchJudge):
     """Waits a while for policies that cannot decide now."""
 
     def __init__(
@@ -426,19 +450,19 @@ class _AskingAgain(Judge):
             return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
-class _Shown:
-    """A job that shows that it goes on."""
+class _BeatingJob:
+    """A job with heartbeats: they show that it goes on."""
 
-    def __init__(self, job: Job, background: Background[Any]) -> None:
+    def __init__(self, job: BatchJob, heartbeat: HeartbeatThread[Any]) -> None:
         self._job = job
-        self._background = background
+        self._heartbeat = heartbeat
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        self._background.beat()
+        self._heartbeat.beat()
         yield from self._job.process(batch, counts)
 
     def rest(self) -> Iterable[OutgoingBatch]:
-        self._background.beat()
+        self._heartbeat.beat()
         return self._job.rest()
 
     def forget(self) -> None:
@@ -462,21 +486,27 @@ def _may_pass(error: ClientError | PostponedError) -> bool:
 
 
 def _done_by_another(
-    connection: Connection, task: PositionTask, one: OffsetRange, claimed_by: str, counted_as: str
-) -> Generator[None, None, Progress]:
+    connection: Connection,
+    task: PositionTask,
+    offset_range: OffsetRange,
+    claimed_by: str,
+    counted_as: str,
+) -> Generator[None, None, TaskProgress]:
     """Wait until the attempt that has taken over is done."""
-    partition = (one.topic, one.partition)
+    partition = (offset_range.topic, offset_range.partition)
     reached, until = -1, time.monotonic() + _WAITED_S
     while time.monotonic() < until:
-        found = read_positions(connection, task.group, {one.topic: [one.partition]}).get(partition)
+        found = read_positions(
+            connection, task.group, {offset_range.topic: [offset_range.partition]}
+        ).get(partition)
         if found is not None:
             kept = read_counts(found.metadata, counted_as)
             if found.run not in {"", claimed_by}:
                 break
-            if kept is not None and found.offset >= one.end:
-                return Progress(found.offset, kept.since, kept.counts)
+            if kept is not None and found.offset >= offset_range.end:
+                return TaskProgress(found.offset, kept.since, kept.counts)
             if found.offset != reached:
                 reached, until = found.offset, time.monotonic() + _WAITED_S
         yield
         time.sleep(_LOOKED_EVERY_S)
-    raise FencedError(f"{one.of}: another run of the job {task.job} has taken over")
+    raise FencedError(f"{offset_range.of}: another run of the job {task.job} has taken over")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.task import Limits, ignore, read_batch
-from penstock.client.reading.reader import OffsetRange, RangeReader
+from penstock.batch_jobs.task import TaskLimits, ignore, read_batch
+from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.cluster.ranges import Partition
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PARTITIONS: Final = 3
 """Of so many partitions of the source the first records are looked for."""
 _RECORDS: Final = 200
-"""So many of each: the very first ones may have been refused."""
+"""So many of each: the very first may have been refused."""
 _LOOKED_AT: Final = 10_000
 """Among so many records of the source; and in so many offsets of the target, from the time of the
 first of them on."""
@@ -53,31 +53,31 @@ def find_written(
         UnreadableBatchError: A batch is damaged.
     """
     ends = cluster.end_offsets([target])
-    for one in islice((some for some in ranges if some.offsets), _PARTITIONS):
-        looked_at = islice(_marks(connection, one, rewritten=rewritten), _LOOKED_AT)
+    for read in islice((some for some in ranges if some.offsets), _PARTITIONS):
+        looked_at = islice(_marks(connection, read, rewritten=rewritten), _LOOKED_AT)
         wanted = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
         if not wanted:
             continue
-        there = Partition(target.name, one.partition % len(target.partitions))
+        there = Partition(target.name, read.partition % len(target.partitions))
         first = cluster.offsets_since([target], min(time for time, _, _ in wanted))[there]
         if first < 0:
             continue
         end = min(ends[there], first + _LOOKED_AT)
-        there_at = type(one)(there.topic, there.number, first, end)
+        there_at = type(read)(there.topic, there.number, first, end)
         if any(mark in wanted for mark in _marks(connection, there_at, rewritten=rewritten)):
-            return one.of
+            return read.of
     return None
 
 
-def _marks(connection: Connection, one: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
+def _marks(connection: Connection, read: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
     """Return what each record is known by: its timestamp, key and value.
 
-    It is None for a record without a timestamp (-1), and for one without a key that may have been
-    rewritten.
+    It is None for a record without a timestamp (-1), and for a record without a key that may have
+    been rewritten.
     """
-    offsets = OffsetRange(*one)
+    offsets = WantedRange(*read)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
-        batch = read_batch(fetched, offsets, Limits())
+        batch = read_batch(fetched, offsets, TaskLimits())
         if batch.is_control:
             continue
         records = batch.records

@@ -13,8 +13,8 @@ T = TypeVar("T")
 _LOOKED_EVERY_S: Final = 0.2
 
 
-class Background(Generic[T]):
-    """Runs something that calls `beat` now and then."""
+class HeartbeatThread(Generic[T]):
+    """Runs work that calls `beat` now and then, in a thread."""
 
     def __init__(self) -> None:
         self._beats = 0

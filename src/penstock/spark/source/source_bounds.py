@@ -20,7 +20,7 @@ _DIGITS_MAX: Final = 18
 
 
 @dataclass(frozen=True)
-class Place:
+class OffsetBound:
     """A place in each partition of some topics.
 
     Attributes:
@@ -36,11 +36,11 @@ class Place:
     offsets: Mapping[Partition, int] = field(default_factory=dict)
 
 
-EARLIEST: Final = Place("earliest", _EARLIEST)
-LATEST: Final = Place("latest", _LATEST)
+EARLIEST: Final = OffsetBound("earliest", _EARLIEST)
+LATEST: Final = OffsetBound("latest", _LATEST)
 
 
-def parse_timestamp(text: str, *, key: str) -> Place:
+def parse_timestamp(text: str, *, key: str) -> OffsetBound:
     """Read a time in ms since the epoch.
 
     Raises:
@@ -48,10 +48,10 @@ def parse_timestamp(text: str, *, key: str) -> Place:
     """
     if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_MAX:
         raise ConfigurationError(f"{key} {text}: milliseconds since 1970")
-    return Place(key, timestamp_ms=int(text))
+    return OffsetBound(key, timestamp_ms=int(text))
 
 
-def parse_offsets(text: str, *, key: str) -> Place:
+def parse_offsets(text: str, *, key: str) -> OffsetBound:
     """Read offsets such as `{"orders": {"0": 23, "1": -2}}`.
 
     Raises:
@@ -66,7 +66,7 @@ def parse_offsets(text: str, *, key: str) -> Place:
             f'{key} {text}: earliest, latest, or an offset for each partition such as {{"orders": '
             '{"0": 23, "1": -2}}, where -2 is its beginning and -1 its end'
         )
-    return Place(key, offsets=offsets)
+    return OffsetBound(key, offsets=offsets)
 
 
 def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
@@ -77,14 +77,16 @@ def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
             yield Partition(topic, int(number)), offset
 
 
-def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dict[Partition, int]:
+def find_offsets(
+    cluster: Cluster, topics: Sequence[Topic], place: OffsetBound
+) -> dict[Partition, int]:
     """Return the offset that a place means in each partition of topics.
 
     A time after the last record means the end.
 
     Raises:
-        ConfigurationError: A partition has no offset in it, or one behind its end, or there is
-            no such partition.
+        ConfigurationError: A partition has no offset in it, or an offset behind its end, or there
+            is no such partition.
         ClusterError: The cluster does not answer.
     """
     if place.word is not None:
@@ -93,21 +95,28 @@ def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dic
     ends = cluster.end_offsets(topics)
     if place.timestamp_ms is not None:
         found = cluster.offsets_since(topics, place.timestamp_ms)
-        return {one: ends[one] if found[one] < 0 else min(found[one], ends[one]) for one in ends}
+        return {
+            partition: ends[partition]
+            if found[partition] < 0
+            else min(found[partition], ends[partition])
+            for partition in ends
+        }
     _check_partitions(place, ends)
     first = cluster.first_offsets(topics) if _EARLIEST in place.offsets.values() else {}
     return {
-        one: {_LATEST: ends[one], _EARLIEST: first.get(one, 0)}.get(offset, offset)
-        for one, offset in place.offsets.items()
+        partition: {_LATEST: ends[partition], _EARLIEST: first.get(partition, 0)}.get(
+            offset, offset
+        )
+        for partition, offset in place.offsets.items()
     }
 
 
-def _check_partitions(place: Place, ends: Mapping[Partition, int]) -> None:
-    for one in place.offsets.keys() ^ ends.keys():
-        problem = "is left out" if one in ends else "is not there, or not subscribed"
-        raise ConfigurationError(f"{place.option}: {one} {problem}")
-    for one, offset in place.offsets.items():
-        if offset > ends[one]:
+def _check_partitions(place: OffsetBound, ends: Mapping[Partition, int]) -> None:
+    for partition in place.offsets.keys() ^ ends.keys():
+        problem = "is left out" if partition in ends else "is not there, or not subscribed"
+        raise ConfigurationError(f"{place.option}: {partition} {problem}")
+    for partition, offset in place.offsets.items():
+        if offset > ends[partition]:
             raise ConfigurationError(
-                f"{place.option}: {one} ends at offset {ends[one]}, before {offset}"
+                f"{place.option}: {partition} ends at offset {ends[partition]}, before {offset}"
             )

@@ -1,12 +1,12 @@
-"""Accepted records: large batches keep their bytes, small ones are gathered, in order."""
+"""Accepted records: large batches keep their bytes, small batches are merged, in order."""
 
 import os
 import random
 
 import pytest
 
-from penstock.batch_jobs.kept import SMALL_BYTES, KeptRecords
 from penstock.batch_jobs.merged import MergedBatches
+from penstock.batch_jobs.outgoing_records import SMALL_BYTES, OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
@@ -22,7 +22,7 @@ LOG_APPEND_TIME = 8
 
 
 def kept(limit=LIMIT):
-    return KeptRecords(SourcePartition("orders", 3), Target("clean", 2, limit))
+    return OutgoingRecords(SourcePartition("orders", 3), Target("clean", 2, limit))
 
 
 def batch(first, *values, timestamp=NOW, **fields):

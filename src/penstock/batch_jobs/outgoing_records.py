@@ -1,22 +1,22 @@
 """Records that are written to where they belong: with the bytes of their batch where all of it is.
 
 A large batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what
-is not replaced keeps its bytes, and each record its timestamp. What is left of small ones is
-gathered into larger batches, with the same records: for each a request would take the CPU of some
+is not replaced keeps its bytes, and each record its timestamp. What is left of small batches is
+merged into larger batches, with the same records: for each a request would take the CPU of some
 hundred records, here and at the broker, and the target would keep the crumbs.
 
-A batch with LogAppendTime is always written anew, with the broker's timestamp, which all readers of
-the source see. In its bytes are still the producers', which nobody sees: a clock that was wrong
-there would have retention remove the records of the target.
+A batch with LogAppendTime is always written again, with the broker's timestamp, which all readers
+of the source see. Its bytes still have the producers' timestamps, which no reader sees: a clock
+that was wrong there would have retention remove the records of the target.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.gathered import Gathered
+from penstock.batch_jobs.buffers import RecordBuffer
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
-from penstock.client.protocol.produced_batches import Source
+from penstock.client.protocol.produced_batches import BatchSource
 from penstock.records.header import ATTRIBUTES_AT, CODEC
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 SMALL_BYTES: Final = 64 * 1024
-"""What takes fewer bytes, as it is stored, is gathered."""
+"""What takes fewer bytes, as it is stored, is buffered."""
 _MANY: Final = 500
-"""Of so many records a request costs less than gathering them, however well they are compressed."""
+"""Of so many records a request costs less than buffering them, however well they are compressed."""
 
 
 def kept_records(
@@ -57,7 +57,7 @@ def kept_records(
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
         partition = source.partition % target.partitions
-        first = Source(source.topic, source.partition, batch.base_offset)
+        first = BatchSource(source.topic, source.partition, batch.base_offset)
         return (OutgoingBatch(target.topic, partition, batch.data, first),)
     return fitting(
         target,
@@ -68,7 +68,7 @@ def kept_records(
     )
 
 
-class KeptRecords:
+class OutgoingRecords:
     """Records of one source partition on their way to a target, in their order."""
 
     def __init__(self, source: SourcePartition, target: Target) -> None:
@@ -80,7 +80,7 @@ class KeptRecords:
         """
         self._source = source
         self._target = target
-        self._waiting = Gathered(source, target)
+        self._waiting = RecordBuffer(source, target)
 
     def add(
         self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None

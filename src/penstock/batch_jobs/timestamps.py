@@ -1,8 +1,8 @@
 """Writes dead letters with the timestamps that their records had.
 
 `StoredBatch.cut` keeps all timestamps, or sets one for all. Where each record gets its own, the
-batch is written in Python. Header keys that are not UTF-8 cannot be written so: the records that
-have one are cut, with others of the same timestamp.
+batch is written in Python. Header keys that are not UTF-8 cannot be written so: records with
+such a key are cut, with others of the same timestamp.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def retimed(
     """
     written = [timestamps[position] for position in positions]
     base = written[0]
-    if all(one == base for one in written):
+    if all(timestamp == base for timestamp in written):
         return batch.cut(
             positions, replaced=replaced, appended=appended, without=PREFIXES, timestamp=base
         )
     keys, values = ([column[position] for position in positions] for column in replaced)
-    # aiokafka's builder takes tuples, and no class that is one.
+    # aiokafka's builder takes tuples, and no subclass of tuple.
     headers = [
-        [*(one[:] for one in own[position]), *more]
+        [*(header[:] for header in own[position]), *more]
         for position, more in zip(positions, appended, strict=True)
     ]
     section = build(base, written, keys, values, headers)

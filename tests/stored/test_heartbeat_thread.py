@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from penstock.stored.tasks.background import Background
+from penstock.stored.tasks.heartbeat_thread import HeartbeatThread
 
 pytestmark = pytest.mark.unit
 
@@ -31,42 +31,42 @@ def ended(generator):
 
 @pytest.mark.thorough
 def test_work_that_goes_on_is_shown():
-    background = Background()
+    heartbeat = HeartbeatThread()
 
     def work():
         for _ in range(20):
-            background.beat()
+            heartbeat.beat()
             time.sleep(0.05)
         return "done"
 
-    seen, result = ended(background.run(work))
+    seen, result = ended(heartbeat.run(work))
     assert result == "done"
     assert 2 <= len(seen) <= 20
 
 
 def test_work_that_hangs_is_not_shown():
-    background = Background()
-    assert ended(background.run(lambda: time.sleep(0.7))) == ([], None)
+    heartbeat = HeartbeatThread()
+    assert ended(heartbeat.run(lambda: time.sleep(0.7))) == ([], None)
 
 
 def test_errors_are_those_of_the_work():
     with pytest.raises(ZeroDivisionError):
-        ended(Background().run(lambda: 1 / 0))
+        ended(HeartbeatThread().run(lambda: 1 / 0))
 
 
 def test_work_that_is_not_wanted_any_more_ends():
-    background, ends = Background(), []
+    heartbeat, ends = HeartbeatThread(), []
 
     def work():
         try:
             while True:
-                background.beat()
+                heartbeat.beat()
                 time.sleep(0.01)
         except CancelledError:
             ends.append(True)
             raise
 
-    running = background.run(work)
+    running = heartbeat.run(work)
     next(running)
     running.close()
     until = time.monotonic() + 60

@@ -27,7 +27,7 @@ _RECORDS: Final = 10_000
 _NEVER: Final = -(2**63)
 
 
-class Gathered:
+class RecordBuffer:
     """Records on their way to one partition, in their order."""
 
     def __init__(self, source: SourcePartition, target: Target) -> None:
@@ -144,7 +144,7 @@ class Gathered:
         return batch.base_timestamp if timestamp is None else timestamp
 
 
-class GatheredLetters:
+class DeadLetterBuffer:
     """Dead letters on their way to one partition, in their order."""
 
     def __init__(
@@ -158,7 +158,7 @@ class GatheredLetters:
             clock: Returns seconds since the epoch.
         """
         self._clock = clock
-        self._waiting = Gathered(source, target)
+        self._waiting = RecordBuffer(source, target)
 
     def add(
         self,

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.verdict import PostponedError, postponed
 from penstock.policy import RetriableException
-from penstock.stored.asking_again import decided
+from penstock.stored.policy_retries import decided
 
 
 class Time:

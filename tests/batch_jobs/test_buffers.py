@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.batch_jobs.gathered import Gathered, GatheredLetters
+from penstock.batch_jobs.buffers import DeadLetterBuffer, RecordBuffer
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
@@ -18,8 +18,8 @@ NOW, LATER = 1_700_000_000_000, 1_800_000_000_000
 OWN = (Header("own", b"1"), Header("__penstock.code", b"old"), Header("none", None))
 
 
-def gathered(limit=LIMIT):
-    return GatheredLetters(
+def buffered(limit=LIMIT):
+    return DeadLetterBuffer(
         SourcePartition("orders", 3), Target("dead", 2, limit), lambda: LATER / 1e3
     )
 
@@ -36,7 +36,7 @@ def add(letters, one):
 
 
 def test_few_of_each_batch_wait_for_more():
-    letters = gathered()
+    letters = buffered()
     for first in range(0, 30, 3):
         assert add(letters, batch(first, 3, attributes=3)) == []
     (one,) = letters.rest()
@@ -50,7 +50,7 @@ def test_few_of_each_batch_wait_for_more():
 
 
 def test_many_are_written_and_their_order_stays():
-    letters, written = gathered(), []
+    letters, written = buffered(), []
     for first, count in ((0, 2), (2, 501), (600, 3), (700, 12_000), (20_000, 1)):
         written += add(letters, batch(first, count))
     assert len(written) == 2
@@ -66,7 +66,7 @@ def test_many_are_written_and_their_order_stays():
 
 def test_each_has_the_time_at_which_it_was_taken():
     times = iter((LATER / 1e3, LATER / 1e3 + 5, LATER / 1e3 - 1))
-    letters = GatheredLetters(
+    letters = DeadLetterBuffer(
         SourcePartition("orders", 3), Target("dead", 2, LIMIT), lambda: next(times)
     )
     for first in range(3):
@@ -78,14 +78,14 @@ def test_each_has_the_time_at_which_it_was_taken():
 
 
 def test_large_ones_do_not_wait_for_many():
-    letters = gathered()
+    letters = buffered()
     assert add(letters, batch(0, 2, size=100_000)) == []
     assert len(add(letters, batch(2, 1, size=100_000))) == 1
 
 
 def test_large_headers_do_not_wait_for_many_either():
     letters, stored = (
-        gathered(),
+        buffered(),
         encode_stored([Record(NOW, None, None, (Header("h", b"x" * 200_000),))]),
     )
     one = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
@@ -96,7 +96,7 @@ def test_large_headers_do_not_wait_for_many_either():
 def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
     inside = b"\0" + zigzag(0) + zigzag(0) + b"\x02k\x02v" + zigzag(1) + b"\x02\xff\x021"
     odd = encode_stored([Record(NOW, b"k", b"v")], body=zigzag(len(inside)) + inside, base_offset=5)
-    letters = gathered()
+    letters = buffered()
     assert add(letters, batch(0, 2)) == []
     assert add(letters, read_stored_batch(odd, max_decompressed_bytes=LIMIT)) == []
     (one,) = letters.rest()
@@ -105,7 +105,7 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
 
 
 def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
-    letters, written = gathered(600), []
+    letters, written = buffered(600), []
     for first in range(10):
         written += add(letters, batch(first, 1, size=200))
     written += letters.rest()
@@ -127,7 +127,7 @@ def test_what_cannot_be_compressed_fits_the_target_too(codec):
         stored = encode_stored(records, base_offset=first, attributes=CODECS[codec])
         batches.append(read_stored_batch(stored, max_decompressed_bytes=LIMIT))
     for limit in (*range(20_000, 20_400, 7), *range(262_000, 262_400, 25), 400, 300):
-        waiting, written = Gathered(SourcePartition("orders", 0), Target("clean", 1, limit)), []
+        waiting, written = RecordBuffer(SourcePartition("orders", 0), Target("clean", 1, limit)), []
         for one in batches if limit < 100_000 else batches * 5:
             written += waiting.add(one, range(5))
         written += waiting.rest()
@@ -137,7 +137,7 @@ def test_what_cannot_be_compressed_fits_the_target_too(codec):
 
 
 def test_what_is_forgotten_is_not_written():
-    letters = gathered()
+    letters = buffered()
     add(letters, batch(0, 5))
     letters.forget()
     assert list(letters.rest()) == []

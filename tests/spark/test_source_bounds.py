@@ -7,7 +7,7 @@ import pytest
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.configuration import ConfigurationError
-from penstock.spark.source.source_places import (
+from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,
     find_offsets,
