@@ -48,9 +48,10 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
     found = _judged_topics(request, connection)
     if found is None:
         return False
+    lane = connection.gateway.lane
     if not found:
-        if connection.gateway.lane is not None:
-            connection.gateway.lane.passed(request.topics)
+        if lane is not None:
+            lane.passed(request.topics, ())
         return True
     if not _are_in_order(found, request, connection):
         return False
@@ -61,6 +62,8 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return False
     if connection.gateway.counts is not None:
         _count(connection.gateway.counts, request, waited_for)
+    if lane is not None and not connection.gateway.postponed:
+        lane.passed(request.topics, found)
     return True
 
 
@@ -80,11 +83,12 @@ def _judged_topics(
     return found
 
 
-def may_be_unjudged(gateway: GatewayContext) -> bool:
-    """Return whether a topic's name or id alone may say that nobody judges its batches.
+def is_decided_by_topics(gateway: GatewayContext) -> bool:
+    """Return whether a topic's name or id alone may say what judges its batches, if anything does.
 
-    Then that is so until the policies, or the configs of a topic, change. It is not where records
-    may be dropped: then what a producer sends next may have to be changed.
+    Then that is so until the policies, or the configs of a topic, change, and while no batch is
+    postponed. It is not where records may be dropped: then what a producer sends next may have to
+    be changed.
     """
     policies = gateway.policies
     return not (
