@@ -41,7 +41,7 @@ def inline_judge(folder, clock=lambda: 0.0):
 
 def some_records(chance, most=4):
     """Return records, of which none may be accepted, or all."""
-    values, keys = (_GOOD, _KEYS[:2]) if chance.random() < 0.7 else (_VALUES, _KEYS)
+    values, keys = (_GOOD, _KEYS[:2]) if chance.random() < 0.85 else (_VALUES, _KEYS)
     headers = (Header("h", b"1"),) if chance.random() < 0.2 else ()
     return [
         Record(number, chance.choice(keys), chance.choice(values), headers)
@@ -51,13 +51,13 @@ def some_records(chance, most=4):
 
 def checked_records(chance):
     """Return a batch; it may be compressed, of a producer with sequence numbers, or broken."""
-    codec = chance.choice((0, 0, 0, 0, 0, 1, 2, 3, 4))
+    codec = chance.randrange(1, 5) if chance.random() < 0.1 else 0
     producer = {}
     if chance.random() < 0.4:
         sequence = chance.randrange(20)
         producer = {"producer_id": chance.choice((7, 8)), "producer_epoch": 0,
                     "base_sequence": sequence}  # fmt: skip
     data = bytearray(encode_batch(some_records(chance), codec=codec, **producer))
-    if chance.random() < 0.1:
+    if chance.random() < 0.03:
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     return bytes(data)

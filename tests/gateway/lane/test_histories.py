@@ -7,6 +7,7 @@ they have counted the same records. Of the topics, nobody judges `free`, workers
 """
 
 import random
+import uuid
 
 import pytest
 from kio.index import load_request_schema
@@ -25,6 +26,8 @@ from tests.gateway.test_answers import Loop, numbered
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.raw import produce_request, request_frame
 from tests.wire.test_addresses import coordinators
+from tests.wire.test_topics import response as metadata
+from tests.wire.test_topics import topic as metadata_topic
 
 native, _ = find_native()
 pytestmark = pytest.mark.skipif(
@@ -240,6 +243,9 @@ def response(frame, chance):
         whole = produce_answer(number, *topics)
         # acks is where the client id of these requests ends
         return b"" if b"\0\0\0\0" in frame[18:28] and _acks(frame) == 0 else whole
+    if api_key == 3:  # of the gateway itself: it asks for the id of a topic
+        found = metadata(metadata_topic("checked", uuid.UUID(int=7), 1))
+        return (len(found) - 4).to_bytes(4, "big") + numbered(found, number)[4:]
     if api_key == 10:
         return numbered(coordinators(chance.randrange(1, 4)), number)
     return answer(number, chance.randbytes(chance.randrange(60)))
@@ -269,7 +275,7 @@ def checked_of(number, chance, acks=1):
 
 
 def some_request(number, chance):
-    kind = chance.randrange(18)
+    kind = chance.randrange(24)
     if kind > 11:
         return checked_of(number, chance, acks=chance.choice((0, 1, 1, -1)))
     if kind < 4:
@@ -324,11 +330,14 @@ class History:
                 self.happens("receive", "broker", data)
             elif event < 19:
                 self.decide()
-            elif chance.random() < 0.5:
+            elif chance.random() < 0.25:
                 self.swap()
             elif chance.random() < 0.15:
                 self.happens(chance.choice(("end", "client_disconnected")))
-        for _ in range(40):
+        for turn in range(40):
+            if turn < 20:  # one after the other, as clients without others in flight send them
+                number += 1
+                self.to_send += some_request(number, chance)
             self.happens("receive", "client", self.to_send)
             self.to_send = b""
             self.decide()
