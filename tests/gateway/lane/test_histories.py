@@ -330,7 +330,7 @@ class History:
                 self.happens("receive", "broker", data)
             elif event < 19:
                 self.decide()
-            elif chance.random() < 0.25:
+            elif chance.random() < 0.5:
                 self.swap()
             elif chance.random() < 0.15:
                 self.happens(chance.choice(("end", "client_disconnected")))
@@ -340,6 +340,8 @@ class History:
                 self.to_send += some_request(number, chance)
             self.happens("receive", "client", self.to_send)
             self.to_send = b""
+            if chance.random() < 0.03:
+                self.swap()
             self.decide()
             data, self.to_answer = self.to_answer, b""
             self.happens("receive", "broker", data)
