@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::lane::batch;
 use crate::lane::connection::GivenBack;
 use crate::lane::counts::{self, Counts, Times};
 use crate::lane::judge::{self, Check, Judged};
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
-use crate::lane::batch;
 use crate::python_json::JsonSchema;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.

@@ -399,11 +399,9 @@ fn each_check_has_its_say() {
         Check::Fits { keys, accepts_null, schema: schema(text), longest }
     };
     assert!(!accepts(keys(array), "[]")); // the keys are no JSON
-    let short =
-        Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
+    let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
     assert!(accepts(short, "[1]"));
-    let short =
-        Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
+    let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
     assert!(!accepts(short, "[12]"));
     assert!(accepts(Check::HasKey { accepts_empty: false }, ""));
     assert!(!accepts(Check::HasHeaders(vec!["h".into()]), ""));
@@ -461,7 +459,9 @@ fn whether_a_connection_is_taken_is_found_out_without_judging() {
 fn the_deepest_schema_has_room_on_the_stack_of_a_thread() {
     let links = 1_990;
     let chain: Vec<String> = (0..links)
-        .map(|number| format!(r##""s{number}": {{"allOf": [{{"$ref": "#/$defs/s{}"}}]}}"##, number + 1))
+        .map(|number| {
+            format!(r##""s{number}": {{"allOf": [{{"$ref": "#/$defs/s{}"}}]}}"##, number + 1)
+        })
         .collect();
     let text = format!(
         r##"{{"$ref": "#/$defs/s0", "$defs": {{{}, "s{links}": {{"type": "object"}}}}}}"##,
@@ -573,7 +573,8 @@ fn random_batches_are_judged_or_left_and_never_panic() {
         usize::try_from(seed % (1 << 31)).unwrap()
     };
     let rounds = std::env::var("FUZZ_INPUTS").map_or(100_000, |count| count.parse().unwrap());
-    let good = batch_of(&[r#"{"id": "x\u00e9", "n": [1, 2.5e3]}"#, r#"{"id": 1}"#, r#"{"id": {}}"#]);
+    let good =
+        batch_of(&[r#"{"id": "x\u00e9", "n": [1, 2.5e3]}"#, r#"{"id": 1}"#, r#"{"id": {}}"#]);
     let sizes = Check::Sizes { key: Some(9), value: Some(99), headers: Some(9), record: Some(99) };
     let checks = vec![fits(WITH_ID), sizes, Check::HasKey { accepts_empty: true }];
     let judge = Judge::new("", checks, SMALL);
@@ -627,12 +628,7 @@ fn offered(lane: &Lane, state: State, from_client: &[u8]) -> Option<Ends> {
     offered_to(lane, table(), state, from_client)
 }
 
-fn offered_to(
-    lane: &Lane,
-    table: Arc<Table>,
-    state: State,
-    from_client: &[u8],
-) -> Option<Ends> {
+fn offered_to(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) -> Option<Ends> {
     let ((client, inner_client), (broker, inner_broker)) = (pair(), pair());
     let adopted = Adopted {
         client: inner_client.as_raw_fd(),

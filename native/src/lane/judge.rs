@@ -77,21 +77,28 @@ impl Check {
                 *work = work.saturating_sub(allowed.saturating_sub(left));
                 all
             }
-            Self::HasKey { accepts_empty } => records
-                .keys()
-                .all(|key| key.is_some_and(|key| *accepts_empty || !key.is_empty())),
+            Self::HasKey { accepts_empty } => {
+                records.keys().all(|key| key.is_some_and(|key| *accepts_empty || !key.is_empty()))
+            }
             Self::Sizes { key, value, headers, record } => {
-                let is_in = |size: usize, limit: &Option<usize>| limit.is_none_or(|most| size <= most);
+                let is_in =
+                    |size: usize, limit: &Option<usize>| limit.is_none_or(|most| size <= most);
                 let sizes_of_headers = records.headers().map(|headers| {
-                    headers.map(|(name, value)| size_of(Some(name)).saturating_add(size_of(value))).sum()
+                    headers
+                        .map(|(name, value)| size_of(Some(name)).saturating_add(size_of(value)))
+                        .sum()
                 });
                 let all = records.keys().zip(records.values()).zip(sizes_of_headers);
-                let mut sizes = all.map(|((key, value), headers)| (size_of(key), size_of(value), headers));
+                let mut sizes =
+                    all.map(|((key, value), headers)| (size_of(key), size_of(value), headers));
                 sizes.all(|(own_key, own_value, own_headers): (usize, usize, usize)| {
                     is_in(own_key, key)
                         && is_in(own_value, value)
                         && is_in(own_headers, headers)
-                        && is_in(own_key.saturating_add(own_value).saturating_add(own_headers), record)
+                        && is_in(
+                            own_key.saturating_add(own_value).saturating_add(own_headers),
+                            record,
+                        )
                 })
             }
             Self::HasHeaders(names) => records.headers().all(|headers| {

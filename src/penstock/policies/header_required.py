@@ -84,7 +84,7 @@ class HeaderRequired(ByColumns):
                 yield position, text
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `refused` does; return whether they can: without patterns."""
+        """Have native threads judge as `refused` does; return whether they can: no patterns."""
         del text
         return not self._patterns and judge.has_headers(list(self._names))
 

@@ -21,9 +21,9 @@ from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
+from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_answer
 from tests.gateway.test_answers import Loop, numbered
-from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.raw import produce_request, request_frame
 from tests.wire.test_addresses import coordinators
 from tests.wire.test_topics import response as metadata

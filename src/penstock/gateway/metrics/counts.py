@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Counted = tuple[int, list[int], float]
 """An API key, how many requests are in each bucket, and how many seconds they took together."""
 AcceptedOf = tuple[str, str, int, list[int], float]
-"""A topic, the policies that judged it, how many records were accepted, how many batches are in each
-bucket, and how many seconds they took together."""
+"""A topic, the policies that judged it, how many records were accepted, how many batches are in
+each bucket, and how many seconds they took together."""
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
@@ -395,6 +395,7 @@ class GatewayCounts:
 
     def records_by_topic(self) -> dict[str, dict[str, int]]:
         """Return how many records were judged since the start, by topic and outcome."""
+        self.collect_more()
         found: dict[str, dict[str, int]] = {}
         for (topic, _, outcome), count in self._records.items():
             of_topic = found.setdefault(topic, {})

@@ -40,30 +40,35 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         request: The request.
         connection: The client's connection.
     """
-    policies = connection.gateway.policies
     if request.acks not in VALID_ACKS or request.entries > _ENTRIES_MAX:
         return False
     if not _is_possible(connection):
         return False
     found = _judged_topics(request, connection)
-    if found is None:
+    if found is None or (found and not _are_accepted(found, request, connection)):
         return False
     lane = connection.gateway.lane
-    if not found:
-        if lane is not None:
-            lane.passed(request.topics, ())
-        return True
+    if lane is not None and not (found and connection.gateway.postponed):
+        lane.passed(request.topics, found)
+    return True
+
+
+def _are_accepted(
+    found: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> bool:
+    """Return whether the batches of topics with policies are accepted inline, or only observed."""
     if not _are_in_order(found, request, connection):
         return False
     waited_for = [(one.waited_for, topic) for one, topic in found if one.waited_for]
-    if waited_for and not _accepts_all(policies.inline, request, waited_for):
+    inline = connection.gateway.policies.inline
+    if waited_for and not _accepts_all(inline, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
         return False
     if connection.gateway.counts is not None:
         _count(connection.gateway.counts, request, waited_for)
-    if lane is not None and not connection.gateway.postponed:
-        lane.passed(request.topics, found)
     return True
 
 
