@@ -325,7 +325,7 @@ fn a_request_passes_if_all_its_records_are_accepted() {
 #[test]
 fn what_is_not_exactly_the_batch_of_a_producer_is_left_to_python() {
     let judge = Judge::new("", vec![], SMALL);
-    let accepts = |data: &[u8]| judge.accepts(data, &mut STEPS_A_READ.clone());
+    let accepts = |data: &[u8]| judge.accepts(data, &mut { STEPS_A_READ });
     let good = batch_of(&["one", "two"]);
     assert_eq!(accepts(&good), Some(2));
     for end in 0..good.len() {
@@ -348,7 +348,7 @@ fn headers_that_lie_are_left_to_python_though_their_checksum_is_right() {
     let accepts = |at: usize, bytes: &[u8]| {
         let mut changed = batch_of(&["one", "two"]);
         changed[at..at + bytes.len()].copy_from_slice(bytes);
-        judge.accepts(&sealed(changed), &mut STEPS_A_READ.clone())
+        judge.accepts(&sealed(changed), &mut { STEPS_A_READ })
     };
     assert_eq!(accepts(57, &2_i32.to_be_bytes()), Some(2));
     for count in [i32::MIN, -1, 0, 1, 3, 1001, i32::MAX] {
@@ -358,7 +358,7 @@ fn headers_that_lie_are_left_to_python_though_their_checksum_is_right() {
         let mut both = batch_of(&["one", "two"]);
         both[23..27].copy_from_slice(&last);
         both[57..61].copy_from_slice(&count.to_be_bytes());
-        assert_eq!(judge.accepts(&sealed(both), &mut STEPS_A_READ.clone()), None, "{count}");
+        assert_eq!(judge.accepts(&sealed(both), &mut { STEPS_A_READ }), None, "{count}");
     }
     for codec in 1..8 {
         assert_eq!(accepts(22, &[codec]), None, "{codec}");
@@ -375,7 +375,7 @@ fn headers_that_lie_are_left_to_python_though_their_checksum_is_right() {
 #[test]
 fn larger_batches_are_left_to_python() {
     let accepts = |limits, data: &[u8]| {
-        Judge::new("", vec![], limits).accepts(data, &mut STEPS_A_READ.clone())
+        Judge::new("", vec![], limits).accepts(data, &mut { STEPS_A_READ })
     };
     let good = batch_of(&["one", "two"]);
     let limits = |max_bytes, max_records| batch::Limits { max_bytes, max_records };
@@ -388,7 +388,7 @@ fn larger_batches_are_left_to_python() {
 fn each_check_has_its_say() {
     let accepts = |check: Check, value: &str| {
         let judge = Judge::new("", vec![check], SMALL);
-        judge.accepts(&batch_of(&["[]", value]), &mut STEPS_A_READ.clone()).is_some()
+        judge.accepts(&batch_of(&["[]", value]), &mut { STEPS_A_READ }).is_some()
     };
     let array = r#"{"type": "array"}"#;
     assert!(accepts(fits(array), "[1]"));
@@ -592,7 +592,7 @@ fn random_batches_are_judged_or_left_and_never_panic() {
         let length = i32::try_from(data.len() - 12).unwrap();
         data[8..12].copy_from_slice(&length.to_be_bytes());
         let data = if data.len() < 61 { data } else { sealed(data) };
-        accepted += usize::from(judge.accepts(&data, &mut STEPS_A_READ.clone()).is_some());
+        accepted += usize::from(judge.accepts(&data, &mut { STEPS_A_READ }).is_some());
     }
     assert!(accepted > rounds / 10 && accepted < rounds, "{accepted}");
 }
