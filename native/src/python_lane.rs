@@ -150,7 +150,7 @@ impl Table {
 
 fn topic(name: &str, judge: Option<&Judge>) -> Topic {
     judge.map_or(Topic::Unjudged, |judge| {
-        Topic::Judged(Arc::new(Judged { topic: name.into(), judge: Arc::clone(judge.made()) }))
+        Topic::Judged(Arc::new(Judged::new(name, Arc::clone(judge.made()))))
     })
 }
 

@@ -128,7 +128,7 @@ fn fits(text: &str) -> Check {
 
 fn judged_by(checks: Vec<Check>) -> Topic {
     let judge = Arc::new(Judge::new("names", checks, SMALL));
-    Topic::Judged(Arc::new(Judged { topic: "t".into(), judge }))
+    Topic::Judged(Arc::new(Judged::new("t", judge)))
 }
 
 const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
@@ -374,9 +374,8 @@ fn headers_that_lie_are_left_to_python_though_their_checksum_is_right() {
 
 #[test]
 fn larger_batches_are_left_to_python() {
-    let accepts = |limits, data: &[u8]| {
-        Judge::new("", vec![], limits).accepts(data, &mut { STEPS_A_READ })
-    };
+    let accepts =
+        |limits, data: &[u8]| Judge::new("", vec![], limits).accepts(data, &mut { STEPS_A_READ });
     let good = batch_of(&["one", "two"]);
     let limits = |max_bytes, max_records| batch::Limits { max_bytes, max_records };
     assert_eq!(accepts(limits(good.len(), 2), &good), Some(2));

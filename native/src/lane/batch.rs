@@ -6,7 +6,7 @@ use crc::{CRC_32_ISCSI, Crc, Table};
 
 use crate::section::{Origin, Section};
 
-/// Of magic 2: what the records follow (DefaultRecordBatch).
+/// Of magic 2: what the records follow (`DefaultRecordBatch`).
 const HEADER_BYTES: usize = 61;
 /// Base offset and length, which the length does not count.
 const PREFIX_BYTES: usize = 12;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::judge::Judged;
+use super::judge::Labels;
 
 /// API keys from here on are counted together, as Python counts those that it does not know.
 const KEYS: usize = 128;
@@ -40,7 +40,7 @@ pub struct Counts {
     bounds: Vec<f64>,
     whole: Vec<Option<Times>>,
     broker: Vec<Option<Times>>,
-    accepted: HashMap<Arc<Judged>, Accepted>,
+    accepted: HashMap<Arc<Labels>, Accepted>,
     others: Accepted,
     /// Bytes received from clients.
     pub client_bytes: u64,
@@ -80,12 +80,12 @@ impl Counts {
     }
 
     /// Count a batch that was accepted, and how long that took.
-    pub fn accepted(&mut self, judged: &Arc<Judged>, records: usize, seconds: f64) {
+    pub fn accepted(&mut self, labels: &Arc<Labels>, records: usize, seconds: f64) {
         if self.bounds.is_empty() {
             return;
         }
-        let cell = if self.accepted.contains_key(judged) || self.accepted.len() < TOPICS_MAX {
-            self.accepted.entry(Arc::clone(judged)).or_default()
+        let cell = if self.accepted.contains_key(labels) || self.accepted.len() < TOPICS_MAX {
+            self.accepted.entry(Arc::clone(labels)).or_default()
         } else {
             &mut self.others
         };
@@ -142,11 +142,11 @@ fn by_key(cells: Vec<Option<Times>>) -> Vec<(i16, Times)> {
         .collect()
 }
 
-fn by_labels(accepted: HashMap<Arc<Judged>, Accepted>, others: Accepted) -> Vec<AcceptedOf> {
+fn by_labels(accepted: HashMap<Arc<Labels>, Accepted>, others: Accepted) -> Vec<AcceptedOf> {
     let named = |topic: &str, policies: &str, of: Accepted| {
         (topic.to_owned(), policies.to_owned(), of.records, of.times)
     };
-    let known = accepted.into_iter().map(|(of, found)| named(&of.topic, of.judge.names(), found));
+    let known = accepted.into_iter().map(|(of, found)| named(&of.topic, &of.policies, found));
     let others = (others.records > 0).then(|| named(OTHER, OTHER, others));
     known.chain(others).collect()
 }

@@ -5,7 +5,6 @@
 //! be too much work.
 #![forbid(unsafe_code)]
 
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,11 +126,6 @@ impl Judge {
         Self { names: names.into(), checks, limits, suspended_until: AtomicU64::new(0) }
     }
 
-    /// Return the names of the policies.
-    pub fn names(&self) -> &str {
-        &self.names
-    }
-
     fn is_suspended(&self, now: f64) -> bool {
         now < f64::from_bits(self.suspended_until.load(Ordering::Relaxed))
     }
@@ -162,31 +156,27 @@ impl Judge {
     }
 }
 
+/// What metrics call a batch by.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Labels {
+    /// The name of the topic.
+    pub topic: Box<str>,
+    /// The names of the policies.
+    pub policies: Box<str>,
+}
+
 /// A topic whose batches are judged.
 pub struct Judged {
-    /// Its name, as metrics have it.
-    pub topic: Box<str>,
-    /// What judges them.
-    pub judge: Arc<Judge>,
+    /// What they are counted by.
+    pub labels: Arc<Labels>,
+    judge: Arc<Judge>,
 }
 
 impl Judged {
-    fn labels(&self) -> (&str, &str) {
-        (&self.topic, self.judge.names())
-    }
-}
-
-impl PartialEq for Judged {
-    fn eq(&self, other: &Self) -> bool {
-        self.labels() == other.labels()
-    }
-}
-
-impl Eq for Judged {}
-
-impl Hash for Judged {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.labels().hash(state);
+    /// A topic, by its name, and what judges its batches.
+    pub fn new(topic: &str, judge: Arc<Judge>) -> Self {
+        let labels = Labels { topic: topic.into(), policies: judge.names.clone() };
+        Self { labels: Arc::new(labels), judge }
     }
 }
 
@@ -207,7 +197,7 @@ pub fn accepts(
         }
     }
     for (judged, count, seconds) in accepted {
-        counts.accepted(judged, count, seconds);
+        counts.accepted(&judged.labels, count, seconds);
     }
     true
 }
