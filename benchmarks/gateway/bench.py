@@ -178,6 +178,11 @@ class Bench:
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
+            "JSON Schema, native lane": {
+                **common,
+                **judged,
+                key: "penstock.policies.JsonSchema",
+            },
             "three conditions": {**common, **CONDITIONS},
             **interceptors,
         }

@@ -32,6 +32,7 @@ VARIANTS = (
     "judged elsewhere, native lane",
     "trivial policy",
     "JSON Schema",
+    "JSON Schema, native lane",
 )
 RECORD_BYTES = 160
 WARM_UP = 0.2

@@ -1,5 +1,7 @@
 //! JSON Schemas for Python: compiled once, asked for whole columns or for one text.
 
+use std::sync::Arc;
+
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,7 +24,7 @@ const OWN_STEPS: (u64, u64) = (10_000, 16);
 /// A compiled JSON Schema.
 #[pyclass(frozen, module = "penstock_native")]
 pub struct JsonSchema {
-    schema: Schema,
+    schema: Arc<Schema>,
 }
 
 #[pymethods]
@@ -61,9 +63,7 @@ impl JsonSchema {
         let mut values = Values::default();
         each(texts, |_, bytes| {
             let text = bytes.get(start..).unwrap_or_default();
-            // To read takes time, too.
-            left = left.saturating_sub(text.len() as u64 / 16);
-            fit = self.schema.judge(text, &mut values, &mut left) == Verdict::Fits;
+            fit = self.schema.fits(text, &mut values, &mut left);
             fit
         })?;
         Ok(fit)
@@ -77,6 +77,12 @@ impl JsonSchema {
 }
 
 impl JsonSchema {
+    /// Return the schema, if to judge by it takes bounded time and never asks Python.
+    pub fn bounded(&self) -> Option<Arc<Schema>> {
+        let is_bounded = self.schema.format_checks.is_empty() && !self.schema.backtracks;
+        is_bounded.then(|| Arc::clone(&self.schema))
+    }
+
     fn reason(&self, verdict: Verdict) -> Option<Reason> {
         match verdict {
             Verdict::Fits => None,
@@ -159,7 +165,7 @@ pub fn json_schema<'py>(
                 let is_valid = formats.call1((*draft, name))?.unbind();
                 schema.format_checks.push(Box::new(move |text| is_of(&is_valid, text)));
             }
-            Ok(Bound::new(py, JsonSchema { schema })?.into_any())
+            Ok(Bound::new(py, JsonSchema { schema: Arc::new(schema) })?.into_any())
         }
     }
 }

@@ -3,16 +3,19 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::lane::batch;
 use crate::lane::connection::GivenBack;
-use crate::lane::counts::{Counts, Times};
+use crate::lane::counts::{self, Counts, Times};
+use crate::lane::judge::{self, Check, Judged};
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
-use crate::lane::table::{self, Action};
+use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
+use crate::python_json::JsonSchema;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
 type Exchange = (i16, i16, i32, f64, f64, bool);
@@ -22,15 +25,95 @@ type Exchange = (i16, i16, i32, f64, f64, bool);
 type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 /// API key, buckets, seconds altogether.
 type Counted = (i16, Vec<u64>, f64);
+/// Topic, policies, records, buckets of batches, seconds altogether.
+type Accepted = (String, String, u64, Vec<u64>, f64);
+type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 
-/// What happens to requests, and the topics whose batches nobody judges.
+/// What accepts the batches of topics: policies of Penstock's own.
+///
+/// It is made once, with all that it has to look for, before a topic is judged by it.
+#[pyclass(frozen, module = "penstock_native")]
+pub struct Judge {
+    names: String,
+    limits: batch::Limits,
+    checks: Mutex<Vec<Check>>,
+    made: OnceLock<Arc<judge::Judge>>,
+}
+
+#[pymethods]
+impl Judge {
+    /// `names` are those of the policies, as metrics have them; larger batches, or such with more
+    /// records, are not judged.
+    #[new]
+    fn new(names: String, max_bytes: usize, max_records: usize) -> Self {
+        let limits = batch::Limits { max_bytes, max_records };
+        Self { names, limits, checks: Mutex::default(), made: OnceLock::new() }
+    }
+
+    /// Have keys, or values, fit a schema. Return false, and change nothing, if it is not bounded.
+    ///
+    /// `longest` is the most bytes of a text; None for any number.
+    fn fits(
+        &self,
+        schema: &JsonSchema,
+        keys: bool,
+        accepts_null: bool,
+        longest: Option<usize>,
+    ) -> bool {
+        let Some(schema) = schema.bounded() else { return false };
+        let longest = longest.unwrap_or(usize::MAX);
+        self.add(Check::Fits { keys, accepts_null, schema, longest })
+    }
+
+    /// Have records have a key.
+    fn has_key(&self, accepts_empty: bool) -> bool {
+        self.add(Check::HasKey { accepts_empty })
+    }
+
+    /// Limit the bytes of keys, values, all headers of a record, and all three together.
+    fn sizes(
+        &self,
+        key: Option<usize>,
+        value: Option<usize>,
+        headers: Option<usize>,
+        record: Option<usize>,
+    ) -> bool {
+        self.add(Check::Sizes { key, value, headers, record })
+    }
+
+    /// Have records have headers with these names.
+    fn has_headers(&self, names: Vec<String>) -> bool {
+        self.add(Check::HasHeaders(names))
+    }
+
+    /// Return how many records a batch has if all are accepted, else None: for tests.
+    fn accepts(&self, data: &[u8]) -> Option<usize> {
+        self.made().accepts(data, &mut { judge::STEPS_A_READ })
+    }
+}
+
+impl Judge {
+    fn add(&self, check: Check) -> bool {
+        locked(&self.checks).push(check);
+        true
+    }
+
+    fn made(&self) -> &Arc<judge::Judge> {
+        self.made.get_or_init(|| {
+            let mut checks = locked(&self.checks);
+            Arc::new(judge::Judge::new(&self.names, std::mem::take(&mut checks), self.limits))
+        })
+    }
+}
+
+/// What happens to requests, and the topics that are known.
 #[pyclass(frozen, module = "penstock_native")]
 pub struct Table(Arc<table::Table>);
 
 #[pymethods]
 impl Table {
     /// Rows are API keys, their first version, and a byte for each version: 0 for Python, 1 to
-    /// forward both, 2 for Produce, 3 for Produce if nobody judges it.
+    /// forward both, 2 for Produce, 3 for Produce if its topics are known and accept their batches.
     #[new]
     fn new(rows: Vec<(i16, i16, Vec<u8>)>) -> Self {
         let rows = rows.into_iter().map(|(key, first, actions)| {
@@ -39,25 +122,36 @@ impl Table {
         Self(Arc::new(table::Table::new(rows)))
     }
 
-    /// Remember a topic whose batches nobody judges.
-    fn pass_name(&self, name: &[u8]) {
-        self.0.pass_name(name);
+    /// Remember a topic by its name; nobody judges its batches where there is no judge.
+    fn know_name(&self, name: &str, judge: Option<&Judge>) {
+        self.0.know_name(name.as_bytes(), topic(name, judge));
     }
 
-    /// Forget the names of such topics, and not their ids.
+    /// Remember a topic by its id. Its name is not needed where there is no judge.
+    fn know_id(&self, id: [u8; 16], name: &str, judge: Option<&Judge>) {
+        self.0.know_id(id, topic(name, judge));
+    }
+
+    /// Forget the names of topics, and not their ids.
     fn forget_names(&self) {
         self.0.forget_names();
     }
 
-    /// Forget all such topics.
+    /// Forget all topics.
     fn forget_topics(&self) {
         self.0.forget_topics();
     }
 
-    /// Remember the id of such a topic.
-    fn pass_id(&self, id: [u8; 16]) {
-        self.0.pass_id(id);
+    /// Forget the topics whose batches are judged.
+    fn forget_judged(&self) {
+        self.0.forget_judged();
     }
+}
+
+fn topic(name: &str, judge: Option<&Judge>) -> Topic {
+    judge.map_or(Topic::Unjudged, |judge| {
+        Topic::Judged(Arc::new(Judged::new(name, Arc::clone(judge.made()))))
+    })
 }
 
 /// The threads.
@@ -125,11 +219,9 @@ impl Lane {
     }
 
     /// Return what each thread has counted since the last time: times of requests, times of
-    /// brokers, bytes of clients, bytes of brokers.
-    fn collect(&self) -> Vec<(Vec<Counted>, Vec<Counted>, u64, u64)> {
-        let all = self.0.collect().into_iter();
-        all.map(|one| (counted(one.whole), counted(one.broker), one.client_bytes, one.broker_bytes))
-            .collect()
+    /// brokers, what was accepted, bytes of clients, bytes of brokers.
+    fn collect(&self) -> Vec<Collected> {
+        self.0.collect().into_iter().map(collected).collect()
     }
 
     /// How many errors of its own the lane had: each closed a connection, or ended a thread.
@@ -146,41 +238,58 @@ impl Lane {
 
 /// What decides in the lane, without sockets: for tests.
 #[pyclass(frozen, module = "penstock_native")]
-pub struct Relay(Mutex<relay::Relay>);
+pub struct Relay {
+    relay: Mutex<relay::Relay>,
+    counts: Mutex<Counts>,
+}
 
 #[pymethods]
 impl Relay {
-    /// Begin in a state; fails if it needs Python.
+    /// Begin in a state; fails if it needs Python. `bounds` are those of histograms.
     #[new]
-    fn new(table: &Table, between: Between, request_max_bytes: usize) -> PyResult<Self> {
+    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    fn new(
+        table: &Table,
+        between: Between,
+        request_max_bytes: usize,
+        bounds: Vec<f64>,
+    ) -> PyResult<Self> {
         let limits = Limits { request_max_bytes, valid_until: f64::INFINITY };
         relay::Relay::new(state(between), Arc::clone(&table.0), limits)
-            .map(|relay| Self(Mutex::new(relay)))
+            .map(|relay| Self {
+                relay: Mutex::new(relay),
+                counts: Mutex::new(Counts::new(&bounds)),
+            })
             .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("it needs Python"))
     }
 
     /// Return how many of a client's bytes pass, and whether Python goes on behind them.
     fn client_data(&self, data: &[u8]) -> (usize, bool) {
-        let Passed { bytes, stopped } = self.relay().client_data(data, 0.0, &mut Counts::default());
+        let Passed { bytes, stopped } =
+            locked(&self.relay).client_data(data, 0.0, &mut locked(&self.counts));
         (bytes, stopped)
     }
 
     /// The same for a broker's bytes.
     fn broker_data(&self, data: &[u8]) -> (usize, bool) {
-        let Passed { bytes, stopped } = self.relay().broker_data(data, 0.0, &mut Counts::default());
+        let Passed { bytes, stopped } =
+            locked(&self.relay).broker_data(data, 0.0, &mut locked(&self.counts));
         (bytes, stopped)
     }
 
     /// Return the state.
     fn state(&self) -> Between {
-        between(self.relay().state().clone())
+        between(locked(&self.relay).state().clone())
+    }
+
+    /// Return what was counted since the last time, as `Lane.collect`.
+    fn collect(&self) -> Collected {
+        collected(locked(&self.counts).collect())
     }
 }
 
-impl Relay {
-    fn relay(&self) -> std::sync::MutexGuard<'_, relay::Relay> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn state(between: Between) -> State {
@@ -212,6 +321,15 @@ const fn exchange(of: Exchange) -> relay::Exchange {
 
 const fn fields(of: relay::Exchange) -> Exchange {
     (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)
+}
+
+fn collected(of: counts::Collected) -> Collected {
+    let accepted = of.accepted.into_iter().map(|(topic, policies, records, times)| {
+        let Times { buckets, total_s } = times.unwrap_or_default();
+        (topic, policies, records, buckets, total_s)
+    });
+    let (whole, broker) = (counted(of.whole), counted(of.broker));
+    (whole, broker, accepted.collect(), of.client_bytes, of.broker_bytes)
 }
 
 fn counted(times: Vec<(i16, Times)>) -> Vec<Counted> {

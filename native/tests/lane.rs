@@ -8,11 +8,17 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use penstock_native::cursor::put_varint;
+use penstock_native::json::compile::compile;
+use penstock_native::json::document::Json;
+use penstock_native::json::node::{Document, Schema};
+use penstock_native::lane::batch;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
-use penstock_native::lane::produce::{Acks, acks_if_unjudged, names_no_leaders, read_acks};
+use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ};
+use penstock_native::lane::produce::{Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
-use penstock_native::lane::table::{Action, Table};
+use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
 
 const LIMITS: Limits = Limits { request_max_bytes: 10_000, valid_until: f64::INFINITY };
@@ -56,10 +62,86 @@ fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
     body.extend(1000_i32.to_be_bytes());
     body.extend([2, u8::try_from(topic.len() + 1).unwrap()]);
     body.extend(topic.as_bytes());
-    body.extend([2, 0, 0, 0, 0, u8::try_from(records.len() + 1).unwrap()]);
+    body.extend([2, 0, 0, 0, 0]);
+    let size = u32::try_from(records.len() + 1).unwrap();
+    if size < 128 {
+        body.push(u8::try_from(size).unwrap());
+    } else {
+        assert!(size < 1 << 14);
+        body.extend([u8::try_from(size & 0x7F).unwrap() | 0x80, u8::try_from(size >> 7).unwrap()]);
+    }
     body.extend(records);
     body.extend([0, 0, 0]);
     body
+}
+
+/// A batch of records with these values, and the key `k`.
+fn batch_of(values: &[&str]) -> Vec<u8> {
+    let mut records = Vec::new();
+    for (number, value) in values.iter().enumerate() {
+        let mut record = vec![0, 0];
+        put_varint(&mut record, i32::try_from(number).unwrap());
+        put_varint(&mut record, 1);
+        record.push(b'k');
+        put_varint(&mut record, i32::try_from(value.len()).unwrap());
+        record.extend(value.as_bytes());
+        record.push(0);
+        put_varint(&mut records, i32::try_from(record.len()).unwrap());
+        records.extend(record);
+    }
+    let mut batch = vec![0; 61];
+    batch[8..12].copy_from_slice(&i32::try_from(49 + records.len()).unwrap().to_be_bytes());
+    batch[16] = 2;
+    let count = i32::try_from(values.len()).unwrap();
+    batch[23..27].copy_from_slice(&(count - 1).to_be_bytes());
+    batch[43..57].fill(0xFF);
+    batch[57..61].copy_from_slice(&count.to_be_bytes());
+    batch.extend(records);
+    sealed(batch)
+}
+
+/// The same batch with a checksum that is right: bit by bit, as RFC 3720 has it.
+fn sealed(mut batch: Vec<u8>) -> Vec<u8> {
+    let mut crc = u32::MAX;
+    for byte in &batch[21..] {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
+        }
+    }
+    batch[17..21].copy_from_slice(&(!crc).to_be_bytes());
+    batch
+}
+
+fn schema(text: &str) -> Arc<Schema> {
+    let (uri, draft) = ("file:///schema.json".to_owned(), 2020);
+    let json = Json::read(text.as_bytes()).unwrap();
+    let document = Document { uri, draft, text: text.into(), json };
+    Arc::new(compile(vec![document], false).unwrap_or_else(|_| panic!("{text}")))
+}
+
+const SMALL: batch::Limits = batch::Limits { max_bytes: 32_768, max_records: 1000 };
+
+fn fits(text: &str) -> Check {
+    Check::Fits { keys: false, accepts_null: false, schema: schema(text), longest: usize::MAX }
+}
+
+fn judged_by(checks: Vec<Check>) -> Topic {
+    let judge = Arc::new(Judge::new("names", checks, SMALL));
+    Topic::Judged(Arc::new(Judged::new("t", judge)))
+}
+
+const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
+
+/// A relay that judges topic t by a schema that asks for an id.
+fn judging() -> Relay {
+    let table = table();
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    Relay::new(State::default(), table, LIMITS).unwrap()
+}
+
+fn produced(number: i32, records: &[u8]) -> Vec<u8> {
+    request(5, number, &produce_body(1, "t", records))
 }
 
 /// A response to it, without errors.
@@ -200,16 +282,16 @@ fn a_produce_response_that_names_leaders_is_left_to_python() {
 #[test]
 fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
     let table = table();
+    let acks = |frame: &[u8]| read_if_known(frame, VERSION, &table).map(|request| request.acks);
     let frame = request(5, 1, &produce_body(-1, "free", b"records"));
-    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), None);
-    table.pass_name(b"free");
-    assert_eq!(acks_if_unjudged(&frame, VERSION, &table), Some(-1));
+    assert_eq!(acks(&frame), None);
+    table.know_name(b"free", Topic::Unjudged);
+    assert_eq!(acks(&frame), Some(-1));
     for end in 0..frame.len() {
-        assert_eq!(acks_if_unjudged(&frame[..end], VERSION, &table), None, "{end}");
+        assert_eq!(acks(&frame[..end]), None, "{end}");
     }
-    assert_eq!(acks_if_unjudged(&[&frame[..], b"\0"].concat(), VERSION, &table), None);
-    let wrong = request(5, 1, &produce_body(2, "free", b"records"));
-    assert_eq!(acks_if_unjudged(&wrong, VERSION, &table), None);
+    assert_eq!(acks(&[&frame[..], b"\0"].concat()), None);
+    assert_eq!(acks(&request(5, 1, &produce_body(2, "free", b"records"))), None);
 
     let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
     assert_eq!(sent(&mut relay, &frame[..frame.len() - 1]), passed(0));
@@ -219,6 +301,178 @@ fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
     assert_eq!(sent(&mut relay, &judged), stopped(0));
     table.forget_topics();
     assert_eq!(sent(&mut relay, &frame), stopped(0));
+}
+
+#[test]
+fn a_request_passes_if_all_its_records_are_accepted() {
+    let mut relay = judging();
+    let good = produced(1, &batch_of(&[r#"{"id": 1}"#, r#"{"id": 2}"#]));
+    let bad = produced(2, &batch_of(&[r#"{"id": 1}"#, r#"{"no": 2}"#]));
+    let mut counts = Counts::new(&[1.0]);
+    for end in 0..good.len() {
+        assert_eq!(relay.client_data(&good[..end], 0.0, &mut counts), passed(0), "{end}");
+    }
+    let both = [good.clone(), bad].concat();
+    assert_eq!(relay.client_data(&both, 0.0, &mut counts), stopped(good.len()));
+    let counted = counts.collect().accepted;
+    assert_eq!(counted.len(), 1);
+    let (topic, policies, records, times) = &counted[0];
+    assert_eq!((topic.as_str(), policies.as_str(), *records), ("t", "names", 2));
+    assert_eq!(times.as_ref().unwrap().buckets.iter().sum::<u64>(), 1);
+    assert!(counts.collect().accepted.is_empty());
+}
+
+#[test]
+fn what_is_not_exactly_the_batch_of_a_producer_is_left_to_python() {
+    let judge = Judge::new("", vec![], SMALL);
+    let accepts = |data: &[u8]| judge.accepts(data, &mut { STEPS_A_READ });
+    let good = batch_of(&["one", "two"]);
+    assert_eq!(accepts(&good), Some(2));
+    for end in 0..good.len() {
+        assert_eq!(accepts(&good[..end]), None, "{end}");
+    }
+    assert_eq!(accepts(&[&good[..], b"\0"].concat()), None);
+    let not_looked_at = 12..16; // the leader epoch, which has no checksum
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut changed = good.clone();
+            changed[at] ^= 1 << bit;
+            assert_eq!(accepts(&changed).is_some(), not_looked_at.contains(&at), "{at} {bit}");
+        }
+    }
+}
+
+#[test]
+fn headers_that_lie_are_left_to_python_though_their_checksum_is_right() {
+    let judge = Judge::new("", vec![], SMALL);
+    let accepts = |at: usize, bytes: &[u8]| {
+        let mut changed = batch_of(&["one", "two"]);
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        judge.accepts(&sealed(changed), &mut { STEPS_A_READ })
+    };
+    assert_eq!(accepts(57, &2_i32.to_be_bytes()), Some(2));
+    for count in [i32::MIN, -1, 0, 1, 3, 1001, i32::MAX] {
+        let last = count.wrapping_sub(1).to_be_bytes();
+        assert_eq!(accepts(57, &count.to_be_bytes()), None, "{count}");
+        assert_eq!(accepts(23, &last), None, "{count}");
+        let mut both = batch_of(&["one", "two"]);
+        both[23..27].copy_from_slice(&last);
+        both[57..61].copy_from_slice(&count.to_be_bytes());
+        assert_eq!(judge.accepts(&sealed(both), &mut { STEPS_A_READ }), None, "{count}");
+    }
+    for codec in 1..8 {
+        assert_eq!(accepts(22, &[codec]), None, "{codec}");
+    }
+    assert_eq!(accepts(22, &[0x08]), None);
+    assert_eq!(accepts(22, &[0x20]), None);
+    assert_eq!(accepts(22, &[0x10]), Some(2)); // of a transaction
+    assert_eq!(accepts(43, &[0; 8]), None); // a producer without a sequence number
+    for length in [i32::MIN, -1, 0, 48, i32::MAX] {
+        assert_eq!(accepts(8, &length.to_be_bytes()), None, "{length}");
+    }
+}
+
+#[test]
+fn larger_batches_are_left_to_python() {
+    let accepts =
+        |limits, data: &[u8]| Judge::new("", vec![], limits).accepts(data, &mut { STEPS_A_READ });
+    let good = batch_of(&["one", "two"]);
+    let limits = |max_bytes, max_records| batch::Limits { max_bytes, max_records };
+    assert_eq!(accepts(limits(good.len(), 2), &good), Some(2));
+    assert_eq!(accepts(limits(good.len() - 1, 2), &good), None);
+    assert_eq!(accepts(limits(good.len(), 1), &good), None);
+}
+
+#[test]
+fn each_check_has_its_say() {
+    let accepts = |check: Check, value: &str| {
+        let judge = Judge::new("", vec![check], SMALL);
+        judge.accepts(&batch_of(&["[]", value]), &mut { STEPS_A_READ }).is_some()
+    };
+    let array = r#"{"type": "array"}"#;
+    assert!(accepts(fits(array), "[1]"));
+    assert!(!accepts(fits(array), "1"));
+    assert!(!accepts(fits(array), "["));
+    let keys = |text: &str| {
+        let (keys, accepts_null, longest) = (true, true, usize::MAX);
+        Check::Fits { keys, accepts_null, schema: schema(text), longest }
+    };
+    assert!(!accepts(keys(array), "[]")); // the keys are no JSON
+    let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
+    assert!(accepts(short, "[1]"));
+    let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
+    assert!(!accepts(short, "[12]"));
+    assert!(accepts(Check::HasKey { accepts_empty: false }, ""));
+    assert!(!accepts(Check::HasHeaders(vec!["h".into()]), ""));
+    assert!(accepts(Check::HasHeaders(vec![]), ""));
+    let sizes = |key, value, record| Check::Sizes { key, value, headers: Some(0), record };
+    assert!(accepts(sizes(Some(1), Some(4), Some(5)), "1234"));
+    assert!(!accepts(sizes(Some(0), None, None), "1234"));
+    assert!(!accepts(sizes(None, Some(3), None), "1234"));
+    assert!(!accepts(sizes(None, None, Some(4)), "1234"));
+}
+
+#[test]
+fn what_is_too_much_work_for_one_read_is_left_to_python() {
+    let table = table();
+    let long = format!(r#"{{"items": {{"anyOf": [{}{{}}]}}}}"#, r#"{"type": "null"},"#.repeat(200));
+    table.know_name(b"t", judged_by(vec![fits(&long)]));
+    let limits = Limits { request_max_bytes: 100_000, ..LIMITS };
+    let mut relay = Relay::new(State::default(), table, limits).unwrap();
+    let value = format!("[{}1]", "1,".repeat(200));
+    let frame = produced(1, &batch_of(&[&value]));
+    let many = frame.repeat(100);
+    let found = sent(&mut relay, &many);
+    assert!(found.stopped && found.bytes > 0 && found.bytes < many.len(), "{found:?}");
+    assert_eq!(sent(&mut relay, &frame), passed(frame.len())); // the next read has its own work
+}
+
+#[test]
+fn a_request_is_judged_by_what_is_known_of_its_topics_when_it_is_read() {
+    let table = table();
+    let (good, bad) = (batch_of(&[r#"{"id": 1}"#]), batch_of(&["{}"]));
+    let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    assert_eq!(sent(&mut relay, &produced(1, &bad)), stopped(0));
+    table.know_name(b"t", judged_by(vec![fits("{}")]));
+    let frame = produced(1, &bad);
+    assert_eq!(sent(&mut relay, &frame), passed(frame.len()));
+    table.know_name(b"free", Topic::Unjudged);
+    table.forget_judged();
+    assert_eq!(sent(&mut relay, &produced(2, &good)), stopped(0));
+    let free = request(5, 2, &produce_body(1, "free", &bad));
+    assert_eq!(sent(&mut relay, &free), passed(free.len()));
+    table.know_name(b"t", judged_by(vec![]));
+    table.forget_names();
+    assert_eq!(sent(&mut relay, &produced(3, &good)), stopped(0));
+}
+
+#[test]
+fn whether_a_connection_is_taken_is_found_out_without_judging() {
+    let relay = judging();
+    assert!(!relay.begins_with_pythons(&produced(1, &batch_of(&["{}"])), 0.0));
+    assert!(relay.begins_with_pythons(&request(5, 1, &produce_body(1, "other", b"")), 0.0));
+}
+
+#[test]
+fn the_deepest_schema_has_room_on_the_stack_of_a_thread() {
+    let links = 1_990;
+    let chain: Vec<String> = (0..links)
+        .map(|number| {
+            format!(r##""s{number}": {{"allOf": [{{"$ref": "#/$defs/s{}"}}]}}"##, number + 1)
+        })
+        .collect();
+    let text = format!(
+        r##"{{"$ref": "#/$defs/s0", "$defs": {{{}, "s{links}": {{"type": "object"}}}}}}"##,
+        chain.join(",")
+    );
+    let (lane, table) = (lane(), table());
+    table.know_name(b"t", judged_by(vec![fits(&text)]));
+    let mut ends = adopted_by(&lane, table, State::default(), b"");
+    let frame = produced(1, &batch_of(&["{}"]));
+    ends.client.write_all(&frame).unwrap();
+    let back = given_back(&lane, ends.number); // it is deeper than what is judged
+    assert_eq!((back.from_client, lane.panics()), (frame, 0));
 }
 
 #[test]
@@ -278,7 +532,7 @@ fn random_bytes_never_pass_more_than_there_are_and_never_panic() {
     };
     let rounds = std::env::var("FUZZ_INPUTS").map_or(200_000, |count| count.parse().unwrap());
     let table = table();
-    table.pass_name(b"t");
+    table.know_name(b"t", Topic::Unjudged);
     for _ in 0..rounds {
         let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
         let mut data = Vec::new();
@@ -308,6 +562,40 @@ fn random_bytes_never_pass_more_than_there_are_and_never_panic() {
     }
 }
 
+#[test]
+fn random_batches_are_judged_or_left_and_never_panic() {
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % (1 << 31)).unwrap()
+    };
+    let rounds = std::env::var("FUZZ_INPUTS").map_or(100_000, |count| count.parse().unwrap());
+    let good =
+        batch_of(&[r#"{"id": "x\u00e9", "n": [1, 2.5e3]}"#, r#"{"id": 1}"#, r#"{"id": {}}"#]);
+    let sizes = Check::Sizes { key: Some(9), value: Some(99), headers: Some(9), record: Some(99) };
+    let checks = vec![fits(WITH_ID), sizes, Check::HasKey { accepts_empty: true }];
+    let judge = Judge::new("", checks, SMALL);
+    let mut accepted = 0;
+    for _ in 0..rounds {
+        let mut data = good.clone();
+        for _ in 0..next() % 4 {
+            let at = 21 + next() % (data.len() - 21);
+            match next() % 3 {
+                0 => data[at] = u8::try_from(next() % 256).unwrap(),
+                1 => data[at] ^= 1 << (next() % 8),
+                _ => drop(data.remove(at)),
+            }
+        }
+        let length = i32::try_from(data.len() - 12).unwrap();
+        data[8..12].copy_from_slice(&length.to_be_bytes());
+        let data = if data.len() < 61 { data } else { sealed(data) };
+        accepted += usize::from(judge.accepts(&data, &mut { STEPS_A_READ }).is_some());
+    }
+    assert!(accepted > rounds / 10 && accepted < rounds, "{accepted}");
+}
+
 // With sockets and threads
 
 /// A connection through the lane: what a client and a broker have of it.
@@ -331,7 +619,15 @@ fn adopted(lane: &Lane, state: State, from_client: &[u8]) -> Ends {
     offered(lane, state, from_client).expect("it is not taken")
 }
 
+fn adopted_by(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) -> Ends {
+    offered_to(lane, table, state, from_client).expect("it is not taken")
+}
+
 fn offered(lane: &Lane, state: State, from_client: &[u8]) -> Option<Ends> {
+    offered_to(lane, table(), state, from_client)
+}
+
+fn offered_to(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) -> Option<Ends> {
     let ((client, inner_client), (broker, inner_broker)) = (pair(), pair());
     let adopted = Adopted {
         client: inner_client.as_raw_fd(),
@@ -341,7 +637,7 @@ fn offered(lane: &Lane, state: State, from_client: &[u8]) -> Option<Ends> {
         from_broker: Vec::new(),
         limits: Limits { request_max_bytes: 100_000_000, ..LIMITS },
     };
-    let number = lane.adopt(adopted, table()).unwrap()?;
+    let number = lane.adopt(adopted, table).unwrap()?;
     Some(Ends { client, broker, number, _inner: (inner_client, inner_broker) })
 }
 

@@ -53,6 +53,14 @@ pub enum Verdict {
 }
 
 impl Schema {
+    /// Return whether a text fits; false as well where that is more work than `budget` allows.
+    ///
+    /// To read it takes steps, too.
+    pub fn fits(&self, bytes: &[u8], values: &mut Values, budget: &mut u64) -> bool {
+        *budget = budget.saturating_sub(bytes.len() as u64 / 16);
+        self.judge(bytes, values, budget) == Verdict::Fits
+    }
+
     /// Judge a text.
     ///
     /// `values` is kept from text to text. Steps are taken from `budget`: one for each schema

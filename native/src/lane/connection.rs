@@ -53,7 +53,6 @@ pub struct GivenBack {
 }
 
 /// A connection.
-#[derive(Debug)]
 pub struct Connection {
     client: TcpStream,
     broker: TcpStream,

@@ -1,13 +1,22 @@
-//! What is counted of requests and bytes. Python collects it when somebody reads its metrics.
+//! What is counted of requests, bytes and records. Python collects it when somebody reads its metrics.
 #![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::judge::Labels;
 
 /// API keys from here on are counted together, as Python counts those that it does not know.
 const KEYS: usize = 128;
 /// The bounds of buckets are Python's; there are no more of them than this.
 pub const BUCKETS_MAX: usize = 32;
+/// Records of more topics are counted together until the next time. Python does so, too.
+const TOPICS_MAX: usize = 1000;
+/// What stands for their names, as in `penstock.gateway.metrics.cells`.
+const OTHER: &str = "(other)";
 
 /// How long the requests of one API took.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Times {
     /// How many took no longer than each bound, and longer than the one before.
     pub buckets: Vec<u64>,
@@ -15,12 +24,24 @@ pub struct Times {
     pub total_s: f64,
 }
 
+/// What was accepted of one topic.
+#[derive(Default)]
+struct Accepted {
+    records: u64,
+    times: Option<Times>,
+}
+
+/// What was accepted of one topic: its name, the names of its policies, records, times of batches.
+pub type AcceptedOf = (String, String, u64, Option<Times>);
+
 /// Counts of one thread.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Counts {
     bounds: Vec<f64>,
     whole: Vec<Option<Times>>,
     broker: Vec<Option<Times>>,
+    accepted: HashMap<Arc<Labels>, Accepted>,
+    others: Accepted,
     /// Bytes received from clients.
     pub client_bytes: u64,
     /// Bytes received from brokers.
@@ -34,6 +55,8 @@ pub struct Collected {
     pub whole: Vec<(i16, Times)>,
     /// The same from the moment in which a request that was held was sent.
     pub broker: Vec<(i16, Times)>,
+    /// By topic and policies.
+    pub accepted: Vec<AcceptedOf>,
     /// Bytes received from clients.
     pub client_bytes: u64,
     /// Bytes received from brokers.
@@ -56,6 +79,20 @@ impl Counts {
         count(&mut self.broker, &self.bounds, api_key, seconds);
     }
 
+    /// Count a batch that was accepted, and how long that took.
+    pub fn accepted(&mut self, labels: &Arc<Labels>, records: usize, seconds: f64) {
+        if self.bounds.is_empty() {
+            return;
+        }
+        let cell = if self.accepted.contains_key(labels) || self.accepted.len() < TOPICS_MAX {
+            self.accepted.entry(Arc::clone(labels)).or_default()
+        } else {
+            &mut self.others
+        };
+        cell.records = cell.records.saturating_add(records as u64);
+        observe(&mut cell.times, &self.bounds, seconds);
+    }
+
     /// Return what was counted, and begin again.
     pub fn collect(&mut self) -> Collected {
         let fresh = Self::new(&self.bounds);
@@ -63,6 +100,7 @@ impl Counts {
         Collected {
             whole: by_key(counted.whole),
             broker: by_key(counted.broker),
+            accepted: by_labels(counted.accepted, counted.others),
             client_bytes: counted.client_bytes,
             broker_bytes: counted.broker_bytes,
         }
@@ -77,7 +115,12 @@ fn count(cells: &mut Vec<Option<Times>>, bounds: &[f64], api_key: i16, seconds: 
     if cells.len() <= key {
         cells.resize(key.saturating_add(1), None);
     }
-    let Some(cell) = cells.get_mut(key) else { return };
+    if let Some(cell) = cells.get_mut(key) {
+        observe(cell, bounds, seconds);
+    }
+}
+
+fn observe(cell: &mut Option<Times>, bounds: &[f64], seconds: f64) {
     let times = cell.get_or_insert_with(|| Times {
         buckets: vec![0; bounds.len().saturating_add(1)],
         total_s: 0.0,
@@ -97,4 +140,13 @@ fn by_key(cells: Vec<Option<Times>>) -> Vec<(i16, Times)> {
             times.map(|times| (key, times))
         })
         .collect()
+}
+
+fn by_labels(accepted: HashMap<Arc<Labels>, Accepted>, others: Accepted) -> Vec<AcceptedOf> {
+    let named = |topic: &str, policies: &str, of: Accepted| {
+        (topic.to_owned(), policies.to_owned(), of.records, of.times)
+    };
+    let known = accepted.into_iter().map(|(of, found)| named(&of.topic, &of.policies, found));
+    let others = (others.records > 0).then(|| named(OTHER, OTHER, others));
+    known.chain(others).collect()
 }

@@ -1,5 +1,6 @@
-//! Linux's epoll and eventfd, and a second descriptor of a socket that Python has: the one place of
-//! the lane with `unsafe`, because the system's functions take numbers and pointers.
+//! Linux's epoll and eventfd, a second descriptor of a socket that Python has, and the time of a
+//! thread: the one place of the lane with `unsafe`, because the system's functions take numbers and
+//! pointers.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -173,6 +174,16 @@ pub fn duplicate(socket: RawFd) -> io::Result<TcpStream> {
     // not open makes the call fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(socket) };
     borrowed.try_clone_to_owned().map(TcpStream::from)
+}
+
+/// Return for how many seconds the calling thread has worked; None if the system does not say it.
+pub fn thread_time() -> Option<f64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the time, which is written during the call only.
+    let read = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let seconds = u32::try_from(time.tv_sec).ok().map(f64::from);
+    let nanoseconds = u32::try_from(time.tv_nsec).ok().map(f64::from);
+    checked(read).ok().and(seconds).zip(nanoseconds).map(|(whole, rest)| whole + rest * 1e-9)
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -7,6 +7,9 @@
 //! cannot be), the lane gives the connection back, with the exact state between the bytes, and
 //! Python goes on as if it had received them itself. So nothing is decided here but what passes.
 //!
+//! Batches of which all policies are Penstock's own and bounded are accepted here (`batch`, `judge`).
+//! Nothing is refused here: Python does that.
+//!
 //! What is read comes from strangers: nothing here may panic, and no module but `epoll` may contain
 //! `unsafe`.
 #![cfg_attr(
@@ -20,9 +23,12 @@
     )
 )]
 
+pub mod batch;
 pub mod counts;
+pub mod judge;
 pub mod produce;
 pub mod relay;
+mod stopwatch;
 pub mod table;
 
 #[cfg(target_os = "linux")]

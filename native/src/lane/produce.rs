@@ -2,7 +2,11 @@
 //! Whatever is not plain is left to Python, which reads all of it.
 #![forbid(unsafe_code)]
 
-use super::table::Table;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::judge::Judged;
+use super::table::{Table, Topic};
 
 /// Versions with tagged fields, and lengths as varints.
 const FLEXIBLE_FROM: i16 = 9;
@@ -133,10 +137,18 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     Some(acks)
 }
 
-/// Return the acks of a whole request that only has batches which nobody judges; None for others.
+/// A whole request of which all topics are known.
+pub struct Request {
+    /// Its acks.
+    pub acks: i16,
+    /// What judges a batch, and where in the frame that is.
+    pub judged: Vec<(Arc<Judged>, Range<usize>)>,
+}
+
+/// Return a whole request of which all topics are known; None for others.
 ///
 /// It has to be plain, to the last byte.
-pub fn acks_if_unjudged(frame: &[u8], version: i16, table: &Table) -> Option<i16> {
+pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Request> {
     if !(FIRST_VERSION..=TOPIC_IDS_FROM).contains(&version) {
         return None;
     }
@@ -146,32 +158,38 @@ pub fn acks_if_unjudged(frame: &[u8], version: i16, table: &Table) -> Option<i16
     if !(-1..=1).contains(&acks) {
         return None;
     }
+    let mut judged = Vec::new();
+    let known = table.topics();
     let topics = reader.length(flexible)?;
     let mut entries = topics;
     if entries > ENTRIES_MAX {
         return None;
     }
     for _ in 0..topics {
-        let passes = if version >= TOPIC_IDS_FROM {
-            table.passes_id(reader.take(16)?)
+        let topic = if version >= TOPIC_IDS_FROM {
+            known.with_id(reader.take(16)?)?
         } else {
-            table.passes_name(reader.string(flexible)?)
+            known.named(reader.string(flexible)?)?
         };
-        if !passes {
-            return None;
-        }
         let partitions = reader.length(flexible)?;
         entries = entries.checked_add(partitions).filter(|entries| *entries <= ENTRIES_MAX)?;
         for _ in 0..partitions {
-            reader.int32()?;
+            let number = reader.int32()?;
             let size = reader.length(flexible)?;
+            let start = reader.position;
             reader.take(usize::try_from(size).ok()?)?;
+            if let Topic::Judged(by) = topic {
+                if number < 0 {
+                    return None;
+                }
+                judged.push((Arc::clone(by), start..reader.position));
+            }
             end_structure(&mut reader, flexible)?;
         }
         end_structure(&mut reader, flexible)?;
     }
     end_structure(&mut reader, flexible)?;
-    (reader.position == frame.len()).then_some(acks)
+    (reader.position == frame.len()).then_some(Request { acks, judged })
 }
 
 /// Pass over the end of a structure, which is plain without tagged fields only.

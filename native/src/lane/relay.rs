@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::counts::Counts;
+use super::judge::{self, STEPS_A_READ};
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
 
@@ -82,7 +83,7 @@ pub struct Limits {
 }
 
 /// Decides what passes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Relay {
     state: State,
     table: Arc<Table>,
@@ -150,18 +151,18 @@ impl Relay {
         self.state.expected.len()
     }
 
-    /// Return whether the first request in what was received next is Python's.
+    /// Return whether the first request in what was received next is Python's; no batch is judged.
     pub fn begins_with_pythons(&self, received: &[u8], now: f64) -> bool {
         self.state.request_left == 0
             && matches!(
-                self.clone().begin_request(received, now, &mut Counts::default()),
+                self.clone().begin_request(received, now, None, &mut Counts::default()),
                 Begun::Stops
             )
     }
 
     /// Return how many of a client's bytes may be sent to the broker.
     pub fn client_data(&mut self, data: &[u8], now: f64, counts: &mut Counts) -> Passed {
-        let mut position = 0;
+        let (mut position, mut work) = (0, STEPS_A_READ);
         loop {
             let rest = data.get(position..).unwrap_or_default();
             if self.state.request_left > 0 {
@@ -174,7 +175,7 @@ impl Relay {
                 self.state.receiving = Receiving::Nothing;
                 continue;
             }
-            match self.begin_request(rest, now, counts) {
+            match self.begin_request(rest, now, Some(&mut work), counts) {
                 Begun::Passes(_) => {}
                 Begun::Waits => return Passed { bytes: position, stopped: false },
                 Begun::Stops => return Passed { bytes: position, stopped: true },
@@ -182,7 +183,14 @@ impl Relay {
         }
     }
 
-    fn begin_request(&mut self, rest: &[u8], now: f64, counts: &mut Counts) -> Begun {
+    /// Begin with the next request. Batches may be judged for so much work; without it, none are.
+    fn begin_request(
+        &mut self,
+        rest: &[u8],
+        now: f64,
+        work: Option<&mut u64>,
+        counts: &mut Counts,
+    ) -> Begun {
         let Some(head) = rest.first_chunk::<REQUEST_HEAD_BYTES>() else { return Begun::Waits };
         let [l0, l1, l2, l3, k0, k1, v0, v1, c0, c1, c2, c3] = *head;
         let (api_key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
@@ -224,11 +232,16 @@ impl Relay {
                     return Begun::Stops;
                 }
                 let Some(frame) = frame else { return self.wait(now) };
-                let Some(acks) = produce::acks_if_unjudged(frame, version, &self.table) else {
+                let Some(request) = produce::read_if_known(frame, version, &self.table) else {
                     return Begun::Stops;
                 };
+                if let Some(work) = work
+                    && !judge::accepts(&request, frame, now, work, counts)
+                {
+                    return Begun::Stops;
+                }
                 (exchange.was_held, exchange.sent_at) = (true, now);
-                acks
+                request.acks
             }
         };
         self.waiting_since = 0.0;

@@ -1,8 +1,10 @@
 //! What happens to a request, by its API key and version: compiled by Python from the routing table.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::judge::Judged;
 
 /// With more topics than these it begins again: clients may send any names.
 const TOPICS_MAX: usize = 20_000;
@@ -16,7 +18,7 @@ pub enum Action {
     Forward,
     /// A Produce request, which may have no response. One that names new leaders is Python's.
     Produce,
-    /// The same, if no topic in it has a policy: the request is read first.
+    /// The same, if each topic in it is known, and accepts its batches: the request is read first.
     ProduceWhole,
 }
 
@@ -38,14 +40,36 @@ struct Row {
     actions: Vec<Action>,
 }
 
-#[derive(Debug, Default)]
-struct Topics {
-    names: HashSet<Box<[u8]>>,
-    ids: HashSet<[u8; 16]>,
+/// What is known of a topic.
+#[derive(Clone)]
+pub enum Topic {
+    /// Nobody judges its batches.
+    Unjudged,
+    /// They are judged here.
+    Judged(Arc<Judged>),
 }
 
-/// The actions that are in force, and the topics whose batches nobody judges. Replaced as a whole.
-#[derive(Debug, Default)]
+/// The topics that are known.
+#[derive(Default)]
+pub struct Topics {
+    names: HashMap<Box<[u8]>, Topic>,
+    ids: HashMap<[u8; 16], Topic>,
+}
+
+impl Topics {
+    /// Return what is known of the topic with a name.
+    pub fn named(&self, name: &[u8]) -> Option<&Topic> {
+        self.names.get(name)
+    }
+
+    /// Return what is known of the topic with an id.
+    pub fn with_id(&self, id: &[u8]) -> Option<&Topic> {
+        self.ids.get(id)
+    }
+}
+
+/// The actions that are in force, and the topics that are known while they are. Replaced as a whole.
+#[derive(Default)]
 pub struct Table {
     rows: HashMap<i16, Row>,
     topics: RwLock<Topics>,
@@ -60,34 +84,48 @@ impl Table {
         Self { rows: rows.collect(), ..Self::default() }
     }
 
-    /// Remember a topic whose batches nobody judges while this table is in force.
-    pub fn pass_name(&self, name: &[u8]) {
-        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+    /// Remember a topic by its name while this table is in force.
+    pub fn know_name(&self, name: &[u8], topic: Topic) {
+        let mut topics = self.changed();
         if topics.names.len() >= TOPICS_MAX {
             topics.names.clear();
         }
-        topics.names.insert(name.into());
+        topics.names.insert(name.into(), topic);
     }
 
-    /// Remember the id of such a topic.
-    pub fn pass_id(&self, id: [u8; 16]) {
-        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+    /// Remember a topic by its id.
+    pub fn know_id(&self, id: [u8; 16], topic: Topic) {
+        let mut topics = self.changed();
         if topics.ids.len() >= TOPICS_MAX {
             topics.ids.clear();
         }
-        topics.ids.insert(id);
+        topics.ids.insert(id, topic);
     }
 
-    /// Forget the names of such topics: a name may be that of another topic by now.
+    /// Forget the names of topics: a name may be that of another topic by now.
     pub fn forget_names(&self) {
-        self.topics.write().unwrap_or_else(PoisonError::into_inner).names.clear();
+        self.changed().names.clear();
     }
 
-    /// Forget all such topics: the configs of one have changed.
+    /// Forget all topics: the configs of one have changed.
     pub fn forget_topics(&self) {
-        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
-        topics.names.clear();
-        topics.ids.clear();
+        *self.changed() = Topics::default();
+    }
+
+    /// Forget the topics whose batches are judged.
+    pub fn forget_judged(&self) {
+        let mut topics = self.changed();
+        topics.names.retain(|_, topic| matches!(topic, Topic::Unjudged));
+        topics.ids.retain(|_, topic| matches!(topic, Topic::Unjudged));
+    }
+
+    fn changed(&self) -> RwLockWriteGuard<'_, Topics> {
+        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Return the topics that are known: the same for all of a request.
+    pub fn topics(&self) -> RwLockReadGuard<'_, Topics> {
+        self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Return what happens to a request.
@@ -101,17 +139,5 @@ impl Table {
             .and_then(|position| row.actions.get(position))
             .copied()
             .unwrap_or(Action::Python)
-    }
-
-    /// Return whether nobody judges the batches of a topic.
-    pub fn passes_name(&self, name: &[u8]) -> bool {
-        self.topics.read().unwrap_or_else(PoisonError::into_inner).names.contains(name)
-    }
-
-    /// Return whether nobody judges the batches of a topic with this id.
-    pub fn passes_id(&self, id: &[u8]) -> bool {
-        <&[u8; 16]>::try_from(id).is_ok_and(|id| {
-            self.topics.read().unwrap_or_else(PoisonError::into_inner).ids.contains(id)
-        })
     }
 }

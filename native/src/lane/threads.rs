@@ -23,6 +23,8 @@ use super::table::Table;
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether.
 const LOW_USE_BYTES: usize = 64 * 1024;
+/// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
@@ -77,7 +79,6 @@ impl Shared {
 }
 
 /// One thread, as the others see it.
-#[derive(Debug)]
 struct Worker {
     epoll: Epoll,
     waker: Waker,
@@ -88,7 +89,6 @@ struct Worker {
 }
 
 /// All threads.
-#[derive(Debug)]
 pub struct Lane {
     shared: Arc<Shared>,
     workers: Vec<Arc<Worker>>,
@@ -156,6 +156,7 @@ impl Lane {
             let (of_thread, shared) = (Arc::clone(&worker), Arc::clone(&lane.shared));
             let started = thread::Builder::new()
                 .name("penstock-lane".into())
+                .stack_size(STACK_BYTES)
                 .spawn(move || run(&of_thread, &shared))?;
             locked(&lane.threads).push(started);
             lane.workers.push(worker);

@@ -74,6 +74,28 @@ class InlinePolicy(Protocol):
         """
 
 
+class NativeJudge(Protocol):
+    """What native threads judge batches by: `Judge` of `penstock_native`.
+
+    Each method adds something that is looked for. It returns False, and adds nothing, where that
+    would not be bounded.
+    """
+
+    def fits(self, schema: Any, keys: bool, accepts_null: bool, longest: int | None) -> bool:
+        """Have keys, or values, fit a native schema; and have no more bytes than `longest`."""
+
+    def has_key(self, accepts_empty: bool) -> bool:
+        """Have records have a key."""
+
+    def sizes(
+        self, key: int | None, value: int | None, headers: int | None, record: int | None
+    ) -> bool:
+        """Limit the bytes of keys, values, all headers of a record, and all three together."""
+
+    def has_headers(self, names: list[str]) -> bool:
+        """Have records have headers with these names."""
+
+
 def _at_once(work: Callable[[], None]) -> None:
     work()
 
@@ -116,6 +138,7 @@ class InlineJudge:
         self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
         self._is_bounded: dict[tuple[str, str], bool] = {}
         self._suspended_until: dict[tuple[str, str], float] = {}
+        self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
         if self._max_bytes:
@@ -201,6 +224,37 @@ class InlineJudge:
         if accepted and self._on_accepted is not None:
             self._on_accepted(plan.policy_names, took)
         return accepted
+
+    def natively(
+        self, plan: TopicPlan, new: Callable[[str, int, int], NativeJudge]
+    ) -> NativeJudge | None:
+        """Return what accepts batches of a topic in native threads; None where nothing can.
+
+        What it accepts, `accepts` would accept, given the time.
+
+        Args:
+            plan: The topic's policies.
+            new: Makes a judge that looks for nothing, by the names of the policies, the most bytes
+                of a batch and the most records.
+        """
+        if plan.marks or not self.judges(plan):
+            return None
+        judged_by = plan.policy_names, plan.validation_setting or ""
+        if judged_by not in self._native_judges:
+            if len(self._native_judges) >= self._max_texts:
+                return None
+            judge = new(plan.policy_names, self._max_bytes, self._max_records)
+            can = all(self._adds(name, judged_by[1], judge) for name in plan.policies)
+            self._native_judges[judged_by] = judge if can else None
+        return self._native_judges[judged_by]
+
+    def _adds(self, name: str, text: str, judge: NativeJudge) -> bool:
+        """Have a judge look for what a policy looks for; return whether it can."""
+        add = getattr(self._policies[name], "judge_natively", None)
+        try:
+            return add is not None and bool(add(text, judge))
+        except ValueError:  # a worker has the reason
+            return False
 
     def _has_time(self, judged_by: tuple[str, str]) -> bool:
         """Return whether there is time left for a batch that is judged by policies and a text."""

@@ -2,11 +2,13 @@
 
 A policy that takes no more than a few milliseconds for a small batch may be judged where batches
 are received (`penstock.engine.inline`): it says so by `is_bounded`, and `all_fit` decides.
+
+One that is simple may be judged in native threads, too: `judge_natively` says what they look for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.policy import InvalidRecordException
 from penstock.policy import RecordValidationPolicy as Policy
@@ -47,6 +49,17 @@ class BoundedPolicy(Protocol):
             batch: The records.
         """
         ...
+
+
+class NativeJudge(Protocol):
+    """What native threads judge batches by; see `penstock.engine.inline.NativeJudge`."""
+
+    def fits(self, schema: Any, keys: bool, accepts_null: bool, longest: int | None) -> bool: ...
+    def has_key(self, accepts_empty: bool) -> bool: ...
+    def sizes(
+        self, key: int | None, value: int | None, headers: int | None, record: int | None
+    ) -> bool: ...
+    def has_headers(self, names: list[str]) -> bool: ...
 
 
 class ByColumns(Policy):

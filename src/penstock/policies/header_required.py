@@ -28,7 +28,7 @@ from penstock.policy import ConfigKey, RecordIntrospectionHints
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policy import Header
 
 HEADERS: Final = "headers"
@@ -82,6 +82,11 @@ class HeaderRequired(ByColumns):
             text = self._objection(headers)
             if text is not None:
                 yield position, text
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `refused` does; return whether they can: no patterns."""
+        del text
+        return not self._patterns and judge.has_headers(list(self._names))
 
     def _objection(self, headers: Iterable[Header]) -> str | None:
         last = {header.key: header.value for header in headers}

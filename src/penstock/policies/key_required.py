@@ -20,7 +20,7 @@ from penstock.policy import ConfigKey, RecordIntrospectionHints
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
 
 EMPTY_KEYS: Final = "empty.keys"
 
@@ -56,3 +56,8 @@ class KeyRequired(ByColumns):
                 yield position, "the record has no key"
             elif not key and not self._accepts_empty:
                 yield position, "the key is empty"
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `refused` does; return that they can."""
+        del text
+        return judge.has_key(self._accepts_empty)

@@ -26,13 +26,15 @@ from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policy import Header
 
 KEY: Final = "key.max.bytes"
 VALUE: Final = "value.max.bytes"
 HEADERS: Final = "headers.max.bytes"
 RECORD: Final = "record.max.bytes"
+_LARGEST: Final = 2**31 - 1
+"""No request has more bytes."""
 _PARTS: Final = {
     KEY: "the key has",
     VALUE: "the value has",
@@ -82,6 +84,15 @@ class MaxBytes(ByColumns):
                 if size > most:
                     too_large.setdefault(position, f"{_PARTS[key]} more than {most} bytes")
         yield from sorted(too_large.items())
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `refused` does; return that they can."""
+        del text
+        key, value, headers, record = (
+            min(self._limits[one], _LARGEST) if one in self._limits else None
+            for one in (KEY, VALUE, HEADERS, RECORD)
+        )
+        return judge.sizes(key, value, headers, record)
 
 
 def _sizes(batch: RecordColumns, key: str) -> Iterable[int]:

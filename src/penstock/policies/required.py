@@ -28,7 +28,7 @@ from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
 
 FIELDS: Final = "fields"
 NULL_FIELDS: Final = "null.fields"
@@ -109,6 +109,11 @@ class Required(ByColumns):
         del text
         values = tuple(batch.values)
         return (self._null_values or None not in values) and self._check.all_fit(values)
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `all_fit` does; return whether they can."""
+        del text
+        return self._check.judge_natively(judge, keys=False, accepts_null=self._null_values)
 
     def _why(self, value: bytes | None, reason: str) -> str:
         """Return which field is not there; what the schema says where that is not all."""

@@ -1,24 +1,33 @@
 """Random histories of a connection that changes its owner at random: nobody can tell.
 
 The same events happen to a session alone, and to one that is given to the native relay and taken
-back at random moments. After each event both have sent the same bytes, and are closed or not.
+back at random moments. After each event both have sent the same bytes, and are closed or not; and
+they have counted the same records. Of the topics, nobody judges `free`, workers judge `judged` and
+`other`, and `checked` is judged by a JSON Schema: inline in Python, or natively.
 """
 
 import random
+import uuid
 
 import pytest
 from kio.index import load_request_schema
 from kio.static.primitive import i8
 
-from penstock.engine.verdict import ACCEPTED
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
+from penstock.gateway.lane.table_topics import TableTopics
+from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
+from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_answer
 from tests.gateway.test_answers import Loop, numbered
-from tests.raw import request_frame
+from tests.raw import produce_request, request_frame
 from tests.wire.test_addresses import coordinators
+from tests.wire.test_topics import response as metadata
+from tests.wire.test_topics import topic as metadata_topic
 
 native, _ = find_native()
 pytestmark = pytest.mark.skipif(
@@ -26,6 +35,19 @@ pytestmark = pytest.mark.skipif(
 )
 HISTORIES = 1400
 REQUEST_MAX_BYTES = 10_000
+LATER = refused(7, "later", "v")
+JUDGED = (
+    frozenset(),
+    frozenset({"judged"}),
+    frozenset({"judged", "checked"}),
+    frozenset({"judged", "other", "checked"}),
+    frozenset({"checked"}),
+)
+
+
+@pytest.fixture(scope="module")
+def inline(tmp_path_factory):
+    return inline_judge(tmp_path_factory.mktemp("schemas"))
 
 
 def find_coordinators(number):
@@ -33,22 +55,47 @@ def find_coordinators(number):
     return request_frame(schema(key_type=i8(0), coordinator_keys=("k",)), number)
 
 
-class PassedTopics:
-    """Takes the place of a gateway's lane: remembers in the relay's table what passes."""
+class CountedRecords:
+    """Takes the place of a gateway's counts: those of accepted records."""
 
-    def __init__(self, table):
-        self._table = table
+    def __init__(self):
+        self.client_bytes = self.broker_bytes = 0
+        self.records = {}
 
-    def passed(self, topics):
-        for topic in topics:
-            self._table.pass_name(topic.name.encode())
+    def answered(self, exchange):
+        """Requests are not compared: their times differ."""
+
+    def accepted(self, plan, data, verdict=ACCEPTED):
+        count = int.from_bytes(data[57:61], "big", signed=True)
+        self.add(plan.topic, plan.policy_names, count)
+
+    def refused(self, topic, data, verdict):
+        """What is refused is never decided natively."""
+
+    def add(self, topic, policies, records):
+        self.records[topic, policies] = self.records.get((topic, policies), 0) + records
+
+
+class Conversation(Loop):
+    """A conversation with a topic that is judged by a schema, which may change."""
+
+    schema = SCHEMAS[0]
+
+    def for_topic(self, topic, own=None):
+        if topic == "checked" and topic in self.judged:
+            return TopicPlan(topic=topic, validation_policy=CLASS, validation_setting=self.schema)
+        return super().for_topic(topic, own)
 
 
 class Alone:
     """A session that keeps its connection."""
 
-    def __init__(self, judged):
-        self.talk = Loop(judged=judged)
+    def __init__(self, judged, inline):
+        self.talk = Conversation(judged=judged)
+        self.talk.policies = self.talk.policies._replace(inline=inline)
+        # What the broker has stored of a producer is not asked for.
+        self.talk.session._supports_describe_producers = False
+        self.talk.counts = CountedRecords()
         self.failed = False
 
     def receive(self, side, data):
@@ -66,6 +113,22 @@ class Alone:
     def take_back(self):
         """It was never given away."""
 
+    def configs_change(self):
+        """The settings of a topic change: it is judged by the other schema."""
+        talk = self.talk
+        talk.schema = SCHEMAS[talk.schema == SCHEMAS[0]]
+
+    def reload(self, judged):
+        """Other policies are in force."""
+        self.configs_change()
+        self.talk.judged = judged
+        if not self.failed and self.talk.session.policies_changed():
+            self.failed = True
+            self.talk.session.closed()
+
+    def counted(self):
+        return self.talk.counts.records
+
     def turns(self):
         """Do what waits for a turn of the event loop, as connections do."""
         while self.talk.calls:
@@ -81,15 +144,37 @@ class Alone:
 class HandedOver(Alone):
     """A session whose connection is given to the native relay, and taken back, at random."""
 
-    def __init__(self, judged, chance):
-        super().__init__(judged)
-        rows = list(compiled(self.talk))
-        self._table = native.Table(rows)
-        self.talk.lane = PassedTopics(self._table)
+    def __init__(self, judged, inline, chance):
+        super().__init__(judged, inline)
+        self._follow()
         self._chance = chance
         self._relay = None
+        self.accepted = 0
         self._buffers = {"client": b"", "broker": b""}
         self.given = self.forwarded = self.stopped = 0
+
+    def _follow(self):
+        self.talk.lane = TableTopics(native, self.talk, compiled(self.talk))
+
+    def configs_change(self):
+        super().configs_change()
+        self.talk.lane.table.forget_topics()
+
+    def reload(self, judged):
+        self.take_back()
+        super().reload(judged)
+        self._follow()
+
+    def counted(self):
+        if self._relay is not None:
+            self._collect(self._relay)
+        return super().counted()
+
+    def _collect(self, relay):
+        _, _, accepted, _, _ = relay.collect()
+        for topic, policies, records, buckets, _ in accepted:
+            self.talk.counts.add(topic, policies, records)
+            self.accepted += sum(buckets)
 
     def receive(self, side, data):
         if self._relay is None and not self.failed and self._chance.random() < 0.6:
@@ -107,7 +192,8 @@ class HandedOver(Alone):
             return
         between, client_head, broker_head = left
         try:
-            self._relay = native.Relay(self._table, between, REQUEST_MAX_BYTES)
+            table = self.talk.lane.table
+            self._relay = native.Relay(table, between, REQUEST_MAX_BYTES, BOUNDS)
         except ValueError:  # as `Lane.adopt`
             self.talk.session.enter(between)
             self.talk.session.put_back(client_head, broker_head)
@@ -131,9 +217,13 @@ class HandedOver(Alone):
         if self._relay is None:
             return
         relay, self._relay = self._relay, None
+        self._collect(relay)
         self.talk.session.enter(Between(*relay.state()))
         for side in ("broker", "client"):
             super().receive(side, self._buffers[side])
+
+
+TOPICS = ("free", "judged", "other", "checked")
 
 
 def responses(frames, chance):
@@ -149,10 +239,13 @@ def response(frame, chance):
     api_key = int.from_bytes(frame[4:6], "big")
     number = int.from_bytes(frame[8:12], "big")
     if api_key == 0:
-        topics = [name for name in ("free", "judged", "other") if name.encode() in frame]
+        topics = [name for name in TOPICS if name.encode() in frame]
         whole = produce_answer(number, *topics)
         # acks is where the client id of these requests ends
         return b"" if b"\0\0\0\0" in frame[18:28] and _acks(frame) == 0 else whole
+    if api_key == 3:  # of the gateway itself: it asks for the id of a topic
+        found = metadata(metadata_topic("checked", uuid.UUID(int=7), 1))
+        return (len(found) - 4).to_bytes(4, "big") + numbered(found, number)[4:]
     if api_key == 10:
         return numbered(coordinators(chance.randrange(1, 4)), number)
     return answer(number, chance.randbytes(chance.randrange(60)))
@@ -170,8 +263,21 @@ def produce_of(number, chance, *topics, acks=1):
     return bytes(frame)
 
 
+def checked_of(number, chance, acks=1):
+    """Return a request with a batch that is judged by a schema, perhaps with others."""
+    topics = [("checked", [(0, checked_records(chance))])]
+    data = b"records of %d" % number
+    topics += [(name, [(0, data)]) for name in TOPICS[:3] if chance.random() < 0.15]
+    chance.shuffle(topics)
+    frame = bytearray(request_frame(produce_request(topics, acks=acks), number))
+    frame[7] = chance.choice((9, 10, 12))
+    return bytes(frame)
+
+
 def some_request(number, chance):
-    kind = chance.randrange(12)
+    kind = chance.randrange(24)
+    if kind > 11:
+        return checked_of(number, chance, acks=chance.choice((0, 1, 1, -1)))
     if kind < 4:
         return other(number)
     if kind < 6:
@@ -198,13 +304,11 @@ def broken(frame, chance):
 class History:
     """What happens to both sessions."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, inline):
         self.chance = random.Random(seed)
-        judged = self.chance.choice(
-            [frozenset(), frozenset({"judged"}), frozenset({"judged", "other"})]
-        )
-        self.alone = Alone(judged)
-        self.handed = HandedOver(judged, random.Random(f"{seed} owner"))
+        judged = self.chance.choice(JUDGED)
+        self.alone = Alone(judged, inline)
+        self.handed = HandedOver(judged, inline, random.Random(f"{seed} owner"))
         self.both = (self.alone, self.handed)
         self.to_send = self.to_answer = self.read = b""
 
@@ -226,11 +330,18 @@ class History:
                 self.happens("receive", "broker", data)
             elif event < 19:
                 self.decide()
+            elif chance.random() < 0.5:
+                self.swap()
             elif chance.random() < 0.15:
                 self.happens(chance.choice(("end", "client_disconnected")))
-        for _ in range(40):
+        for turn in range(40):
+            if turn < 20:  # one after the other, as clients without others in flight send them
+                number += 1
+                self.to_send += some_request(number, chance)
             self.happens("receive", "client", self.to_send)
             self.to_send = b""
+            if chance.random() < 0.03:
+                self.swap()
             self.decide()
             data, self.to_answer = self.to_answer, b""
             self.happens("receive", "broker", data)
@@ -238,9 +349,19 @@ class History:
         data, self.to_answer = self.to_answer, b""
         self.happens("receive", "broker", data)
 
+    def swap(self):
+        reloads, judged = self.chance.random() < 0.5, self.chance.choice(JUDGED)
+        for one in self.both:
+            if reloads:
+                one.reload(judged)
+            else:
+                one.configs_change()
+            one.turns()
+        self.compare()
+
     def decide(self):
         if self.alone.talk.verdicts:
-            verdict = self.chance.choice((ACCEPTED, ACCEPTED, NO))
+            verdict = self.chance.choice((ACCEPTED, ACCEPTED, ACCEPTED, NO, NO, LATER))
             which = self.chance.randrange(len(self.alone.talk.verdicts))
             for one in self.both:
                 one.take_back()
@@ -260,6 +381,7 @@ class History:
     def compare(self):
         assert self.handed.seen() == self.alone.seen()
         assert len(self.handed.talk.verdicts) == len(self.alone.talk.verdicts)
+        assert self.handed.counted() == self.alone.counted()
         data = self.alone.talk.broker.data
         found, rest = responses(data[len(self.read) :], self.chance)
         self.read = data[: len(data) - len(rest)]
@@ -267,11 +389,11 @@ class History:
 
 
 @pytest.mark.parametrize("part", range(7))
-def test_nobody_can_tell_who_has_the_connection(part):
+def test_nobody_can_tell_who_has_the_connection(part, inline):
     count = HISTORIES // 7
-    given = forwarded = stopped = 0
+    given = forwarded = stopped = accepted = 0
     for seed in range(part * count, (part + 1) * count):
-        history = History(seed)
+        history = History(seed, inline)
         try:
             history.run()
         except AssertionError as error:
@@ -279,20 +401,22 @@ def test_nobody_can_tell_who_has_the_connection(part):
         given += history.handed.given
         forwarded += history.handed.forwarded
         stopped += history.handed.stopped
+        accepted += history.handed.accepted
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
+    assert accepted > count // 4
 
 
 def test_what_nobody_judges_is_forwarded_once_it_is_known():
-    handed = HandedOver(frozenset({"judged"}), random.Random(1))
+    handed = HandedOver(frozenset({"judged"}), None, random.Random(1))
     rows = {key: (first, actions) for key, first, actions in compiled(handed.talk)}
     first, actions = rows[0]
-    assert actions[9 - first] == Action.UNJUDGED
+    assert actions[9 - first] == Action.KNOWN
     session = handed.talk.session
     session.client_data(produce(1, "free"))
     session.upstream_data(produce_answer(1, "free"))
     between, *_ = session.leave()
-    relay = native.Relay(handed._table, between, REQUEST_MAX_BYTES)
+    relay = native.Relay(handed.talk.lane.table, between, REQUEST_MAX_BYTES, ())
     free, judged = produce(2, "free"), produce(3, "judged")
     assert relay.client_data(free + judged) == (len(free), True)

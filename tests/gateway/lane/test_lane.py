@@ -201,6 +201,61 @@ def test_a_request_that_is_half_forwarded_when_policies_begin_closes_its_connect
     run(test)
 
 
+def with_schema(folder, required="id"):
+    """Write a schema; return properties by which topics are judged by it."""
+    (folder / "order.json").write_text(f'{{"required": ["{required}"]}}')
+    return {
+        "topics.judged-*.record.validation.policy": "order.json",
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+    }
+
+
+def test_what_is_judged_natively_is_counted_as_in_python(run, topic, tmp_path, monkeypatch):
+    name = topic("judged")
+    found = []
+
+    async def test(gateway, client):
+        if gateway.lane is not None:
+            await forwarded(gateway, partial(client.produce, name, b'{"id": 1}'))
+        families = {one.name: one for one in gateway.counts.families()}
+        times = families["penstock_judging_seconds"].cells
+
+        def counted():
+            totals = gateway.counts.totals()
+            return sum(totals.records.values()), sum(totals.judging)
+
+        before = counted()
+        for number in range(60):
+            bad = number % 20 == 7
+            code = await client.produce(name, b'{"id": 1}', b"{}" if bad else b'{"id": 2}')
+            assert code == (87 if bad else 0)
+        after = counted()
+        found.append((after[0] - before[0], after[1] - before[1], set(times)))
+        assert all(cell.total_s > 0 for cell in times.values())
+
+    for lane in ("0", "1"):
+        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
+        run(test, {"metrics.listener": ":0", **with_schema(tmp_path)})
+    assert found[0] == found[1]
+    assert found[0] == (120, 60, {"penstock.policies.JsonSchema"})
+
+
+def test_a_reload_changes_what_judges_natively(run, topic, tmp_path, kafka):
+    name = topic("judged")
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, name, b'{"id": 1}'))
+        assert await client.produce(name, b'{"other": 1}') == 87
+        properties = with_schema(tmp_path, "other")
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, properties, POLICIES)
+        await gateway.reload(load_configuration(file))
+        assert await client.produce(name, b'{"id": 1}') == 87
+        await forwarded(gateway, partial(client.produce, name, b'{"other": 1}'))
+        assert await client.produce(name, b'{"id": 1}') == 87
+
+    run(test, with_schema(tmp_path))
+
+
 def test_what_no_policy_judges_is_forwarded_beside_a_topic_that_is_judged(run, topic):
     judged, free = topic("judged"), topic("free")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.context.turns import Turns
-    from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
+    from penstock.gateway.lane.topics import KnownTopics
     from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.produce.bad_shares import BadShares
@@ -88,7 +88,7 @@ class GatewayContext(Protocol):
         """Counts what happens; None if nobody reads it."""
 
     @property
-    def lane(self) -> UnjudgedTopics | None:
+    def lane(self) -> KnownTopics | None:
         """What forwards connections natively; None if nothing does."""
 
     @property

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import structlog
 
 from penstock.gateway.lane.table import Action, Rows, compiled
-from penstock.gateway.lane.unjudged_topics import UnjudgedTopics
+from penstock.gateway.lane.table_topics import TableTopics
+from penstock.gateway.lane.topics import KnownTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.sessions.session import Between
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.sessions.session import Session
     from penstock.wire.requests.produce import TopicData
@@ -81,7 +83,7 @@ class GivenBack(NamedTuple):
     forwarded: int
 
 
-class Lane(UnjudgedTopics):
+class Lane(KnownTopics):
     """The native threads of a gateway, and the connections that they have."""
 
     def __init__(
@@ -117,8 +119,8 @@ class Lane(UnjudgedTopics):
         )
         self._owners: dict[int, Owner] = {}
         self._rows: Rows = ()
-        self._table = native.Table([])
-        self._forwards_unjudged = False
+        self._topics = TableTopics(native, gateway, ())
+        self._reads_produce = False
         self._panics = 0
         self._logged_at = -_LOG_EVERY_S
         self.follow()
@@ -127,14 +129,18 @@ class Lane(UnjudgedTopics):
     def follow(self) -> None:
         """Follow the routing table and the policies that are in force from now on."""
         self._rows = compiled(self._gateway)
-        self._table = self._native.Table(list(self._rows))
-        self._forwards_unjudged = any(Action.UNJUDGED in actions for _, _, actions in self._rows)
+        self._topics = TableTopics(self._native, self._gateway, self._rows)
+        self._reads_produce = any(Action.KNOWN in actions for _, _, actions in self._rows)
         for owner in list(self._owners.values()):
             _take_back(owner)
 
     def forget_topics(self) -> None:
-        """Forget which topics nobody judges: the configs of one have changed."""
-        self._table.forget_topics()
+        """Forget what judges which topic: the configs of one have changed."""
+        self._topics.table.forget_topics()
+
+    def forget_judged(self) -> None:
+        """Forget topics that are judged: a batch is to come again before what is behind it."""
+        self._topics.forget_judged()
 
     def look_again(self) -> None:
         """Follow what is in force if it has changed. To be called every second.
@@ -143,18 +149,16 @@ class Lane(UnjudgedTopics):
         `TopicNames` has it.
         """
         if self._gateway.topic_configs.are_stored:
-            self._table.forget_names()
+            self._topics.table.forget_names()
         if compiled(self._gateway) != self._rows:
             self.follow()
 
-    def passed(self, topics: Iterable[TopicData]) -> None:
-        """Remember topics of which nobody judges the batches until `forget_topics`."""
-        if self._forwards_unjudged:
-            for topic in topics:
-                if topic.topic_id is not None:
-                    self._table.pass_id(topic.topic_id.bytes)
-                elif topic.name is not None:
-                    self._table.pass_name(topic.name.encode())
+    def passed(
+        self, topics: Iterable[TopicData], judged: Iterable[tuple[TopicPlan, TopicData]]
+    ) -> None:
+        """Remember the topics of a request, and what judges them, until `forget_topics`."""
+        if self._reads_produce:
+            self._topics.passed(topics, judged)
 
     def adopt(
         self,
@@ -184,7 +188,7 @@ class Lane(UnjudgedTopics):
         between, client_head, broker_head = left
         try:
             number: int | None = self._lane.adopt(
-                self._table,
+                self._topics.table,
                 client,
                 broker,
                 between,
@@ -238,8 +242,8 @@ class Lane(UnjudgedTopics):
         counts = self._gateway.counts
         if counts is not None:
             counts.lane_errors = self._lane.panics
-            for whole, broker, client_bytes, broker_bytes in self._lane.collect():
-                counts.forwarded(whole, broker, client_bytes, broker_bytes)
+            for counted in self._lane.collect():
+                counts.forwarded(*counted)
 
     def close(self) -> None:
         """End the threads. No connection may be the lane's."""

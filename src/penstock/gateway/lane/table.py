@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.gateway.produce.forwarded_at_once import may_be_unjudged
+from penstock.gateway.produce.forwarded_at_once import is_decided_by_topics
 from penstock.gateway.sessions.routes import ROUTES, pass_through
 from penstock.wire.errors import WireError
 
@@ -29,8 +29,9 @@ class Action(IntEnum):
     """Both are forwarded as they are received."""
     MAY_HAVE_NO_RESPONSE = 2
     """The same for Produce: acks are read, and a response that names leaders is Python's."""
-    UNJUDGED = 3
-    """The same, if all topics of the request are known to have no policies."""
+    KNOWN = 3
+    """The same, if all topics of the request are known, and those that are judged natively accept
+    their batches."""
 
 
 Rows = tuple[tuple[int, int, bytes], ...]
@@ -58,22 +59,22 @@ def compiled(gateway: GatewayContext) -> Rows:
     has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
     if has_policies or gateway.shared_producers is not None:
         seen = cast("GatewayContext", _WithProducers(gateway))
-    unjudged = Action.UNJUDGED if may_be_unjudged(gateway) else Action.PYTHON
-    return tuple((row.api_key, row.versions[0], _actions(row, seen, unjudged)) for row in ROUTES)
+    produce = Action.KNOWN if is_decided_by_topics(gateway) else Action.PYTHON
+    return tuple((row.api_key, row.versions[0], _actions(row, seen, produce)) for row in ROUTES)
 
 
-def _actions(row: Route, gateway: GatewayContext, unjudged: Action) -> bytes:
+def _actions(row: Route, gateway: GatewayContext, produce: Action) -> bytes:
     first, last = row.versions
     versions = range(first, min(last, _LAST_VERSION) + 1)
-    return bytes(_action(row, gateway, version, unjudged) for version in versions)
+    return bytes(_action(row, gateway, version, produce) for version in versions)
 
 
-def _action(row: Route, gateway: GatewayContext, version: int, unjudged: Action) -> Action:
+def _action(row: Route, gateway: GatewayContext, version: int, produce: Action) -> Action:
     try:
         is_held = row.hold(gateway, version) is not None
     except WireError:
         return Action.PYTHON
     if row.read_acks is not None:
-        return unjudged if is_held else Action.MAY_HAVE_NO_RESPONSE
+        return produce if is_held else Action.MAY_HAVE_NO_RESPONSE
     is_forwarded = not is_held and row.respond is pass_through and row.rewrite is None
     return Action.FORWARD if is_forwarded else Action.PYTHON

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Counted = tuple[int, list[int], float]
 """An API key, how many requests are in each bucket, and how many seconds they took together."""
+AcceptedOf = tuple[str, str, int, list[int], float]
+"""A topic, the policies that judged it, how many records were accepted, how many batches are in
+each bucket, and how many seconds they took together."""
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
@@ -217,6 +220,7 @@ class GatewayCounts:
         self,
         whole: Iterable[Counted],
         broker: Iterable[Counted],
+        accepted: Iterable[AcceptedOf],
         client_bytes: int,
         broker_bytes: int,
     ) -> None:
@@ -225,6 +229,7 @@ class GatewayCounts:
         Args:
             whole: How long requests took.
             broker: How long the broker took for those that were held.
+            accepted: The batches that were judged.
             client_bytes: Bytes received from clients.
             broker_bytes: Bytes received from brokers.
         """
@@ -232,6 +237,9 @@ class GatewayCounts:
             self._cells[api_key].add(buckets, total_s)
         for api_key, buckets, total_s in broker:
             self._broker.cell(_API_NAMES.get(api_key, OTHER_API)).add(buckets, total_s)
+        for topic, policies, records, buckets, total_s in accepted:
+            self._records.add((topic, policies, "accepted"), records)
+            self._judging.cell(policies).add(buckets, total_s)
         self.client_bytes += client_bytes
         self.broker_bytes += broker_bytes
 
@@ -387,6 +395,7 @@ class GatewayCounts:
 
     def records_by_topic(self) -> dict[str, dict[str, int]]:
         """Return how many records were judged since the start, by topic and outcome."""
+        self.collect_more()
         found: dict[str, dict[str, int]] = {}
         for (topic, _, outcome), count in self._records.items():
             of_topic = found.setdefault(topic, {})

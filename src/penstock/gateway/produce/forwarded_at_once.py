@@ -40,22 +40,30 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         request: The request.
         connection: The client's connection.
     """
-    policies = connection.gateway.policies
     if request.acks not in VALID_ACKS or request.entries > _ENTRIES_MAX:
         return False
     if not _is_possible(connection):
         return False
     found = _judged_topics(request, connection)
-    if found is None:
+    if found is None or (found and not _are_accepted(found, request, connection)):
         return False
-    if not found:
-        if connection.gateway.lane is not None:
-            connection.gateway.lane.passed(request.topics)
-        return True
+    lane = connection.gateway.lane
+    if lane is not None and not (found and connection.gateway.postponed):
+        lane.passed(request.topics, found)
+    return True
+
+
+def _are_accepted(
+    found: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> bool:
+    """Return whether the batches of topics with policies are accepted inline, or only observed."""
     if not _are_in_order(found, request, connection):
         return False
     waited_for = [(known.waited_for, topic) for known, topic in found if known.waited_for]
-    if waited_for and not _accepts_all(policies.inline, request, waited_for):
+    inline = connection.gateway.policies.inline
+    if waited_for and not _accepts_all(inline, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
         return False
@@ -80,11 +88,12 @@ def _judged_topics(
     return found
 
 
-def may_be_unjudged(gateway: GatewayContext) -> bool:
-    """Return whether a topic's name or id alone may say that nobody judges its batches.
+def is_decided_by_topics(gateway: GatewayContext) -> bool:
+    """Return whether a topic's name or id alone may say what judges its batches, if anything does.
 
-    Then that is so until the policies, or the configs of a topic, change. It is not where records
-    may be dropped: then what a producer sends next may have to be changed.
+    Then that is so until the policies, or the configs of a topic, change, and while no batch is
+    postponed. It is not where records may be dropped: then what a producer sends next may have to
+    be changed.
     """
     policies = gateway.policies
     return not (

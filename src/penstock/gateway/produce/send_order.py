@@ -124,6 +124,8 @@ class SendOrder:
                 self._postponed.answered(sent_by, producer, self._connection, comes_again=False)
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
                 self._postponed.answered(sent_by, producer, self._connection, comes_again=True)
+                if request.gateway.lane is not None:
+                    request.gateway.lane.forget_judged()
 
     def _unanswered(
         self, concerns: Callable[[SentBy, BatchProducer, int], bool]

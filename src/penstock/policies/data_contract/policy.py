@@ -36,7 +36,7 @@ from penstock.policy import RecordValidationPolicy as Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.policies.data_contract.document import Contract
     from penstock.policies.data_contract.quality import NotJudged
@@ -202,6 +202,14 @@ class DataContract(Policy):
             name is not None
             and (self._null_values or None not in values)
             and self._of_object(name).check.all_fit(values)
+        )
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `all_fit` does; return whether they can."""
+        del text
+        name = self._name("")
+        return name is not None and self._of_object(name).check.judge_natively(
+            judge, keys=False, accepts_null=self._null_values
         )
 
     def _refused(

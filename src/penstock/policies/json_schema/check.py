@@ -21,6 +21,7 @@ from penstock.policies.json_schema.library import LibraryCheck
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.native import Texts
 
@@ -31,6 +32,19 @@ class Check(Protocol):
     @property
     def is_bounded(self) -> bool:
         """Whether `all_fit` takes a few milliseconds at most, whatever it is given."""
+        ...
+
+    def judge_natively(
+        self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
+    ) -> bool:
+        """Have native threads judge by the schema, as `all_fit` does; return whether they can.
+
+        Args:
+            judge: What they judge by.
+            keys: Whether keys are judged; values if not.
+            accepts_null: Whether one may be None.
+            longest: The most bytes of a text that is judged; None for any number.
+        """
         ...
 
     def refused(self, texts: Texts, start: int = 0) -> Iterable[tuple[int, str]]:

@@ -79,6 +79,10 @@ class LibraryCheck:
                 if found is not None:
                     yield position, found
 
+    def judge_natively(self, *_: object, **__: object) -> bool:
+        """Return that native threads do not judge by it."""
+        return False
+
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
         """Return what `check.Check.all_fit` says."""
         return next(self.refused(texts, start), None) is None

@@ -21,6 +21,7 @@ from penstock.policies.json_schema.validity import about, check_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
 
     Texts = Iterable[bytes | memoryview | None]
@@ -56,6 +57,12 @@ class NativeCheck:
             native, files, partial(_format, files.ignores_unknown_formats) if formats else None
         )
         self.is_bounded = not (formats or self._schema.backtracks)
+
+    def judge_natively(
+        self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
+    ) -> bool:
+        """Return what `check.Check.judge_natively` says."""
+        return judge.fits(self._schema, keys, accepts_null, longest)
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
         """Yield what `check.Check.refused` says."""

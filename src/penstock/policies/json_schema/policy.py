@@ -41,6 +41,7 @@ from penstock.policy import RecordValidationPolicy as Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.check import Check
     from penstock.policy import RecordProxy, TopicMetadata
 
@@ -143,6 +144,22 @@ class JsonSchema(Policy):
         return all(
             (null or None not in column) and check.all_fit(column)
             for check, column, _, null in self._columns(text, batch)
+        )
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `all_fit` does; return whether they can.
+
+        Args:
+            text: The topic's `record.validation.policy`.
+            judge: What they judge by.
+
+        Raises:
+            ValueError: A schema is missing or cannot be used.
+        """
+        key, value = self._of(text)
+        nulls = self._settings.null_keys, self._settings.null_values
+        return (key is None or key.judge_natively(judge, keys=True, accepts_null=nulls[0])) and (
+            value is None or value.judge_natively(judge, keys=False, accepts_null=nulls[1])
         )
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:

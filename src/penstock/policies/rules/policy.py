@@ -26,6 +26,7 @@
 
 from __future__ import annotations
 
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -36,7 +37,7 @@ from penstock.policy import RecordValidationPolicyWithContext as Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.rules.formats import Reader
     from penstock.policies.rules.paths import Fields
     from penstock.policy import BatchProxy, TopicMetadata
@@ -158,6 +159,17 @@ class Rules(Policy):
             self._by_schema is not None
             and (self._settings.null_values or None not in values)
             and self._by_schema.all_fit(values)
+        )
+
+    def judge_natively(self, text: str, judge: NativeJudge) -> bool:
+        """Have native threads judge as `all_fit` does; return whether they can."""
+        del text
+        fast = self._by_schema
+        return fast is not None and fast.check.judge_natively(
+            judge,
+            keys=False,
+            accepts_null=self._settings.null_values,
+            longest=None if isinf(fast.longest) else int(fast.longest),
         )
 
     def _compile(self, settings: RulesSettings, configs: Mapping[str, str]) -> None:

@@ -1,0 +1,203 @@
+//! What accepts batches in the lane: policies of Penstock's own whose work is bounded.
+//!
+//! It is `penstock.engine.inline.InlineJudge` in few lines. Only acceptance is decided here:
+//! whatever else a batch deserves, Python decides, as if nobody had looked at it. So does what would
+//! be too much work.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::batch::{self, Limits};
+use super::counts::Counts;
+use super::produce::Request;
+use super::stopwatch::Stopwatch;
+use crate::json::node::Schema;
+use crate::json::text::Values;
+use crate::section::Section;
+
+/// How much the batches of one read may take together, in the steps of `json::check`: about 5 ms.
+pub const STEPS_A_READ: u64 = 500_000;
+/// How much the keys, or the values, of one batch may take, as in Python (`INLINE_STEPS`).
+const STEPS_A_COLUMN: u64 = 200_000;
+/// Policies that took too long for a batch do not judge here for so long (`SUSPENDED_S`).
+const SUSPENDED_S: f64 = 30.0;
+
+/// One of the policies of a topic, or a part of one.
+pub enum Check {
+    /// Keys, or values, fit a schema; some may be null.
+    Fits {
+        /// Keys rather than values.
+        keys: bool,
+        /// Whether one may be null.
+        accepts_null: bool,
+        /// The schema.
+        schema: Arc<Schema>,
+        /// Longer ones are not judged.
+        longest: usize,
+    },
+    /// There are keys.
+    HasKey {
+        /// Whether one may be empty.
+        accepts_empty: bool,
+    },
+    /// Parts are no larger than so many bytes.
+    Sizes {
+        /// Keys.
+        key: Option<usize>,
+        /// Values.
+        value: Option<usize>,
+        /// All headers of a record: names and values.
+        headers: Option<usize>,
+        /// All three together.
+        record: Option<usize>,
+    },
+    /// Each record has headers with these names.
+    HasHeaders(Vec<String>),
+}
+
+impl Check {
+    /// Return whether all records are accepted; steps are taken from `work`.
+    fn accepts(&self, records: &Section, values: &mut Values, work: &mut u64) -> bool {
+        match self {
+            Self::Fits { keys, accepts_null, schema, longest } => {
+                let allowed = STEPS_A_COLUMN.min(*work);
+                let mut left = allowed;
+                let mut fits = |text: Option<&[u8]>| match text {
+                    None => *accepts_null,
+                    Some(text) => text.len() <= *longest && schema.fits(text, values, &mut left),
+                };
+                let all = if *keys {
+                    records.keys().all(&mut fits)
+                } else {
+                    records.values().all(&mut fits)
+                };
+                *work = work.saturating_sub(allowed.saturating_sub(left));
+                all
+            }
+            Self::HasKey { accepts_empty } => {
+                records.keys().all(|key| key.is_some_and(|key| *accepts_empty || !key.is_empty()))
+            }
+            Self::Sizes { key, value, headers, record } => {
+                let is_in =
+                    |size: usize, limit: &Option<usize>| limit.is_none_or(|most| size <= most);
+                let sizes_of_headers = records.headers().map(|headers| {
+                    headers
+                        .map(|(name, value)| size_of(Some(name)).saturating_add(size_of(value)))
+                        .sum()
+                });
+                let all = records.keys().zip(records.values()).zip(sizes_of_headers);
+                let mut sizes =
+                    all.map(|((key, value), headers)| (size_of(key), size_of(value), headers));
+                sizes.all(|(own_key, own_value, own_headers): (usize, usize, usize)| {
+                    is_in(own_key, key)
+                        && is_in(own_value, value)
+                        && is_in(own_headers, headers)
+                        && is_in(
+                            own_key.saturating_add(own_value).saturating_add(own_headers),
+                            record,
+                        )
+                })
+            }
+            Self::HasHeaders(names) => records.headers().all(|headers| {
+                names.iter().all(|name| headers.clone().any(|(own, _)| own == name.as_bytes()))
+            }),
+        }
+    }
+}
+
+fn size_of(field: Option<&[u8]>) -> usize {
+    field.map_or(0, <[u8]>::len)
+}
+
+/// What judges the batches of topics. Several topics may have the same.
+pub struct Judge {
+    names: Box<str>,
+    checks: Vec<Check>,
+    limits: Limits,
+    /// Until when it does not judge here: the bits of seconds.
+    suspended_until: AtomicU64,
+}
+
+impl Judge {
+    /// `names` are those of the policies, as metrics have them.
+    pub fn new(names: &str, checks: Vec<Check>, limits: Limits) -> Self {
+        Self { names: names.into(), checks, limits, suspended_until: AtomicU64::new(0) }
+    }
+
+    fn is_suspended(&self, now: f64) -> bool {
+        now < f64::from_bits(self.suspended_until.load(Ordering::Relaxed))
+    }
+
+    /// Return how many records a batch has if all are accepted.
+    ///
+    /// None as well where that is not found out: other policies, which may take longer, say why.
+    pub fn accepts(&self, data: &[u8], work: &mut u64) -> Option<usize> {
+        let records = batch::read(data, self.limits)?;
+        let mut values = Values::default();
+        let mut checks = self.checks.iter();
+        checks.all(|check| check.accepts(&records, &mut values, work)).then(|| records.len())
+    }
+
+    /// The same, and how many seconds it took.
+    fn timed(&self, data: &[u8], now: f64, work: &mut u64) -> Option<(usize, f64)> {
+        if self.is_suspended(now) {
+            return None;
+        }
+        let watch = Stopwatch::start(data.len());
+        // Where the evaluator fails, a worker has the reason.
+        let judged = catch_unwind(AssertUnwindSafe(|| self.accepts(data, work)));
+        let seconds = watch.seconds();
+        if watch.is_slow(seconds) {
+            self.suspended_until.store((now + SUSPENDED_S).to_bits(), Ordering::Relaxed);
+        }
+        judged.ok().flatten().map(|count| (count, seconds))
+    }
+}
+
+/// What metrics call a batch by.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Labels {
+    /// The name of the topic.
+    pub topic: Box<str>,
+    /// The names of the policies.
+    pub policies: Box<str>,
+}
+
+/// A topic whose batches are judged.
+pub struct Judged {
+    /// What they are counted by.
+    pub labels: Arc<Labels>,
+    judge: Arc<Judge>,
+}
+
+impl Judged {
+    /// A topic, by its name, and what judges its batches.
+    pub fn new(topic: &str, judge: Arc<Judge>) -> Self {
+        let labels = Labels { topic: topic.into(), policies: judge.names.clone() };
+        Self { labels: Arc::new(labels), judge }
+    }
+}
+
+/// Return whether all batches of a request are accepted; only then they are counted.
+pub fn accepts(
+    request: &Request,
+    frame: &[u8],
+    now: f64,
+    work: &mut u64,
+    counts: &mut Counts,
+) -> bool {
+    let mut accepted = Vec::new();
+    for (judged, records) in &request.judged {
+        let data = frame.get(records.clone()).unwrap_or_default();
+        match judged.judge.timed(data, now, work) {
+            Some((count, seconds)) => accepted.push((judged, count, seconds)),
+            None => return false,
+        }
+    }
+    for (judged, count, seconds) in accepted {
+        counts.accepted(&judged.labels, count, seconds);
+    }
+    true
+}

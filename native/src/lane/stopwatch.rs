@@ -1,0 +1,48 @@
+//! How long a batch is judged, by the clocks that `penstock.engine.inline` has.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+#[cfg(target_os = "linux")]
+use super::epoll::thread_time;
+
+/// A batch of no more bytes cannot take `SLOW_S`. Reading the time of day for it is cheaper.
+const SMALL_BYTES: usize = 1024;
+const SLOW_S: f64 = 0.005;
+
+/// A time that is being taken.
+#[derive(Debug)]
+pub enum Stopwatch {
+    /// Of a small batch.
+    OfDay(Instant),
+    /// What the thread has worked, in seconds: it does not count what others do meanwhile.
+    OfThread(f64),
+}
+
+impl Stopwatch {
+    /// Begin, for a batch of so many bytes.
+    pub fn start(size: usize) -> Self {
+        #[cfg(target_os = "linux")]
+        if size > SMALL_BYTES {
+            return thread_time().map_or_else(|| Self::OfDay(Instant::now()), Self::OfThread);
+        }
+        let _ = size;
+        Self::OfDay(Instant::now())
+    }
+
+    /// Return the seconds since then.
+    pub fn seconds(&self) -> f64 {
+        match self {
+            Self::OfDay(began) => began.elapsed().as_secs_f64(),
+            #[cfg(target_os = "linux")]
+            Self::OfThread(began) => thread_time().map_or(0.0, |now| now - began),
+            #[cfg(not(target_os = "linux"))]
+            Self::OfThread(_) => 0.0,
+        }
+    }
+
+    /// Return whether that is too long for a thread that has other connections.
+    pub fn is_slow(&self, seconds: f64) -> bool {
+        matches!(self, Self::OfThread(_)) && seconds > SLOW_S
+    }
+}

@@ -1,0 +1,69 @@
+"""Batches that are judged by JSON Schemas, and what judges them inline and natively."""
+
+import json
+
+from penstock.configuration import load_configuration
+from penstock.engine.inline import InlineJudge
+from penstock.engine.plans.declared import classes_here
+from penstock.policy import Header, Record
+from tests.gateways import write_configuration
+from tests.records.encoding import encode_batch
+
+CLASS = "penstock.policies.JsonSchema"
+SCHEMAS = ("first.json", "key=key.json,value=second.json")
+"""What a topic's `record.validation.policy` says."""
+_FILES = {
+    "first.json": {
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"type": "integer"}, "tags": {"uniqueItems": True}},
+    },
+    "second.json": {"anyOf": [{"required": ["name"]}, {"required": ["id"]}], "maxProperties": 2},
+    "key.json": {"type": "string", "pattern": "^k[0-9]*$"},
+}
+_VALUES = (b'{"id": 1}', b'{"id": 2, "name": "n"}', b'{"name": "n", "tags": [1, 2]}', b"{}",
+           b'{"id": 3, "tags": [1, 1], "x": "\\u00e9"}', b"nothing", None)  # fmt: skip
+_KEYS = (b'"k1"', b'"k"', b'"x"', None)
+_POOLS = (
+    ((b'{"id": 1}', b'{"id": 2, "name": "n"}'), _KEYS[:2]),
+    ((b'{"id": 3}',), _KEYS),
+    ((b'{"name": "n"}',), _KEYS[:2]),
+    (_VALUES, _KEYS),
+)
+"""Values and keys that fit both schemas, the first, the second, or perhaps none."""
+
+
+def inline_judge(folder, clock=lambda: 0.0):
+    """Return what accepts batches inline, at any speed."""
+    for name, schema in _FILES.items():
+        (folder / name).write_text(json.dumps(schema))
+    properties = {"record.validation.policy.class.name": CLASS}
+    for number, text in enumerate(SCHEMAS):
+        properties[f"topics.t{number}.record.validation.policy"] = text
+    file = write_configuration(folder, "127.0.0.1:1", 9, properties, "")
+    configuration = load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return InlineJudge(configuration, clock=clock, cpu_clock=clock)
+
+
+def some_records(chance, most=4):
+    """Return records, of which none may be accepted, or all."""
+    ((values, keys),) = chance.choices(_POOLS, (6, 2, 2, 1))
+    headers = (Header("h", b"1"),) if chance.random() < 0.2 else ()
+    return [
+        Record(number, chance.choice(keys), chance.choice(values), headers)
+        for number in range(chance.randrange(1, most))
+    ]
+
+
+def checked_records(chance):
+    """Return a batch; it may be compressed, of a producer with sequence numbers, or broken."""
+    codec = chance.randrange(1, 5) if chance.random() < 0.1 else 0
+    producer = {}
+    if chance.random() < 0.4:
+        sequence = chance.randrange(20)
+        producer = {"producer_id": chance.choice((7, 8)), "producer_epoch": 0,
+                    "base_sequence": sequence}  # fmt: skip
+    data = bytearray(encode_batch(some_records(chance), codec=codec, **producer))
+    if chance.random() < 0.03:
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(data)

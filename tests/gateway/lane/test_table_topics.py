@@ -1,0 +1,297 @@
+"""Batches that are accepted natively: those that Python accepts inline, and no other.
+
+Bounded in `make test`; `make fuzz` for more.
+"""
+
+import random
+import struct
+import uuid
+
+import crc32c
+import pytest
+
+from penstock.configuration import load_configuration
+from penstock.configuration.topic_keys import MARK, OBSERVE, QUARANTINE
+from penstock.engine.inline import InlineJudge
+from penstock.engine.plans.declared import classes_here
+from penstock.engine.plans.plan import Plan
+from penstock.gateway.lane.table import compiled
+from penstock.gateway.lane.table_topics import TableTopics
+from penstock.gateway.metrics.cells import BOUNDS
+from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
+from penstock.native import find_native
+from penstock.policy import Header, Record
+from penstock.wire.errors import WireError
+from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
+from tests.gateway.sessions.test_session import Talk
+from tests.gateways import write_configuration
+from tests.raw import produce_request, request_frame
+from tests.records.encoding import encode_batch
+
+native, _ = find_native()
+pytestmark = pytest.mark.skipif(
+    not hasattr(native, "Lane"), reason="penstock_native is not installed"
+)
+NOTHING = (0, False, None, 0, [], False)
+ID = uuid.UUID(int=7)
+TOPICS = ("first", "second", "free")
+INPUTS_OF_ONE = 8
+
+
+class Checked(Talk):
+    """A conversation whose topics are judged by one schema each."""
+
+    plans: dict = {}
+
+    def for_topic(self, topic, own=None):
+        return self.plans.get(topic)
+
+
+def talk_with(inline, plans):
+    talk = Checked(judged=frozenset(plans))
+    talk.plans = plans
+    talk.policies = talk.policies._replace(inline=inline)
+    talk.lane = TableTopics(native, talk, compiled(talk))
+    talk.session.topics.put("first", ID)
+    return talk
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory):
+    """A gateway whose table knows all topics."""
+    folder = tmp_path_factory.mktemp("schemas")
+    inline = inline_judge(folder)
+    properties = {"record.validation.policy.class.name": CLASS}
+    for topic, text in zip(TOPICS, SCHEMAS, strict=False):
+        properties[f"topics.{topic}.record.validation.policy"] = text
+    plan = Plan(configuration(folder, properties))
+    talk = talk_with(inline, {topic: plan.for_topic(topic) for topic in TOPICS[:2]})
+    good = encode_batch([Record(0, b'"k"', b'{"id": 1, "name": "n"}')])
+    learn(talk, request_frame(produce_request([(topic, [(0, good)]) for topic in TOPICS]), 1))
+    learn(talk, request_frame(produce_request([(ID, [(0, good)])], version=13), 1))
+    return talk
+
+
+def configuration(folder, properties, policies=""):
+    file = write_configuration(folder, "127.0.0.1:1", 9, properties, policies)
+    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+
+
+def python_forwards(talk, frame):
+    try:
+        request = talk.session.produce_requests.read(frame)
+    except WireError:
+        return False
+    return is_forwarded_at_once(request, talk.session)
+
+
+def learn(talk, frame):
+    assert python_forwards(talk, frame)
+
+
+def relay(talk):
+    return native.Relay(talk.lane.table, NOTHING, 100_000, BOUNDS)
+
+
+def native_forwards(talk, frame):
+    found = relay(talk).client_data(frame)
+    assert found in {(len(frame), False), (0, True)}
+    return found[1] is False
+
+
+def frame_of(chance):
+    """Return a request as clients send it, or nearly so; and whether its batches are compressed."""
+    version = chance.choice((3, 5, 8, 9, 10, 12, 13))
+    topics = [(ID if version == 13 else chance.choice(TOPICS), partitions(chance))]
+    if version < 13 and chance.random() < 0.3:
+        topics.append((chance.choice(TOPICS), partitions(chance)))
+    request = produce_request(topics, version=version, acks=chance.choice((-1, 0, 1)))
+    return bytearray(request_frame(request, 1))
+
+
+def partitions(chance):
+    count = 1 if chance.random() < 0.7 else 2
+    return [(number, checked_records(chance)) for number in range(count)]
+
+
+def resealed(frame, at):
+    """Make the checksum of a batch right again, if there is one at a place."""
+    (length,) = struct.unpack_from(">i", frame, at + 8)
+    end = at + 12 + length
+    if at + 61 <= end <= len(frame):
+        struct.pack_into(">I", frame, at + 17, crc32c.crc32c(bytes(frame[at + 21 : end])))
+
+
+def changed(frame, chance):
+    """Change bytes of a request behind its head: of the structure, of headers, of records."""
+    at = frame.find(b"\x02", 40)  # magic 2, often
+    for _ in range(chance.randrange(1, 4)):
+        place = chance.randrange(12, len(frame))
+        kind = chance.randrange(5)
+        if kind == 0:
+            frame[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        elif kind == 1:
+            frame[place] ^= 1 << chance.randrange(8)
+        elif kind == 2:
+            del frame[place]
+        elif kind == 3:
+            frame.insert(place, chance.choice((0, 0x80, 0xFF)))
+        else:
+            field = chance.choice((8, 16, 22, 23, 43, 53, 57)) + at - 16
+            if 12 <= field < len(frame) - 4:
+                number = chance.choice((-1, 0, 1, 2, 3, 5, 2**31 - 1, -(2**31)))
+                struct.pack_into(">i", frame, field, number)
+    if chance.random() < 0.8 and 16 < at < len(frame) - 61:
+        resealed(frame, at - 16)
+    struct.pack_into(">i", frame, 0, len(frame) - 4)
+    return frame
+
+
+def test_inputs_by_chance_pass_natively_only_if_python_forwards_them(talk, pytestconfig):
+    given = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(2**32) if given is None else given
+    print(f"--fuzz-seed={seed}")
+    chance = random.Random(seed)
+    count = pytestconfig.getoption("fuzz_inputs")
+    both = only_python = 0
+    for number in range(count // INPUTS_OF_ONE):
+        frame = frame_of(chance)
+        others = (changed(frame.copy(), chance) for _ in range(INPUTS_OF_ONE - 1))
+        for data in map(bytes, (frame, *others)):
+            in_python, passes = python_forwards(talk, data), native_forwards(talk, data)
+            assert in_python or not passes, (seed, number, data.hex())
+            both += passes
+            only_python += in_python and not passes
+    assert both > count // 20
+    assert only_python < both  # what is compressed, and requests that are not plain
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_what_python_forwards_uncompressed_passes(talk, version):
+    chance = random.Random(version)
+    seen = set()
+    for _ in range(300):
+        batch = encode_batch(some_records(chance))
+        topic = ID if version == 13 else chance.choice(TOPICS)
+        frame = request_frame(produce_request([(topic, [(0, batch)])], version=version), 1)
+        in_python = python_forwards(talk, frame)
+        assert native_forwards(talk, frame) == in_python
+        seen.add(in_python)
+    assert seen == {True, False}
+
+
+def test_what_is_accepted_is_counted_as_in_python(talk):
+    batch = encode_batch([Record(0, b'"k"', b'{"id": 1}'), Record(1, None, b'{"id": 2}')])
+    frame = request_frame(produce_request([("first", [(0, batch), (1, batch)])]), 1)
+    judging = relay(talk)
+    assert judging.client_data(frame) == (len(frame), False)
+    _, _, ((topic, policies, records, buckets, total_s),), _, _ = judging.collect()
+    assert (topic, policies, records, sum(buckets)) == ("first", CLASS, 4, 2)
+    assert total_s > 0
+    assert judging.collect()[2] == []
+
+
+NAMED = {
+    "Required": {"fields": "id,lines[*].sku"},
+    "KeyRequired": {"empty.keys": "accept"},
+    "MaxBytes": {"value.max.bytes": "40", "record.max.bytes": "50", "headers.max.bytes": "6"},
+    "HeaderRequired": {"headers": "h,é"},
+    "Rules": {"rules.positive": "value.id > 0 && value.id < 10"},
+    "JsonSchema": {"schema": "first.json"},
+}
+RECORDS = [
+    Record(0, b"k", b'{"id": 1, "lines": [{"sku": 1}]}', (Header("h", b"1"), Header("é", None))),
+    Record(0, b"", b'{"id": 2, "lines": []}', (Header("é", b"1"), Header("h", b""))),
+    Record(0, b"k", b'{"id": 3, "lines": [{}]}', (Header("h", b"1"),)),
+    Record(0, b"k" * 30, b'{"id": 30, "lines": []}'),
+    Record(0, None, b'{"id": 4, "lines": []}', (Header("h", b"123456"), Header("é", b"1"))),
+    Record(0, b"k", None, (Header("h", None), Header("é", b"1"))),
+    Record(0, b"k", b"[]", (Header("h", None), Header("é", b"1"))),
+]
+
+
+@pytest.mark.parametrize("chosen", [*((one,) for one in NAMED), ("KeyRequired", "MaxBytes")])
+def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen):
+    inline_judge(tmp_path)  # writes the schemas
+    names = [f"p{number}" for number, _ in enumerate(chosen)]
+    properties = {"policies": ",".join(names), "topics.t.penstock.policies": ",".join(names)}
+    for name, short in zip(names, chosen, strict=True):
+        properties[f"policies.{name}.type"] = f"penstock.policies.{short}"
+        properties |= {f"policies.{name}.{key}": value for key, value in NAMED[short].items()}
+    of = configuration(tmp_path, properties)
+    inline, plan = InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0), Plan(of)
+    judge = inline.natively(plan.for_topic("t"), native.Judge)
+    seen = set()
+    for record in RECORDS:
+        for records in ([record], [RECORDS[0], record]):
+            batch = encode_batch(records)
+            accepted = inline.accepts(plan.for_topic("t"), 9, batch)
+            assert judge.accepts(batch) == (len(records) if accepted else None)
+            seen.add(accepted)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"policies.p.type": "penstock.policies.HeaderRequired", "policies.p.headers": "h",
+         "policies.p.headers.h.pattern": "^a$"},
+        {"policies.p.type": "penstock.policies.Rules", "policies.p.rules.r": "key != 'x'"},
+        {"policies.p.type": "penstock.policies.JsonSchema", "policies.p.schema": "back.json"},
+        {"policies.p.type": "penstock.policies.JsonSchema", "policies.p.schema": "first.json",
+         "policies.p.json.schema.formats": "true"},
+        {"policies.p.type": "policies.Mine"},
+    ],
+)  # fmt: skip
+def test_what_is_not_bounded_or_of_a_user_is_not_judged_natively(tmp_path, properties):
+    inline_judge(tmp_path)
+    (tmp_path / "back.json").write_text('{"pattern": "^(?!a)"}')
+    users = "from penstock.policies import KeyRequired\nclass Mine(KeyRequired): pass\n"
+    both = {"policies": "p,q", "topics.t.penstock.policies": "q,p",
+            "policies.q.type": "penstock.policies.KeyRequired", **properties}  # fmt: skip
+    of = configuration(tmp_path, both, users)
+    assert InlineJudge(of).natively(Plan(of).for_topic("t"), native.Judge) is None
+
+
+@pytest.mark.parametrize("mode", [MARK, OBSERVE, QUARANTINE])
+def test_topics_of_which_records_may_be_stored_otherwise_are_not_judged_natively(tmp_path, mode):
+    properties = {"policies": "p", "topics.t.penstock.policies": "p", "penstock.mode": mode,
+                  "policies.p.type": "penstock.policies.KeyRequired"}  # fmt: skip
+    of = configuration(tmp_path, properties)
+    plan = Plan(of).for_topic("t")
+    talk = talk_with(InlineJudge(of), {"t": plan})
+    request = talk.session.produce_requests.read(
+        request_frame(produce_request([("t", [(0, encode_batch(RECORDS[:1]))])]), 1)
+    )
+    talk.lane.passed(request.topics, [(plan, request.topics[0])])
+    assert not native_forwards(talk, request.frame)
+
+
+def test_while_a_batch_has_to_come_again_no_topic_is_judged_natively(talk):
+    frame = request_frame(
+        produce_request([("first", [(0, encode_batch([Record(0, None, b'{"id": 1}')]))])]), 1
+    )
+    learn(talk, frame)
+    assert native_forwards(talk, frame)
+    talk.lane.forget_judged()
+    assert not native_forwards(talk, frame)
+    free = request_frame(produce_request([("free", [(0, b"x")])]), 1)
+    assert native_forwards(talk, free)
+    learn(talk, frame)
+    assert native_forwards(talk, frame)
+
+
+def test_a_compressed_batch_is_left_to_python(talk):
+    for codec in range(1, 5):
+        batch = encode_batch([Record(0, None, b'{"id": 1}')], codec=codec)
+        frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+        assert python_forwards(talk, frame)
+        assert not native_forwards(talk, frame)
+
+
+def test_schemas_that_topics_name_are_read_once(talk, monkeypatch):
+    made = []
+    inline, plan = talk.policies.inline, talk.plans["first"]
+    judge = inline.natively(plan, lambda *given: made.append(given))
+    assert made == []
+    assert inline.natively(plan, native.Judge) is judge
