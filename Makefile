@@ -142,7 +142,7 @@ $(VENV)/.browser: requirements/browser.txt $(STAMP)
 console-browser: setup $(VENV)/.browser  ## the console in a real browser: keyboard, light and dark, phone; needs Chromium (CHROMIUM=)
 	PENSTOCK_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser -m browser
 
-screenshots: setup $(VENV)/.browser  ## write the pictures of docs/console.md, of a gateway that is made up
+screenshots: setup $(VENV)/.browser  ## write the pictures of docs/monitoring.md, of a gateway that is made up
 	PENSTOCK_CHROMIUM=$(CHROMIUM) PENSTOCK_SCREENSHOTS=docs $(BIN)/python -m pytest tests/browser/test_screenshots.py -m browser
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
