@@ -65,7 +65,9 @@ def test_the_repair_makes_a_record_that_the_policies_accept():
     [keys] = [block for block in blocks("properties") if "quarantine" in block]
     rule = re.search(r"rules\.top=(.*)", keys)[1]
     [sent] = [
-        re.search(r"'(.*)'", block)[1] for block in blocks("console") if "without an offset" in block
+        re.search(r"'(.*)'", block)[1]
+        for block in blocks("console")
+        if "without an offset" in block
     ]
     configs = {"rules.top": rule}
     [before] = judge(Rules, [sent], configs=configs)
