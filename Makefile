@@ -114,7 +114,7 @@ coverage: setup  ## what the tests run, by module, gateways and commands include
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
 	$(BIN)/python -m tests.interop.streams
-	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
+	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_refused_streams.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
@@ -142,7 +142,7 @@ $(VENV)/.browser: requirements/browser.txt $(STAMP)
 console-browser: setup $(VENV)/.browser  ## the console in a real browser: keyboard, light and dark, phone; needs Chromium (CHROMIUM=)
 	PENSTOCK_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser -m browser
 
-screenshots: setup $(VENV)/.browser  ## write the pictures of docs/console.md, of a gateway that is made up
+screenshots: setup $(VENV)/.browser  ## write the pictures of docs/monitoring.md, of a gateway that is made up
 	PENSTOCK_CHROMIUM=$(CHROMIUM) PENSTOCK_SCREENSHOTS=docs $(BIN)/python -m pytest tests/browser/test_screenshots.py -m browser
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.rules import compile_rules
 
 RECORDS = 2000
 ITEMS = 5

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.policies import Rules
+from penstock.policy.testing import judge
+
 PAGE = (Path(__file__).parents[1] / "docs" / "getting-started.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 pytestmark = pytest.mark.system
@@ -36,18 +39,41 @@ def test_a_project_a_rule_and_its_test(tmp_path):
         done = run(folder, command)
         assert done.returncode == 0, (command, done.stdout + done.stderr)
 
-    test, rule = blocks("python")
+    test, rule, _ = blocks("python")
     (folder / "test_currency.py").write_text(test)
-    assert run(folder, "pytest").returncode == 1
+    assert run(folder, "python -m pytest").returncode == 1
     with (folder / "orders_policy.py").open("a") as policy:
         policy.write(rule)
-    done = run(folder, "pytest -q")
+    done = run(folder, "python -m pytest -q")
     assert done.returncode == 0, done.stdout
     assert "7 passed" in done.stdout
 
-    with (folder / "penstock.properties").open("a") as file:
-        file.write(blocks("properties")[0])
+    file = folder / "penstock.properties"
+    before = file.read_text()
+    observed, quarantined = blocks("properties")
+    file.write_text(before + observed)
     assert "topics orders, observed" in run(folder, "penstock check penstock.properties").stdout
+    file.write_text(before + quarantined)
+    checked = run(folder, "penstock check penstock.properties").stdout
+    assert "topics orders, in quarantine: bad records go to orders.dead" in checked
+    assert "limits" in checked
+
+
+def test_the_repair_makes_a_record_that_the_policies_accept():
+    names = {"__name__": "repair"}
+    exec(blocks("python")[2], names)
+    [keys] = [block for block in blocks("properties") if "quarantine" in block]
+    rule = re.search(r"rules\.top=(.*)", keys)[1]
+    [sent] = [
+        re.search(r"'(.*)'", block)[1]
+        for block in blocks("console")
+        if "without an offset" in block
+    ]
+    configs = {"rules.top": rule}
+    [before] = judge(Rules, [sent], configs=configs)
+    [repaired] = judge(names["Cents"], [sent], topic="orders")
+    [after] = judge(Rules, [repaired.value], configs=configs)
+    assert (before.outcome, after.outcome) == ("refused", "accepted")
 
 
 def test_what_a_refusal_looks_like(tmp_path):
@@ -58,6 +84,9 @@ def test_what_a_refusal_looks_like(tmp_path):
     from tests.local.test_produce import answer
 
     [shown] = [one for one in blocks("console") if "refused: " in one]
+    [elsewhere] = [one for one in blocks("console") if "without an offset" in one]
+    value = re.search(r"'(.*)'", elsewhere)[1]
+    assert lines_of(value, answer(ErrorCode.none, offset=-1)) == elsewhere.splitlines()[1:]
     command, *expected = shown.splitlines()
     value = re.search(r"'(.*)'", command)[1]
     reason = expected[-1].partition(": ")[2]

@@ -1,11 +1,11 @@
-"""docs/kips.md names tests, and tests name its statements: each says what the other does."""
+"""docs/interfaces.md names tests, and tests name its statements: each says what the other does."""
 
 import ast
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "kips.md"
+DOCUMENT = ROOT / "docs" / "interfaces.md"
 STATEMENTS = 52
 
 

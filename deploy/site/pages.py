@@ -15,7 +15,11 @@ _LINK: Final = re.compile(r"\]\(([^)#:\s]+)[^)]*\)")
 
 
 def put_together(folder: Path) -> None:
-    """Copy the documents, and what they link to, into a new folder."""
+    """Copy the documents, and what they link to, into a folder that has nothing else afterwards.
+
+    The folder may be a link, which `shutil.rmtree` does not follow.
+    """
+    folder = folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*")):
         _copy(document, folder)

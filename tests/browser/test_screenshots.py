@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md, of a gateway and an hour that are made up."""
+"""The pictures of docs/monitoring.md, of a gateway and an hour that are made up."""
 
 import io
 import json

@@ -9,7 +9,7 @@ from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import FILE_KEYS, TOPIC_CONFIGS
 
 DOCS = Path(__file__).parents[2] / "docs"
-GUIDE = "".join((DOCS / page).read_text() for page in ("schemas.md", "schema-reference.md"))
+GUIDE = "".join((DOCS / page).read_text() for page in ("schemas.md", "built-in.md"))
 
 
 @pytest.mark.parametrize("key", [*(one.name for one in TOPIC_CONFIGS), *FILE_KEYS, *RULE_KEYS])

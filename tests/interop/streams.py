@@ -14,9 +14,9 @@ _COORDINATES: Final = "org.apache.kafka:kafka-streams:4.3.1"
 _SOURCE: Final = Path(__file__).parent / "java" / "Streams.java"
 
 
-def streams() -> list[str]:
-    """Give the command line of the topology."""
-    return program(_SOURCE, libraries=class_path(_COORDINATES))
+def streams(source: Path = _SOURCE) -> list[str]:
+    """Give the command line of a program with a topology."""
+    return program(source, libraries=class_path(_COORDINATES))
 
 
 if __name__ == "__main__":

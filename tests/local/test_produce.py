@@ -31,19 +31,26 @@ PROPERTIES = {
 }
 
 
-def answer(code, *texts, message=None):
+def answer(code, *texts, message=None, offset=7):
     errors = tuple(
         BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=one)
         for one in texts
     )
     return PartitionProduceResponse(
-        index=i32(0), error_code=code, base_offset=i64(7), log_start_offset=i64(0),
+        index=i32(0), error_code=code, base_offset=i64(offset), log_start_offset=i64(0),
         record_errors=errors, error_message=message,
     )  # fmt: skip
 
 
 def test_a_stored_record_has_an_offset():
     assert lines_of("a", answer(ErrorCode.none)) == ["stored:  a  at offset 7"]
+
+
+def test_a_record_that_is_not_in_its_topic_is_not_called_stored():
+    [line, why] = lines_of("a", answer(ErrorCode.none, offset=-1))
+    assert line == "success: a  without an offset"
+    assert "dead letter topic" in why
+    assert "interceptor dropped it" in why
 
 
 def test_the_errors_of_records_come_before_the_message_that_sums_them_up():

@@ -1,4 +1,4 @@
-"""The examples of docs/policies.md and docs/columns.md do what the pages say."""
+"""The examples of docs/policies.md and docs/interfaces.md do what the pages say."""
 
 import re
 import sqlite3
@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def names():
     """What the blocks of both pages define."""
     found = {"__name__": "guide"}
-    for page in ("policies.md", "columns.md"):
+    for page in ("policies.md", "interfaces.md"):
         for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
             exec(compile(block, f"docs/{page}", "exec"), found)
     return found

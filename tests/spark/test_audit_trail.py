@@ -1,4 +1,4 @@
-"""The audit trail of gateways, read with Spark as docs/spark-api.md says."""
+"""The audit trail of gateways, read with Spark as docs/spark.md says."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from penstock.gateway.audit_trail.audit_file import AuditFile
 from penstock.gateway.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark-api.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
 ERRORS = [RecordError(n, f"no {n}", "a.V") for n in (3, 5)]
 GIVEN = [
     Refused("orders", 0, "shop", refused_records(ERRORS), principal="User:alice",

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark-api.md do what the page says."""
+"""The blocks of docs/spark.md do what the page says."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from penstock.spark import register
 from tests.spark.conftest import NO_BAD, POLICIES
 
-GUIDE = Path(__file__).parents[2] / "docs" / "spark-api.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 RECORDS = [{"key": b"k", "value": one} for one in (b"good", b"bad1", b"good")]
 # `redact` needs an interceptor, and the other functions would show what it does.
 UNCHANGED = """

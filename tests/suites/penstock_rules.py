@@ -12,7 +12,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.rules import compile_rules
 from tests.policies.schema_policy.messages import Messages
 from tests.suites.rule_cases import Case, avro_schema, json_schema, protobuf_file
 

@@ -14,7 +14,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.payloads.protobuf.compile import schema_of
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.rules import compile_rules
 from tests.suites.buf_validate_cases import cases, compiled, file_of, folder
 from tests.suites.environment import python
 from tests.suites.expected import compare, expected

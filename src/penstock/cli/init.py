@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if folder.resolve() != Path.cwd():
         print(f"  cd {shlex.quote(str(folder))}")
     print(f"  penstock check {CONFIGURATION_FILE}    loads the policy and prints the plan")
-    print("  pytest                                runs its unit test")
+    print("  python -m pytest                      runs its unit test (pip install pytest)")
     print(f"  penstock dev {CONFIGURATION_FILE}      starts Kafka and the gateway on this machine")
     return ExitCode.DONE
 

@@ -484,8 +484,8 @@ class Keys(BaseModel):
         default=None,
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
-            "`/livez`, `/readyz`, and the [console](console.md) at `/`. Without it, nothing is "
-            "counted. Port 0 takes a free port, which the log shows."
+            "`/livez`, `/readyz`, and the [console](monitoring.md#console) at `/`. Without it, "
+            "nothing is counted. Port 0 takes a free port, which the log shows."
         ),
     )
     metrics_listener_token: Text | None = key(
@@ -504,7 +504,7 @@ class Keys(BaseModel):
         default="",
         meaning=(
             "The topic with a record for each refusal, without payload. Clients cannot write to "
-            "it through the gateway. [The audit trail](console.md#audit-trail)"
+            "it through the gateway. [The audit trail](monitoring.md#audit-trail)"
         ),
     )
     audit_file: OptionalText = key(

@@ -76,7 +76,7 @@ _DECLARED: Final = """\
 ### Keys that built-in policies declare
 
 They apply if `record.validation.policy.class.name` names the policy. Your own classes can declare
-[keys](columns.md#declare-keys) as well.
+[keys](interfaces.md#declare-keys) as well.
 
 | policy | key | default | meaning |
 |---|---|---|---|

@@ -34,6 +34,7 @@ _TOPIC_WITHIN_MS: Final = "5000"
 """`penstock dev` creates topics, and a busy broker knows a new topic only after a moment."""
 _BATCH_BYTES: Final = 64 * 2**20
 _REFUSED, _UNREACHABLE = 1, 3
+_ELSEWHERE: Final = "it is in the dead letter topic (quarantine), or an interceptor dropped it"
 _OTHERS: Final = """\
 Other clients get the same response. Java clients and kafka-python show its text; librdkafka does
 in C, and its Python binding shows the error code's name only. The gateway's terminal and its
@@ -111,6 +112,8 @@ def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
         answer: The part of the response about its partition.
     """
     if not answer.error_code:
+        if answer.base_offset < 0:
+            return [f"success: {_printable(value)}  without an offset", f"         {_ELSEWHERE}"]
         return [f"stored:  {_printable(value)}  at offset {answer.base_offset}"]
     texts = [error.batch_index_error_message or "" for error in answer.record_errors]
     texts = list(filter(None, texts)) or [answer.error_message or "the response has no text"]

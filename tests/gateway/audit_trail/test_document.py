@@ -10,13 +10,13 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_the_example_is_a_record():
-    (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "console.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "monitoring.md").read_text(), re.DOTALL)
     record = json.loads(example.replace("0b9f…", "0" * 32))
     checked(json.dumps(record))
 
 
 def test_the_schema_for_spark_has_every_field():
-    page = (DOCS / "spark-api.md").read_text()
+    page = (DOCS / "spark.md").read_text()
     (ddl,) = re.findall(r'RECORD = """(.*?)"""', page, re.DOTALL)
     flat, _, nested = ddl.partition("reasons ARRAY<STRUCT<")
     assert [*re.findall(r"(\w+) [A-Z]+,", flat), "reasons"] == SCHEMA["required"]

@@ -1,4 +1,4 @@
-"""What is so at the moment; and docs/metrics.md, which has all of it."""
+"""What is so at the moment; and docs/monitoring.md, which has all of it."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from penstock.gateway.metrics.process_usage import Usage
 from penstock.gateway.sessions.connection import ConnectionState
 from tests.metrics import Metrics
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "monitoring.md"
 
 
 def schedule(*states, limit=3, waiting=0, outstanding=0):

@@ -1,6 +1,6 @@
 """A refusal as one line of JSON, without anything of the records but their number.
 
-`docs/audit-record.schema.json` describes it; `docs/console.md` says what the fields mean.
+`docs/audit-record.schema.json` describes it; `docs/monitoring.md` says what the fields mean.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.gateway.metrics.broker_checks import Reached
 
 API_VERSION: Final = 1
-"""Of what `/api/` returns: see docs/console.md."""
+"""Of what `/api/` returns: see docs/monitoring.md."""
 TOPICS_MAX: Final = 200
 """As many topics have their counts in the state: those of which most is not stored."""
 _STARTED: Final = time.time()

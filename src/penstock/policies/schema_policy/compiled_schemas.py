@@ -12,8 +12,8 @@ from penstock.policies.schema_policy.encrypted import as_it_arrives
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import NamesMessages
-from penstock.policies.schema_policy.rules import compile_rules
 from penstock.policies.schema_policy.rules.options import RuleOptions
+from penstock.policies.schema_policy.rules.rules import compile_rules
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
-    from penstock.policies.schema_policy.rules import SchemaRules
+    from penstock.policies.schema_policy.rules.rules import SchemaRules
 
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""

@@ -17,7 +17,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.rules import compile_rules
 from penstock.policies.schema_policy.settings import FILE
 from penstock.policy import RetriableException
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policies.schema_policy.rules import SchemaRules
     from penstock.policies.schema_policy.rules.options import RuleOptions
+    from penstock.policies.schema_policy.rules.rules import SchemaRules
     from penstock.policies.schema_policy.settings import SchemaFileName
 
 _MAX_BYTES: Final = 8 << 20

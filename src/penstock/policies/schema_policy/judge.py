@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policies.schema_policy.rules import SchemaRules
+    from penstock.policies.schema_policy.rules.rules import SchemaRules
     from penstock.policy import BatchProxy, Header
 
     Column = Sequence[bytes | None]

@@ -10,7 +10,7 @@ from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.payloads.protobuf import buf_validate
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.rules import compile_rules
 
 pytestmark = pytest.mark.system
 HEAD = 'syntax = "proto3"; package shop; import "buf/validate/validate.proto";\n'

@@ -10,8 +10,8 @@ import pytest
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules import compile_rules
 from penstock.policies.schema_policy.rules.options import RuleOptions
+from penstock.policies.schema_policy.rules.rules import compile_rules
 from tests.policies.schema_policy.messages import Messages, meta, order_class
 
 SECRET = "123-45-6789"
