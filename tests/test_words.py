@@ -70,6 +70,20 @@ def found(text: str) -> list[str]:
     ]
 
 
+def named_one(tree: ast.AST) -> Iterator[int]:
+    """Return the lines in which a variable, a parameter or a field is named `one`."""
+    for node in ast.walk(tree):
+        names = {
+            ast.Name: lambda found: found.id,
+            ast.arg: lambda found: found.arg,
+            ast.Attribute: lambda found: found.attr,
+            ast.MatchAs: lambda found: found.name,
+        }
+        name = names.get(type(node))
+        if name is not None and name(node) == "one":
+            yield node.lineno
+
+
 def joined(text: str) -> str:
     """Return a text whose lines were wrapped, in one line, with a bar between its parts."""
     return re.sub(r"\s+", " ", re.sub(r"\n +(?=-)|\n\n+", " | ", text))
@@ -173,3 +187,19 @@ def test_a_message_of_the_code_is_found():
 
 def test_code_is_not_prose():
     assert found("`what is told`, and ```\nwhat is told\n```") == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_a_variable_says_what_it_holds(path):
+    lines = list(named_one(ast.parse(path.read_text())))
+    assert not lines, f"say what `one` is in the lines {lines}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["for one in them: pass", "def f(one): pass", "a = b.one", "match a:\n case [one]: pass"],
+)
+def test_a_variable_that_does_not_say_what_it_holds(code):
+    assert list(named_one(ast.parse(code)))

@@ -89,8 +89,8 @@ class MaxBytes(ByColumns):
         """Have native threads judge as `refused` does; return that they can."""
         del text
         key, value, headers, record = (
-            min(self._limits[one], _LARGEST) if one in self._limits else None
-            for one in (KEY, VALUE, HEADERS, RECORD)
+            min(self._limits[part], _LARGEST) if part in self._limits else None
+            for part in (KEY, VALUE, HEADERS, RECORD)
         )
         return judge.sizes(key, value, headers, record)
 

@@ -175,7 +175,7 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
         "penstock_state_writable",
         "0 if the last two writes of state failed, otherwise 1.",
         ("state",),
-        {(state,): int(not one.trouble) for state, one in writes.items()},
+        {(state,): int(not kept.trouble) for state, kept in writes.items()},
     )
     yield Gauge(
         "penstock_state_writes_total",
