@@ -416,10 +416,13 @@ def _record_errors(errors: Iterable[RecordError]) -> list[tuple[str, str | None,
 
 
 def _read_record_errors(rows: Iterable[Sequence[Any]]) -> tuple[RecordError, ...]:
+    rows = list(rows)
     errors = [
         RecordError(index, message, policy) for policy, message, some in rows for index in some
     ]
-    return tuple(sorted(errors, key=attrgetter("index")))
+    if len(rows) > 1:
+        errors.sort(key=attrgetter("index"))
+    return tuple(errors)
 
 
 def _of_plain(fields: dict[str, Any]) -> Verdict:
