@@ -95,12 +95,21 @@ class TryValidationPolicy(NamedTuple):
     text: str
 
 
-AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy | TryValidationPolicy
+class TryNamedPolicies(NamedTuple):
+    """Whether named policies can judge a topic."""
+
+    topic: str
+    names: Sequence[str]
+
+
+Trial = TryRecordsPolicy | TryValidationPolicy | TryNamedPolicies
+AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | Trial
 _ADMIN_REQUESTS: Final[dict[type, str]] = {
     JudgeTopicCreation: "creation",
     JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
     TryValidationPolicy: "text",
+    TryNamedPolicies: "names",
 }
 _SUBJECTS: Final[dict[type, Any]] = {
     JudgeTopicCreation: TopicCreation,
