@@ -4,7 +4,8 @@ What is promised stands in docs/guarantees.md; what is no promise is counted, an
 
 - a plain producer may store a record twice, or out of order, when it sends again what was stored;
 - an idempotent one may store twice what was in flight when an error was final, since it then
-  numbers its records anew: what was sent before an error was told, and answered after it;
+  numbers its records anew, under another epoch: what was sent before an error was told, and
+  answered after it;
 - of what a producer was told nothing certain, anything may have become, but a bad record is never
   stored.
 """
@@ -69,6 +70,9 @@ def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
     account = Account(producer)
     times = Counter(one.number for one in stored)
     last = {one.number: one for one in stored}
+    epochs: dict[int, list[tuple[int, int] | None]] = defaultdict(list)
+    for one in stored:
+        epochs[one.number].append(one.epoch)
     for number, outcome in told.outcomes.items():
         account.counts[outcome.event] += 1
         _judge_told(account, number, outcome.event, is_stored=number in times)
@@ -80,7 +84,7 @@ def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
             account.find("stored under another run than was told", one)
     for number, count in times.items():
         if count > 1:
-            _judge_double(account, told, last[number])
+            _judge_double(account, told, last[number], epochs[number])
         _judge_refused(account, told, last[number])
     if producer.kind != PLAIN:
         for one in _disordered(stored):
@@ -127,13 +131,18 @@ def _judge_letter(account: Account, one: Stored) -> None:
         account.find("stored with another content than was sent", one)
 
 
-def _judge_double(account: Account, told: Told, one: Stored) -> None:
+def _judge_double(
+    account: Account, told: Told, one: Stored, epochs: Sequence[tuple[int, int] | None]
+) -> None:
+    known = [epoch for epoch in epochs if epoch is not None]
     if account.producer.kind == PLAIN:
         account.counts["doubled"] += 1
+    elif len(set(known)) < len(known):
+        account.find("stored twice under one epoch", f"{one.number} {known}")
     elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(told, one):
         account.counts["doubled after an error"] += 1
     else:
-        account.find("stored twice", one.number)
+        account.find("stored twice", f"{one.number}, sent at {one.sent_at:.3f}, {known}")
 
 
 def _judge_refused(account: Account, told: Told, one: Stored) -> None:

@@ -36,6 +36,8 @@ class Stored(NamedTuple):
         run: How often its producer had been made anew by then.
         number: Given by the producer, never twice.
         sent_at: When its producer was given it, in seconds since 1970: its timestamp.
+        epoch: Producer id and epoch in the header of its batch; None if the producer is not
+            idempotent, or if it is a dead letter.
     """
 
     partition: int
@@ -44,6 +46,7 @@ class Stored(NamedTuple):
     run: int
     number: int
     sent_at: float
+    epoch: tuple[int, int] | None = None
 
 
 def text_of(letter: str, producer: str, run: int, number: int) -> str:

@@ -18,7 +18,7 @@ from tests.soak.producers import CLIENTS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, dead_letter, has_right_marks, stored
 from tests.soak.samples import Samples, now, thread_names
-from tests.soak.segments import batches
+from tests.soak.segments import Epochs, batches
 from tests.soak.stage import Stage
 from tests.soak.told import Told
 from tests.soak.topic_names import DEAD, MARKED, TOPICS, TRANSACTIONS
@@ -148,6 +148,8 @@ class Soak:
         for topic in TOPICS:
             isolation = "read_committed" if topic == TRANSACTIONS else "read_uncommitted"
             messages = read_topic(stage.upstream, topic, isolation=isolation, full=True)
+            headers = list(batches(stage.cluster, topic))
+            epochs = Epochs(headers)
             with (self._folder / f"{topic}.stored").open("w") as evidence:
                 for message in messages:
                     try:
@@ -155,11 +157,12 @@ class Soak:
                     except (ValueError, KeyError):
                         foreign[topic] += 1
                         continue
+                    one = one._replace(epoch=epochs.of(one.partition, message.offset()))
                     foreign[topic] += topic == MARKED and not has_right_marks(message, one.letter)
                     found[one.producer].append(one)
                     evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
             with (self._folder / f"{topic}.batches").open("w") as evidence:
-                for batch in batches(stage.cluster, topic):
+                for batch in headers:
                     evidence.write("\t".join(map(str, batch)) + "\n")
         for one in self._dead_letters(stage, foreign):
             found[one.producer].append(one)

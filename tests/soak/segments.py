@@ -1,10 +1,11 @@
 """The headers of record batches as a broker stores them: who sent what under which number.
 
-Read from the segments themselves, as clients do not show what a batch was numbered: for somebody
-who looks for the cause of a finding.
+Read from the segments themselves, as clients do not show what a batch was numbered.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.local import LocalKafka
@@ -42,6 +43,25 @@ def batches(kafka: LocalKafka, topic: str) -> Iterator[Batch]:
     for partition in sorted(folders):
         for segment in sorted(folders[partition].glob("*.log")):
             yield from _of(segment.read_bytes(), partition)
+
+
+class Epochs:
+    """Under which producer id and epoch each record of a topic is stored.
+
+    Args:
+        found: The topic's batches, partition by partition in the order of their offsets.
+    """
+
+    def __init__(self, found: Iterable[Batch]) -> None:
+        self._batches: dict[int, list[Batch]] = defaultdict(list)
+        for batch in found:
+            self._batches[batch.partition].append(batch)
+
+    def of(self, partition: int, offset: int) -> tuple[int, int] | None:
+        """Return producer id and epoch of a record, or None if its batch has none."""
+        there = self._batches[partition]
+        batch = there[bisect_right(there, offset, key=lambda one: one.first_offset) - 1]
+        return (batch.producer_id, batch.epoch) if batch.producer_id >= 0 else None
 
 
 def _of(segment: bytes, partition: int) -> Iterator[Batch]:

@@ -32,8 +32,8 @@ def acknowledged(*numbers):
     return told(*(("acknowledged", number, number) for number in numbers))
 
 
-def stored(*numbers, letter="g", partition=0, run=1, sent_at=0.0):
-    return [Stored(partition, letter, "p", run, number, sent_at) for number in numbers]
+def stored(*numbers, letter="g", partition=0, run=1, sent_at=0.0, epoch=None):
+    return [Stored(partition, letter, "p", run, number, sent_at, epoch) for number in numbers]
 
 
 def found(producer, said, there):
@@ -139,6 +139,16 @@ def test_an_idempotent_producer_may_store_twice_after_an_error():
 
     assert account.findings == {}
     assert account.counts["doubled after an error"] == 1
+
+
+def test_under_one_epoch_nothing_is_stored_twice_even_after_an_error():
+    said = told(("refused", 0, 10), ("acknowledged", 1, 12))
+    first, second = (stored(1, sent_at=9.5, epoch=(4000, epoch)) for epoch in (0, 1))
+
+    assert found(sent_by(IDEMPOTENT, "bg"), said, first + second) == {}
+    assert found(sent_by(IDEMPOTENT, "bg"), said, first + first) == {
+        "stored twice under one epoch": 1
+    }
 
 
 @pytest.mark.parametrize(("sent_at", "at"), [(10 + SLACK_S + 1, 30), (4, 5)])

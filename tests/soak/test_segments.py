@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from tests.conftest import create_topic
 from tests.gateways import wait_until
-from tests.soak.segments import batches
+from tests.soak.segments import Epochs, batches
 
 
 def test_what_a_broker_has_stored(kafka, admin):
@@ -31,3 +31,14 @@ def test_what_a_broker_has_stored(kafka, admin):
     ]
     assert {one.first_timestamp_ms for one in sent} == {1_000}
     assert len({(one.producer_id, one.epoch) for one in found}) == 1
+    producer_id, epoch = sent[0].producer_id, sent[0].epoch
+    assert Epochs(found).of(1, 2) == Epochs(found).of(1, 5) == (producer_id, epoch)
+
+
+def test_a_producer_that_is_not_idempotent_has_no_epoch(kafka, admin):
+    topic = f"numbered-{uuid.uuid4().hex[:8]}"
+    create_topic(admin, topic, 1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
+    producer.produce(topic, b"0")
+    assert producer.flush(30) == 0
+    assert Epochs(batches(kafka, topic)).of(0, 0) is None
