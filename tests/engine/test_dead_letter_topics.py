@@ -40,6 +40,14 @@ def test_a_dead_letter_topic_is_not_judged_in_this_mode():
     assert not plan_of(VALIDATED).for_topic("a.dead").holds_dead_letters
 
 
+def test_a_topic_is_not_taken_for_the_dead_letter_topic_of_others_by_its_own_line():
+    own = {"topics.a.errors.deadletterqueue.topic.name": "a"}
+    with pytest.raises(ConfigurationError, match="dead letter topic of a would be a itself"):
+        plan_of({**QUARANTINE, **own})
+    shared = plan_of({**QUARANTINE, **own, "topics.b*.errors.deadletterqueue.topic.name": "a"})
+    assert shared.for_topic("a").holds_dead_letters
+
+
 def test_a_topic_that_would_be_its_own_dead_letter_topic_is_an_error():
     own = {"topics.a.penstock.mode": "quarantine",
            "topics.a.errors.deadletterqueue.topic.name": "a"}  # fmt: skip

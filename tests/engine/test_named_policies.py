@@ -379,6 +379,30 @@ def test_explain_shows_what_gateways_show_where_interceptors_only_observe(file):
     ]
 
 
+CONTRACT = """
+{"apiVersion": "v3.1.0", "kind": "DataContract", "id": "x", "version": "1", "schema": [
+ {"name": "orders", "properties": [{"name": "id", "logicalType": "string"}]},
+ {"name": "payments", "properties": [{"name": "id", "logicalType": "string"}]}]}
+"""
+
+
+def test_one_says_which_topics_it_cannot_judge(file):
+    (file.parent / "c.yaml").write_text(CONTRACT)
+    policies = {
+        "values": FOUR["values"],
+        "batches": FOUR["batches"],
+        "two": ("penstock.policies.DataContract", {"contract": "c.yaml"}),
+    }
+    # As where topics are altered: no policy of records is loaded.
+    instances = PolicyInstances(load(file, policies), {})
+    assert instances.try_named("orders", [*policies]) is None
+    objection = instances.try_named("sales", [*policies])
+    assert objection == (
+        "two: the contract x 1 has no object for topic sales; it has orders, payments: set object"
+    )
+    assert instances.validation_instances == []
+
+
 def test_a_topic_that_names_an_unknown_policy_cannot_be_judged(file):
     with pytest.raises(ConfigurationError, match="there is no policy gone"):
         loaded(file, FOUR, "values").chain("orders", {"penstock.policies": "values,gone"})

@@ -22,7 +22,7 @@ def batch_of(*values, headers=(), codec=0, **fields):
 
 
 def blame(*positions):
-    return {one: Blame(RecordError(one, f"no {one}", "a.V"), 87) for one in positions}
+    return {one: Blame("a.V", f"no {one}", 87) for one in positions}
 
 
 def letters_of(data):
@@ -33,6 +33,13 @@ def letters_of(data):
         found.append(read_stored_batch(data[:end], max_decompressed_bytes=2**24))
         data = data[end:]
     return found
+
+
+def test_records_with_the_same_reason_share_it():
+    errors = [RecordError(0, "no", "a.V"), RecordError(3, "no", "a.V"), RecordError(5, None, "a.V")]
+    found = quarantine.blame(errors, 87)
+    assert found == {0: ("a.V", "no", 87), 3: ("a.V", "no", 87), 5: ("a.V", None, 87)}
+    assert found[0] is found[3]
 
 
 def written(batch, positions, place=PLACE):
@@ -100,10 +107,10 @@ def test_many_letters_are_several_batches(monkeypatch):
 
 def test_each_letter_has_the_reason_of_its_own_record():
     blamed = {
-        0: Blame(RecordError(0, "no", "a.V"), 87),
-        1: Blame(RecordError(1, "no", "a.W"), 87),
-        2: Blame(RecordError(2, None, "a.V"), 44),
-        3: Blame(RecordError(3, "no", "a.V"), 87),
+        0: Blame("a.V", "no", 87),
+        1: Blame("a.W", "no", 87),
+        2: Blame("a.V", None, 44),
+        3: Blame("a.V", "no", 87),
     }
     (found,) = letters_of(write_letters(batch_of(b"a", b"b", b"c", b"d"), blamed, PLACE))
     reasons = [

@@ -115,7 +115,7 @@ def topic_template(value: str) -> str:
     if is_own or not _TOPIC.fullmatch(rest) or (name == rest and name in {".", ".."}):
         raise ValueError(
             "the name of a topic: up to 249 of a-z A-Z 0-9 . _ -, not beginning with __, which "
-            "can contain {TOPIC_VARIABLE} with other characters"
+            f"can contain {TOPIC_VARIABLE} with other characters, like {TOPIC_VARIABLE}.dead"
         )
     return name
 

@@ -37,7 +37,13 @@ from penstock.engine.plans.configuring import configure, has_life_cycle, hints_o
 from penstock.engine.plans.loading import ClassPath, describe, load_class
 from penstock.engine.plans.overriding import check_overriding, hint_of
 from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
-from penstock.engine.validation_policy import PREPARE_TEXT, ValidationPolicy, objection_to
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.validation_policy import (
+    PREPARE_TEXT,
+    PREPARE_TOPIC,
+    ValidationPolicy,
+    objection_to,
+)
 from penstock.policy import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
@@ -51,7 +57,6 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.objections import Policy
-    from penstock.engine.plans.topic_plan import TopicPlan
 
 VALIDATORS: Final = interfaces.VALIDATORS
 VALIDATION: Final = interfaces.VALIDATION
@@ -327,6 +332,35 @@ class PolicyInstances:
         finally:
             self._close_one(instance)
 
+    def try_named(self, topic: str, names: Sequence[str]) -> str | None:
+        """See whether named policies of KIP-940 can judge a topic, as far as they say so.
+
+        Returns:
+            What the first of them objects to, for whoever has named them; None if all can.
+
+        Raises:
+            ConfigurationError: One fails.
+        """
+        for name in names:
+            objection = self._try_named(topic, name)
+            if objection is not None:
+                return f"{name}: {objection}"
+        return None
+
+    def _try_named(self, topic: str, name: str) -> str | None:
+        """Ask an instance of its own: where topics are altered, none of them is kept."""
+        named = self._configuration.named(name)
+        if named is None or named.interface != VALIDATION:
+            return None
+        of = ConfiguredPolicy.by_name(self._configuration, named)
+        if not callable(getattr(self._load(of, "validate"), PREPARE_TOPIC, None)):
+            return None
+        policy = self._validation_policy(of)
+        try:
+            return policy.objection_to_topic(TopicPlan(topic=topic, named=(name,)))
+        finally:
+            self._close_one(policy.instance)
+
     def _prepare_defaults(self, validation: ValidationPolicy) -> None:
         for default in self._configuration.topic_defaults:
             if default.key != VALIDATION_POLICY:
@@ -488,7 +522,7 @@ class PolicyInstances:
             # A named policy gets its own configs, and none if its class declares none.
             (of.topic_configs or {}) if of.is_named else None,
         )
-        prepare = self._timed(self._optional(instance, of, "prepare_topic"))
+        prepare = self._timed(self._optional(instance, of, PREPARE_TOPIC))
         load = self._optional(instance, of, "load_topic")
         return ValidationPolicy(of, instance, judging, prepare, load)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PREPARE_TEXT: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
+PREPARE_TOPIC: Final = "prepare_topic"
+"""Another one: it prepares for a topic before a record comes."""
 
 
 class ValidationPolicy:
@@ -65,16 +67,30 @@ class ValidationPolicy:
         Raises:
             ConfigurationError: It cannot judge the topic, or fails.
         """
+        objection = self.objection_to_topic(plan)
+        if objection is not None:
+            raise ConfigurationError(f"{self._topic(plan)}: {objection}")
+
+    def objection_to_topic(self, plan: TopicPlan) -> str | None:
+        """Have it prepare for a topic, if it can.
+
+        Returns:
+            What it objects to, for whoever has named it for the topic; None if it can judge it.
+
+        Raises:
+            ConfigurationError: It fails.
+        """
         if self._prepare is None:
-            return
+            return None
         try:
             self._prepare(plan.topic, self.configs(plan))
         except RetriableException:
             pass  # it is loaded again with each batch
         except ValueError as error:
-            raise ConfigurationError(f"{self._topic(plan)}: {error}") from None
+            return str(error)
         except (Exception, SystemExit) as error:
             raise ConfigurationError(f"{self._topic(plan)}: {describe(error)}") from None
+        return None
 
     def prepare_for(self, plan: TopicPlan) -> None:
         """Have it read a topic's text, if it judges by it, and prepare for the topic.

@@ -99,6 +99,9 @@ class Policies:
         self.asked.append(asked)
         return NO if asked.resource_name in self.no else ACCEPTED
 
+    async def cannot_judge(self, _topic, _names):
+        return None
+
     async def cannot_judge_by(self, _value):
         return None
 

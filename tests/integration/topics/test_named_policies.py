@@ -31,6 +31,13 @@ class Without(RecordValidationPolicy):
         if self.bad in (record.value or b""):
             raise InvalidRecordException(f"it has {self.bad.decode()}")
 
+class Some(Without):
+    def prepare_topic(self, topic, configs):
+        if topic.endswith("-fails"):
+            raise KeyError(topic)
+        if topic.endswith("-other"):
+            raise ValueError(f"it has no schema for topic {topic}")
+
 class Batches(RecordsPolicy):
     def configure(self, configs):
         self.most = int(configs["most"])
@@ -47,7 +54,9 @@ class Mark(ProduceRequestInterceptor):
         return ProduceRequestInterceptorResult(key, value + self.mark)
 """
 NAMED = {
-    "policies": "no-a,no-b,small,mark",
+    "policies": "no-a,no-b,small,mark,some",
+    "policies.some.type": "policies.Some",
+    "policies.some.bad": "s",
     "policies.no-a.type": "policies.Without",
     "policies.no-a.bad": "a",
     "policies.no-b.type": "policies.Without",
@@ -139,12 +148,25 @@ def test_interceptors_come_first(topic_client, topic):
     assert topic_client.produce(topic, b"1").error_code == 0
 
 
+def test_a_policy_that_cannot_judge_the_topic_is_an_invalid_config(topic_client, topic):
+    for name, why in (
+        (f"{topic}-other", f"some: it has no schema for topic {topic}-other"),
+        (f"{topic}-fails", "the gateway's log says why"),
+    ):
+        said = f"Invalid value no-a,some for configuration {KEY}: {why}"
+        (result,) = topic_client.call(creation(name, {KEY: "no-a,some"})).topics
+        assert (result.error_code, result.error_message) == (INVALID_CONFIG, said)
+        topic_client.create(name, {})
+        assert alter(topic_client, name, SET, "no-a,some") == (INVALID_CONFIG, said)
+    topic_client.create(topic, {KEY: "no-a,some"})
+
+
 def test_an_unknown_name_is_an_invalid_config(topic_client, topic):
     (result,) = topic_client.call(creation(topic, {KEY: "no-c"})).topics
     assert result.error_code == INVALID_CONFIG
     assert result.error_message == (
         f"Invalid value no-c for configuration {KEY}: there is no policy no-c; there are no-a, "
-        "no-b, small, mark; did you mean no-b?"
+        "no-b, small, mark, some; did you mean no-b?"
     )
     topic_client.create(topic, {})
     for value in ("no-a,gone", "no-a,no-a", "no a"):

@@ -161,7 +161,8 @@ class ReasonHeaders:
         topic, partition, offset, timestamp, _ = origin
         return [
             *self.of_place(verdict, topic, partition, offset),
-            *of_record(timestamp, replays),
+            (TIMESTAMP, b"%d" % timestamp),
+            (REPLAYS, b"%d" % replays),
         ]
 
     def of_place(self, verdict: Verdict, topic: str, partition: int, offset: int) -> Headers:
@@ -188,11 +189,6 @@ class ReasonHeaders:
                 (REASON, text),
             )
         return found
-
-
-def of_record(timestamp: int, replays: int) -> Headers:
-    """Return those of the headers of a dead letter that differ from record to record."""
-    return (TIMESTAMP, b"%d" % timestamp), (REPLAYS, b"%d" % replays)
 
 
 def _number(text: bytes | None, limit: int) -> int | None:

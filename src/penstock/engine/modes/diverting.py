@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.configuration.topic_keys import MARK, QUARANTINE
 from penstock.engine.columns import put_in
 from penstock.engine.modes.marks import PREFIX, has_marks, marks_of
-from penstock.engine.modes.quarantine import Blame, Place, write_letters
+from penstock.engine.modes.quarantine import Blame, Place, blame, write_letters
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -170,13 +170,13 @@ def blame_again(
             verdict = policies.judge(partition, topic_id, records, positions)
             if verdict.outcome is Outcome.REFUSED:
                 errors = verdict.record_errors or _of_all(verdict, positions)
-                blamed |= {error.index: Blame(error, verdict.code) for error in errors}
+                blamed |= blame(errors, verdict.code)
     return blamed
 
 
 def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
     """Return why records become dead letters, where nobody is left to say it."""
-    return {position: Blame(RecordError(position, _DECIDED_BEFORE)) for position in positions}
+    return dict.fromkeys(positions, Blame("", _DECIDED_BEFORE))
 
 
 def divert(
@@ -210,7 +210,7 @@ def divert(
         if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
             return replace(refusal, message=bounded(f"{_OF_TRANSACTION}: {refusal.message}"))
         if mode == QUARANTINE:
-            blamed |= {error.index: Blame(error, refusal.code) for error in errors}
+            blamed |= blame(errors, refusal.code)
         else:
             marks |= marks_of(errors, refusal.code)
     diverted = tuple(

@@ -17,8 +17,8 @@ from penstock.engine.modes.dead_letters import (
     ID,
     PREFIXES,
     REPLAYS,
+    TIMESTAMP,
     ReasonHeaders,
-    of_record,
     read_replays,
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
@@ -28,7 +28,7 @@ from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.engine.modes.dead_letters import Headers
     from penstock.engine.verdict import RecordError
@@ -55,15 +55,35 @@ class Place(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """Why a record becomes a dead letter.
+    """Why records become dead letters; those of a batch for the same reason share it.
 
     Attributes:
-        error: The policy, and its text.
+        policy: The policy.
+        message: Its text, or None.
         code: Kafka's error code that the client would have been answered.
     """
 
-    error: RecordError
+    policy: str
+    message: str | None
     code: int = INVALID_RECORD
+
+
+def blame(errors: Iterable[RecordError], code: int) -> dict[int, Blame]:
+    """Return why records become dead letters, by position.
+
+    Args:
+        errors: The policies, and their texts.
+        code: Kafka's error code that the client would have been answered.
+    """
+    known: dict[tuple[str, str | None], Blame] = {}
+    found = {}
+    for error in errors:
+        key = error.policy, error.message
+        reason = known.get(key)
+        if reason is None:
+            reason = known[key] = Blame(*key, code)
+        found[error.index] = reason
+    return found
 
 
 def write_letters(
@@ -117,21 +137,21 @@ def _headers(
     records, reasons = batch.records, ReasonHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None
-    known: dict[tuple[str | None, str, int], Headers] = {}  # most letters of a batch say the same
+    known: dict[Blame, Headers] = {}  # most letters of a batch say the same
+    replays: tuple[str, bytes | None] = (REPLAYS, b"0")
     appended = []
     for position, letter_id in zip(positions, ids, strict=True):
-        error, code = blamed[position]
-        why = error.message, error.policy, code
+        why = blamed[position]
         same = known.get(why)
         if same is None:
-            verdict = Verdict(
-                outcome=Outcome.REFUSED, code=code, message=error.message, policy=error.policy
-            )
+            policy, message, code = why
+            verdict = Verdict(outcome=Outcome.REFUSED, code=code, message=message, policy=policy)
             same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
             known[why] = same
-        replays = read_replays(returned[position]) if returned is not None else 0
-        own = of_record(timestamps[position], replays)
-        appended.append([*same, *own, (ID, letter_id)])
+        if returned is not None:
+            replays = (REPLAYS, b"%d" % read_replays(returned[position]))
+        time_sent = (TIMESTAMP, b"%d" % timestamps[position])
+        appended.append([*same, time_sent, replays, (ID, letter_id)])
     return appended
 
 

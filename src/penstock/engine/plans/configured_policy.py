@@ -43,6 +43,11 @@ class ConfiguredPolicy(NamedTuple):
         """The file, the key and the class, with which an error begins."""
         return f"{self.file}: {self.key}: {self.class_name}"
 
+    @property
+    def own_prefix(self) -> str:
+        """What its own keys begin with in the file."""
+        return f"policies.{self.name}." if self.is_named else ""
+
     @classmethod
     def by_class(
         cls, configuration: PolicyConfiguration, name: str, interface: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
@@ -27,6 +28,9 @@ _INTERFACES: Final = {
     VALIDATION: OF_VALIDATION_POLICIES.interfaces,
     INTERCEPTORS: OF_INTERCEPTORS.interfaces,
 }
+_BUILT_IN: Final = "penstock.policies."
+_OF_KEYS: Final = re.compile(r"[\w.-]")
+"""What does not follow a whole key."""
 
 
 def configure(instance: Any, of: ConfiguredPolicy) -> None:
@@ -50,7 +54,18 @@ def configure(instance: Any, of: ConfiguredPolicy) -> None:
     try:
         method(*((of.configs,) if is_given else ()))
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{of.where}: configure() failed: {describe(error)}") from None
+        raise ConfigurationError(_problem(of, error)) from None
+
+
+def _problem(of: ConfiguredPolicy, error: BaseException) -> str:
+    """Return what is wrong; a built-in policy says it for whoever reads the file."""
+    if type(error) is not ValueError or not of.class_name.startswith(_BUILT_IN):
+        return f"{of.where}: configure() failed: {describe(error)}"
+    text = str(error)
+    begins_with_own_key = any(
+        text.startswith(key) and not _OF_KEYS.match(text, len(key)) for key in of.own
+    )
+    return f"{of.file}: {of.own_prefix}{text}" if begins_with_own_key else f"{of.where}: {text}"
 
 
 def has_life_cycle(of: ConfiguredPolicy) -> bool:
@@ -77,7 +92,7 @@ def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None
             return
     except TypeError as error:
         raise ConfigurationError(f"{of.where}: {error}") from None
-    keys = ", ".join(f"policies.{of.name}.{key}" for key in of.own)
+    keys = ", ".join(f"{of.own_prefix}{key}" for key in of.own)
     raise ConfigurationError(
         f"{of.where}: {keys} cannot be passed to it: it has no configure(configs)"
     )

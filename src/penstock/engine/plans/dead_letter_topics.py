@@ -52,7 +52,7 @@ class DeadLetterTopics:
         return any(
             self._is_of_topic_in(name, topic)
             if TOPIC_VARIABLE in name
-            else name == topic and self._is_used(name)
+            else name == topic and self._is_of_others(name) and self._is_used(name)
             for name in names
         )
 
@@ -66,6 +66,13 @@ class DeadLetterTopics:
             return False
         settings = self._defaults.settings(source)
         return self._quarantines(settings) and dead_letter_topic(source, settings) == topic
+
+    def _is_of_others(self, name: str) -> bool:
+        """Return whether a topic is named for the dead letters of another one, not only its own."""
+        return any(
+            line.key == DEAD_LETTER_TOPIC and line.value.strip() == name and line.glob != name
+            for line in self._defaults
+        )
 
     def _is_used(self, name: str) -> bool:
         """Return whether dead letters of another topic than this one may go to a topic."""

@@ -110,22 +110,22 @@ class TopicPlan:
         kept = {key: value for key, value in judged.settings.items() if key not in _OF_DEAD_LETTERS}
         return replace(judged, settings=kept, unusable="")
 
-    @property
+    @cached_property
     def dead_letter_topic(self) -> str:
         """The name of the topic for bad records in quarantine."""
         return dead_letter_topic(self.topic, self.settings)
 
-    @property
+    @cached_property
     def dead_letter_replicas(self) -> int:
         """The replication factor of that topic, if it is created."""
         return int(value_of(DEAD_LETTER_REPLICAS, self.settings) or 0)
 
-    @property
+    @cached_property
     def dead_letters_have_context(self) -> bool:
         """Whether dead letters say where they come from and why."""
         return value_of(DEAD_LETTER_HEADERS, self.settings) == "true"
 
-    @property
+    @cached_property
     def quarantine_max_ratio(self) -> float:
         """The share of the topic's records that may be bad in quarantine."""
         return float(value_of(QUARANTINE_MAX_RATIO, self.settings) or 0)

@@ -95,12 +95,21 @@ class TryValidationPolicy(NamedTuple):
     text: str
 
 
-AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy | TryValidationPolicy
+class TryNamedPolicies(NamedTuple):
+    """Whether named policies can judge a topic."""
+
+    topic: str
+    names: Sequence[str]
+
+
+Trial = TryRecordsPolicy | TryValidationPolicy | TryNamedPolicies
+AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | Trial
 _ADMIN_REQUESTS: Final[dict[type, str]] = {
     JudgeTopicCreation: "creation",
     JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
     TryValidationPolicy: "text",
+    TryNamedPolicies: "names",
 }
 _SUBJECTS: Final[dict[type, Any]] = {
     JudgeTopicCreation: TopicCreation,
@@ -418,10 +427,13 @@ def _record_errors(errors: Iterable[RecordError]) -> list[tuple[str, str | None,
 
 
 def _read_record_errors(rows: Iterable[Sequence[Any]]) -> tuple[RecordError, ...]:
+    rows = list(rows)
     errors = [
         RecordError(index, message, policy) for policy, message, some in rows for index in some
     ]
-    return tuple(sorted(errors, key=attrgetter("index")))
+    if len(rows) > 1:
+        errors.sort(key=attrgetter("index"))
+    return tuple(errors)
 
 
 def _of_plain(fields: dict[str, Any]) -> Verdict:

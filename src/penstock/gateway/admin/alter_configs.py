@@ -242,7 +242,7 @@ class _AlterConfigs:
         topic = resource.given.resource_name
         current = self._effective(topic, ids[topic]) if resource.own else {}
         for change in resource.own:
-            reason = await self._invalid_reason(change, current.get(change.name))
+            reason = await self._invalid_reason(topic, change, current.get(change.name))
             if reason:
                 return PolicyRefusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
@@ -260,7 +260,7 @@ class _AlterConfigs:
         except UnreadableTopicConfigsError:
             return defaults
 
-    async def _invalid_reason(self, change: _Change, current: str | None) -> str | None:
+    async def _invalid_reason(self, topic: str, change: _Change, current: str | None) -> str | None:
         """Return why a topic level key cannot be changed; None if it can."""
         name, operation, value = change
         if operation in _OPERATIONS and self._own_keys[name].type.number != LIST.number:
@@ -270,7 +270,7 @@ class _AlterConfigs:
         if operation == APPEND:
             value = _value(change, current)
         if operation != DELETE:
-            return await config_error(self._context.gateway, name, value or "")
+            return await config_error(self._context.gateway, topic, name, value or "")
         return None
 
     async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:

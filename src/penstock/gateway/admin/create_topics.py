@@ -209,7 +209,7 @@ class _CreateTopics:
         self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
     ) -> PolicyRefusal | None:
         for key, value in topic.own.items():
-            reason = await config_error(self._context.gateway, key, value or "")
+            reason = await config_error(self._context.gateway, topic.given.name, key, value or "")
             if reason:
                 return PolicyRefusal(INVALID_CONFIG, reason)
         if topic.given.configs:

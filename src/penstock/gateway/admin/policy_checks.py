@@ -14,7 +14,7 @@ from penstock.configuration.topic_keys import (
     RECORDS_POLICY,
     VALIDATION_POLICY,
 )
-from penstock.configuration.values import TOPIC_VARIABLE
+from penstock.configuration.values import TOPIC_VARIABLE, items
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
@@ -222,7 +222,7 @@ def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
     return definitions.value_error(key, value)
 
 
-async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
+async def config_error(gateway: GatewayContext, topic: str, key: str, value: str) -> str | None:
     """Return why a topic level key cannot have a value on a topic; None if it can."""
     reason = syntax_error(gateway, key, value)
     if reason is not None:
@@ -240,6 +240,8 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
         why = missing and f"the gateway has no {missing} to read it"
     if key == POLICIES:
         why = gateway.policies.plan.unknown_policy(value)
+        if why is None:
+            why = await gateway.policies.topics.cannot_judge(topic, items(value))
     if why is None and key == VALIDATION_POLICY:
         why = await gateway.policies.topics.cannot_judge_by(value)
     return why and definitions.invalid_value(key, value, why)

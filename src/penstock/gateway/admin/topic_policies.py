@@ -16,12 +16,15 @@ from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
     JudgeTopicCreation,
+    TryNamedPolicies,
     TryRecordsPolicy,
     TryValidationPolicy,
 )
 from penstock.engine.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.configuration import Configuration
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.verdict import Verdict
@@ -161,6 +164,23 @@ class TopicPolicies:
         log.warning(
             "a topic has a record.validation.policy that cannot be used",
             policy=self._validation,
+            reason=verdict.detail or verdict.message,
+        )
+        return "the gateway's log says why"
+
+    async def cannot_judge(self, topic: str, names: Sequence[str]) -> str | None:
+        """Say why named policies cannot judge a topic; None if they can."""
+        if not names or self._pool is None:
+            return None
+        verdict = await self._ask(TryNamedPolicies(topic, names), ", ".join(names))
+        if verdict.outcome is Outcome.ACCEPTED:
+            return None
+        if verdict.outcome is Outcome.REFUSED:
+            return verdict.message
+        log.warning(
+            "a topic names policies that cannot judge it",
+            topic=topic,
+            policy=", ".join(names),
             reason=verdict.detail or verdict.message,
         )
         return "the gateway's log says why"

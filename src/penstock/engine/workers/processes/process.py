@@ -156,24 +156,32 @@ class WorkerJudge:
     def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
         """Judge a request about a topic."""
         self._progress.begin(attempt)
-        if isinstance(request, messages.TryRecordsPolicy):
-            try:
+        policies = self._policies
+        if isinstance(request, messages.JudgeTopicCreation):
+            judge = policies.create_topic
+            return ACCEPTED if judge is None else judge.judge_creation(*request)
+        if isinstance(request, messages.JudgeConfigAlteration):
+            judge = policies.alter_config
+            return ACCEPTED if judge is None else judge.judge_alteration(*request)
+        return self._tried(request)
+
+    def _tried(self, request: messages.Trial) -> Verdict:
+        """Return whether a topic can have what was set for it."""
+        objection: str | None = None
+        name, problem = "", ""
+        try:
+            if isinstance(request, messages.TryNamedPolicies):
+                name, problem = ", ".join(request.names), "cannot judge the topic"
+                objection = self._policies.try_named(*request)
+            elif isinstance(request, messages.TryRecordsPolicy):
+                name, problem = request.name, "cannot be used"
                 self._policies.try_records_policy(request.name)
-            except ConfigurationError as error:
-                return failed(request.name, "cannot be used", detail=str(error))
-        elif isinstance(request, messages.TryValidationPolicy):
-            try:
-                objection = self._policies.try_validation_policy(request.name, request.text)
-            except ConfigurationError as error:
-                return failed(request.name, "cannot judge by this text", detail=str(error))
-            if objection is not None:
-                return refused(POLICY_VIOLATION, objection, request.name)
-        elif isinstance(request, messages.JudgeTopicCreation):
-            if self._policies.create_topic is not None:
-                return self._policies.create_topic.judge_creation(*request)
-        elif self._policies.alter_config is not None:
-            return self._policies.alter_config.judge_alteration(*request)
-        return ACCEPTED
+            else:
+                name, problem = request.name, "cannot judge by this text"
+                objection = self._policies.try_validation_policy(*request)
+        except ConfigurationError as error:
+            return failed(name, problem, detail=str(error))
+        return ACCEPTED if objection is None else refused(POLICY_VIOLATION, objection, name)
 
     def retire(self, name: str, topic: str) -> None:
         """Close a topic's instance of a class of KIP-686, which no later batch needs."""

@@ -120,6 +120,20 @@ class Stored(NamedTuple):
 NOT_STORED: Final = Stored()
 
 
+class WrittenPositions(NamedTuple):
+    """Positions of a batch, and how they are written.
+
+    Attributes:
+        dropped: Of `Batch`.
+        quarantined: Of `Batch`.
+        texts: What is written for both; None where there are none.
+    """
+
+    dropped: Sequence[int]
+    quarantined: Sequence[int]
+    texts: tuple[str | None, str | None]
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """A batch of a client, and what is sent to the broker in its place.
@@ -142,6 +156,7 @@ class Batch:
         quarantined: The positions of those dropped records that become dead letters.
         letters: These, until they are stored; None after a restart, or for lack of memory.
         is_lettered: Whether they are stored.
+        written: How its positions were written last; None if they were not.
     """
 
     first: int
@@ -159,6 +174,7 @@ class Batch:
     quarantined: Sequence[int] = ()
     letters: bytes | None = None
     is_lettered: bool = False
+    written: WrittenPositions | None = None
 
     @property
     def owes_letters(self) -> bool:

@@ -11,7 +11,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from penstock.gateway.produce.producer_state.batch import Batch, State
+from penstock.gateway.produce.producer_state.batch import Batch, State, WrittenPositions
 from penstock.gateway.produce.producer_state.fences import Fence, Head
 from penstock.gateway.produce.producer_state.numbers import distance
 from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
@@ -192,19 +192,33 @@ def _read(record: bytes) -> dict[str, Any]:
 
 
 def _fields(batch: Batch) -> list[Any]:
+    written = batch.written
+    if (
+        written is None
+        or written.dropped is not batch.dropped
+        or written.quarantined is not batch.quarantined
+    ):
+        written = batch.written = _written(batch)
     fields = [
         batch.first,
         batch.count,
         batch.broker_first,
         batch.dropped_count,
-        _encode_positions(batch.dropped),
+        written.texts[0],
         batch.is_lettered if batch.loses_all else batch.state is State.STORED,
         batch.checksum,
     ]
     if batch.quarantined:
-        is_all = len(batch.quarantined) == batch.dropped_count
-        fields.append(_ALL if is_all else _encode_positions(batch.quarantined))
+        fields.append(written.texts[1])
     return fields
+
+
+def _written(batch: Batch) -> WrittenPositions:
+    """Encode positions; they are written again with each of the batches that follow."""
+    is_all = len(batch.quarantined) == batch.dropped_count
+    letters = _ALL if is_all else _encode_positions(batch.quarantined)
+    texts = _encode_positions(batch.dropped), letters
+    return WrittenPositions(batch.dropped, batch.quarantined, texts)
 
 
 def _batch(

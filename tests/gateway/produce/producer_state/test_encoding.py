@@ -1,0 +1,43 @@
+"""A producer's state as a record: positions of batches that are written again with later ones."""
+
+import json
+
+from penstock.gateway.produce.producer_state import encoding
+from penstock.gateway.produce.producer_state.batch import Batch, State
+from penstock.gateway.produce.producer_state.producer import History, Producer
+
+
+def producer(*batches):
+    return Producer(0, 30, release=lambda _: None, history=History.COMPLETE, batches=list(batches))
+
+
+def batch(first=0, dropped=(1, 2), quarantined=(2,)):
+    return Batch(first, 10, first, dropped, len(dropped), State.STORED, quarantined=quarantined)
+
+
+def read(state):
+    record = encoding.encode(state, "w")
+    found = encoding.decode(record, History.COMPLETE, 0.0, lambda _: None)
+    return [(list(one.dropped), list(one.quarantined)) for one in found.batches]
+
+
+def test_positions_of_earlier_batches_are_encoded_once(monkeypatch):
+    first, second = batch(), batch(10, (3,), ())
+    record = encoding.encode(producer(first), "w")
+    monkeypatch.setattr(encoding, "_encode_positions", lambda of: f"new {list(of)}" if of else None)
+    rows = json.loads(encoding.encode(producer(first, second), "w"))["batches"]
+    assert rows[0] == json.loads(record)["batches"][0]
+    assert rows[1][4] == "new [3]"
+
+
+def test_positions_that_change_are_encoded_again():
+    one = batch()
+    assert read(producer(one)) == [([1, 2], [2])]
+    one.quarantined = (1,)
+    assert read(producer(one)) == [([1, 2], [1])]
+    one.dropped, one.quarantined = (), ()
+    assert read(producer(one)) == [([], [])]
+
+
+def test_all_dropped_records_may_be_dead_letters():
+    assert read(producer(batch(dropped=(4, 5), quarantined=(4, 5)))) == [([4, 5], [4, 5])]
