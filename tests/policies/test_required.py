@@ -71,7 +71,7 @@ def test_a_path_may_lead_on_from_another():
     ],
 )
 def test_wrong_settings(configs, told):
-    with pytest.raises(ConfigurationError, match="configure") as raised:
+    with pytest.raises(ConfigurationError) as raised:
         judge(Required, [b"{}"], topic="t", configs=configs)
     assert told in str(raised.value)
 
