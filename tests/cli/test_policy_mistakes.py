@@ -112,6 +112,7 @@ MISTAKES = [
     (of("Required", fields=" , "), "policies.p.fields must list names, like fields=id"),
     (of("Required", field="id"), "did you mean policies.p.fields?"),
     (of("MaxBytes"), "one of key.max.bytes, value.max.bytes, headers.max.bytes, record.max.bytes"),
+    (of("MaxBytes", value__max__bytes="1k"), "value.max.bytes must be a whole number of at most 64 bits"),
     (of("MaxBytes", value__max__bytes="-1"), "policies.p.value.max.bytes must be a number of byte"),
     (of("HeaderRequired"), "policies.p.headers is missing: Names of headers"),
     (

@@ -1,5 +1,7 @@
 """The program that `penstock dev` prints: what it says of a response, and how it ends."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -124,3 +126,17 @@ def test_nothing_that_listens_is_3_in_one_line(capsys):
     address = f"127.0.0.1:{free_ports()[0]}"
     assert main([address, "t", "5"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_its_output_may_be_cut_off():
+    code = """
+import penstock.local.produce as program
+program._send = lambda *_: print("x" * 100_000, flush=True)
+raise SystemExit(program.main(["127.0.0.1:1", "topic", "value"]))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        running.stdout.close()
+        complaint = running.stderr.read()
+    assert (running.returncode, complaint) == (0, b"")

@@ -55,7 +55,8 @@ class KeyType:
 
 def _whole_number(name: str, number: int, bits: int, least: int | None = None) -> KeyType:
     lowest = -(2 ** (bits - 1)) if least is None else least
-    read = values.whole_number(lowest, 2 ** (bits - 1) - 1)
+    expected = f"a whole number of at most {bits} bits" if least is None else None
+    read = values.whole_number(lowest, 2 ** (bits - 1) - 1, expected)
     return KeyType(name, number, read, str.strip, complaint=f"Not a number of type {name}")
 
 

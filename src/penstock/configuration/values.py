@@ -47,8 +47,14 @@ def text(value: str) -> str:
     return value.strip()
 
 
-def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Make the reader of a whole number within bounds."""
+def whole_number(least: int, most: int, expected: str | None = None) -> Callable[[str], int]:
+    """Make the reader of a whole number within bounds.
+
+    Args:
+        least: The smallest number.
+        most: The largest number.
+        expected: What an error says would be right; the bounds by default.
+    """
 
     def read(value: str) -> int:
         try:
@@ -56,7 +62,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
         except ValueError:
             number = least - 1
         if not least <= number <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
+            raise ValueError(expected or f"a whole number from {least} to {most}")
         return number
 
     return read

@@ -7,6 +7,7 @@ response (KIP-467). Not every client shows it; this program does.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -55,11 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         refused = sum(map(bool, _send(options.address, options.topic, options.values)))
+        if refused:
+            print(f"\n{_OTHERS}", flush=True)  # noqa: T201
     except (ClientError, ConfigurationError, WireError) as error:
         print(f"{options.address}: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
         return _UNREACHABLE
-    if refused:
-        print(f"\n{_OTHERS}")  # noqa: T201
+    except BrokenPipeError:  # the program that reads the output has ended, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return _REFUSED if refused else 0
 
 
