@@ -549,7 +549,7 @@ class Gateway:
             self.lane.forget_topics()
         if not self.topic_configs.are_stored:
             return  # the first read has not finished
-        if self._started and self._loses_otherwise(topic, before):
+        if self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
         judged = plans_of(topic, self._policies.plan, self._stored(topic))
         self._policies.retain(

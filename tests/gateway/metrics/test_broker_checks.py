@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from penstock.configuration import Address
+from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.metrics import broker_checks
 from penstock.gateway.metrics.broker_checks import BrokerChecks
 
@@ -114,3 +114,19 @@ async def test_a_broker_that_was_removed_is_left_out_until_it_is_back(monkeypatc
         await until(lambda: 8 in checks.brokers)
         assert not checks.brokers[8].why_not
     listening.close()
+
+
+async def test_an_error_of_the_cluster_ends_no_checks(monkeypatch):
+    """Such as a file of certificates that is being replaced."""
+    monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
+    monkeypatch.setattr(broker_checks, "NAMED_EVERY_S", 0.0)
+    calls = []
+
+    async def named():
+        calls.append(None)
+        raise ConfigurationError("upstream.ssl.truststore.location: no such file")
+
+    checks = BrokerChecks(lambda: {1: Address("127.0.0.1", 1)}, named, None)
+    async with running(checks):
+        await until(lambda: len(calls) > 2)
+    assert checks.brokers[1].why_not

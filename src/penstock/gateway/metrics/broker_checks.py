@@ -13,11 +13,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import structlog
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from penstock.configuration import Address
+
+log = structlog.get_logger()
 
 EVERY_S: Final = 5.0
 TIMEOUT_S: Final = 5.0
@@ -110,7 +114,12 @@ class BrokerChecks:
         if not unreachable or now - self._asked_at < NAMED_EVERY_S:
             return
         self._asked_at = now
-        if named := await self._named():
+        try:
+            named = await self._named()
+        except Exception:  # such as a file of certificates that is being replaced
+            log.exception("brokers of the cluster are not known")
+            return
+        if named:
             self._unnamed = frozenset(unreachable.difference(named))
 
     async def _try(self, address: Address) -> None:

@@ -340,7 +340,9 @@ class InterceptedBatches:
             self._request.answer(partition, _error_response(UNKNOWN_PRODUCER_ID))
             return
         if self._has_to_be_judged_again(partition):
-            self._producers.defer(key, partition.arrival, epoch, numbers)
+            self._producers.defer(
+                key, partition.arrival, epoch, numbers, connection=self._request.connection.number
+            )
             self._request.answer(partition, _error_response(REQUEST_TIMED_OUT))
             return
         made = partition.replacement
@@ -397,7 +399,10 @@ class InterceptedBatches:
         self._producers.not_kept(partition.key, partition.epoch, partition.decided)
         if partition.refused_letters is not None and partition.arrival is not None:
             self._producers.refuse(
-                partition.key, partition.arrival, partition.epoch, partition.numbers
+                partition.key,
+                partition.arrival,
+                partition.epoch,
+                partition.numbers,
             )
             self._request.answer(partition, _not_stored(partition.refused_letters))
         elif isinstance(failure, LettersNotStored):
@@ -439,7 +444,11 @@ class InterceptedBatches:
         decided = partition.decided
         if partition.arrival is not None and decided is not None and decided.state is State.DECIDED:
             self._producers.defer(
-                partition.key, partition.arrival, partition.epoch, partition.numbers
+                partition.key,
+                partition.arrival,
+                partition.epoch,
+                partition.numbers,
+                connection=self._request.connection.number,
             )
 
     def on_early_responses(self) -> Slices[None]:

@@ -2,11 +2,16 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import State
+from penstock.gateway.produce.producer_state.batch import State, Stored
 from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
 from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer import (
+    REPLICATED_AFTER_S,
+    UNSETTLED_MAX,
+    Producer,
+)
 from penstock.gateway.produce.producer_state.producers import Quarantined
+from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
 
 
@@ -253,6 +258,38 @@ def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_
     assert other.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
     other.now += REPLICATED_AFTER_S
     assert other.producers.acknowledge(KEY, 0, batch) == 0
+
+
+def test_on_another_connection_nothing_waits_for_the_replicas_of_a_postponed_batch():
+    """There, clients first send again what has no response: the batch was acknowledged elsewhere."""
+    *_, other = gateways(2)
+    other.producers.defer(KEY, ARRIVAL, 0, Range(10, 1), connection=3)
+    other.find_last_sequence(11, 1, last=10)
+    batch = other.decide(11, 1, (0,))
+    assert other.producers.acknowledge(KEY, 0, batch) == 0
+
+
+def test_on_another_connection_nothing_waits_for_the_replicas_of_a_batch_that_failed():
+    *_, other = gateways(2)
+    sent = other.decide(10, 1)
+    other.producers.send(KEY, 0, sent)
+    other.producers.on_response(KEY, 0, sent, NOT_LEADER_OR_FOLLOWER, Stored())
+    other.now = 300.0
+    other.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(11, 1), 10, connection=9)
+    batch = other.decide(11, 1, (0,))
+    assert other.producers.acknowledge(KEY, 0, batch) == 0
+
+
+def test_what_a_leader_has_said_about_many_batches_is_kept_as_one_wait():
+    producer = Producer(0, 10, release=lambda _: None)
+    for first in range(10, 300, 2):
+        producer.defer(Range(first, 1), 1)
+        producer.on_last_sequence(
+            Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
+            is_recent=True, overtakes=False, connection=1, now=float(first),
+        )  # fmt: skip
+    assert 0 < len(producer.on_word) <= UNSETTLED_MAX
+    assert max(producer.on_word.values()) == 298.0
 
 
 def test_a_batch_behind_one_that_is_not_stored_waits_for_it():

@@ -81,6 +81,8 @@ class Producer:
         beginning: The first sequence number in the record, including refused batches, which are
             not in it.
         undecided: Batches that got a retriable error before they were decided.
+        deferred_on: The connection of each of them by its first sequence number; 0 if it is not
+            known.
         topic_id: The id of the topic, if it is known.
         continued: The client's sequence number up to which it is certain that no batch without
             dropped records is missing here, and the connection: the broker was asked there, and all
@@ -106,9 +108,9 @@ class Producer:
     """
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
-                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided",
-                 "unread", "used", "written")  # fmt: skip
+                 "begins_unknown", "continued", "decided", "deferred_on", "epoch", "fences",
+                 "history", "merged", "next", "on_word", "position", "removed", "revision",
+                 "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -146,6 +148,7 @@ class Producer:
         self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: list[Range] = []
+        self.deferred_on: dict[int, int] = {}
         self.on_word: dict[int, float] = {}
         self.continued: tuple[int, int] | None = None
         self.fences = Fences()
@@ -267,21 +270,21 @@ class Producer:
             return self._insert(behind, numbers, dropped, data, connection)
         before = self.batches.before(None)
         if ahead < 0 or (is_refused(before) and self.batches.are_known_to_broker):
-            self.defer(numbers)
+            self.defer(numbers, connection)
             return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
         if ahead and (overtakes or self._misses(numbers.first)):
-            self.defer(numbers)
+            self.defer(numbers, connection)
             return REQUEST_TIMED_OUT
         if len(self.batches) >= BATCHES_MAX:
             self._trim()
         unsettled = sum(not earlier.is_settled for earlier in before) if before else 0
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
-            self.defer(numbers)
+            self.defer(numbers, connection)
             return REQUEST_TIMED_OUT
         if ahead:  # and the broker, which was asked, misses something, too
             if self.history in _MAY_BE_OLD and not unsettled:
                 return UNKNOWN_PRODUCER_ID
-            self.defer(numbers)
+            self.defer(numbers, connection)
             return OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._append(numbers, dropped, data, connection)
 
@@ -394,8 +397,13 @@ class Producer:
         self.removed = cut.removed
         self.batches.cut_at(place)
 
-    def defer(self, numbers: Range) -> None:
-        """Record that a batch gets a retriable error before it is decided."""
+    def defer(self, numbers: Range, connection: int = 0) -> None:
+        """Record that a batch gets a retriable error before it is decided.
+
+        Args:
+            numbers: The client's sequence numbers.
+            connection: The number of the connection that the batch came on; 0 if it is not known.
+        """
         batch = self.batches.find(numbers)
         if batch is not None:
             batch.apply(Event.RETRY)
@@ -405,6 +413,10 @@ class Producer:
         self._cut(numbers)
         if numbers not in self.undecided:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
+            deferred = {**self.deferred_on, numbers.first: connection}
+            self.deferred_on = {
+                waiting.first: deferred.get(waiting.first, 0) for waiting in self.undecided
+            }
 
     def _is_past(self, numbers: Range) -> bool:
         """Whether these sequence numbers belong to an obsolete attempt of the client."""
@@ -468,7 +480,7 @@ class Producer:
             0 if it may be sent; otherwise the error code for the client.
         """
         if batch not in self.batches:
-            self.defer(batch.numbers)
+            self.defer(batch.numbers, batch.connection)
             return REQUEST_TIMED_OUT
         if batch.state is State.REFUSED:
             return REQUEST_TIMED_OUT
@@ -606,7 +618,9 @@ class Producer:
         known = self.batches.find(numbers)
         if known is None:
             self._cut(numbers)
-        self._presume_stored(numbers, last_sequence, is_recent=is_recent, now=now)
+        self._presume_stored(
+            numbers, last_sequence, is_recent=is_recent, connection=connection, now=now
+        )
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
@@ -619,7 +633,9 @@ class Producer:
         known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
-        self._settle_undecided(numbers, missing, is_shared=is_shared, now=now)
+        self._settle_undecided(
+            numbers, missing, is_shared=is_shared, connection=connection, now=now
+        )
         if known is not None:
             return
         if missing == 0:
@@ -633,7 +649,7 @@ class Producer:
             self._broker_has_more(numbers, last_sequence, dropped)
 
     def _settle_undecided(
-        self, numbers: Range, missing: int, *, is_shared: bool, now: float
+        self, numbers: Range, missing: int, *, is_shared: bool, connection: int, now: float
     ) -> None:
         """Take the undecided batches before one for stored, if the broker misses none.
 
@@ -647,12 +663,27 @@ class Producer:
             waiting for waiting in self.undecided if distance(numbers.first, waiting.first) < 0
         ]
         self.undecided = [waiting for waiting in self.undecided if waiting not in before]
-        self._believe((waiting.first for waiting in before), now)
+        self._believe(
+            (
+                waiting.first
+                for waiting in before
+                if self.deferred_on.get(waiting.first, 0) in {0, connection}
+            ),
+            now,
+        )
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
-        """Take batches for stored by the word of their leader alone; see `on_word`."""
+        """Take batches for stored by the word of their leader alone; see `on_word`.
+
+        Only those that failed on the connection that is used now: on a new connection, clients send
+        what has no response first.
+        """
         for first in stored:
             self.on_word.setdefault(first, now)
+        if (
+            len(self.on_word) > UNSETTLED_MAX
+        ):  # more than any client has in flight: all as the first
+            self.on_word = {next(iter(self.on_word)): max(self.on_word.values())}
         for batch in self.batches:
             if batch.state is State.AWAITED:
                 self.on_word.pop(batch.first, None)
@@ -686,10 +717,20 @@ class Producer:
                 self._release(batch)
 
     def _presume_stored(
-        self, numbers: Range, last_sequence: int | None, *, is_recent: bool, now: float
+        self,
+        numbers: Range,
+        last_sequence: int | None,
+        *,
+        is_recent: bool,
+        connection: int,
+        now: float,
     ) -> None:
         """Presume the batches up to the broker's last sequence number to be stored."""
-        awaited = [batch for batch in self.batches if batch.state is State.AWAITED]
+        awaited = [
+            batch
+            for batch in self.batches
+            if batch.state is State.AWAITED and batch.connection in {0, connection}
+        ]
         for batch in self.batches:
             if last_sequence is not None and not batch.follows_stored(last_sequence):
                 batch.presume()

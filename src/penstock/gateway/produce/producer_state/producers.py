@@ -457,7 +457,7 @@ class Producers:
             return INVALID_PRODUCER_EPOCH
         known = producer.batches.find(numbers)
         if producer.batches.presume_one_of(waiting, numbers.first):
-            producer.defer(numbers)
+            producer.defer(numbers, connection)
             return REQUEST_TIMED_OUT
         is_agreed = producer.is_agreed(numbers, known, connection, self._doubts.generation)
         decision = producer.decide(
@@ -639,13 +639,21 @@ class Producers:
             if batch.state is not State.DROPPED or batch.owes_letters:
                 batch.apply(Event.RETRY)
         elif epoch == producer.epoch:  # what another gateway has decided is in its place
-            producer.defer(batch.numbers)
+            producer.defer(batch.numbers, batch.connection)
 
-    def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
-        """Record that a batch gets a retriable error and is not sent."""
+    def defer(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        *,
+        connection: int = 0,
+    ) -> None:
+        """Record that a batch gets a retriable error and is not sent; see `Producer.defer`."""
         producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
         if producer.epoch == epoch:
-            producer.defer(numbers)
+            producer.defer(numbers, connection)
 
     def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Record that a batch gets a final error and is not sent."""
