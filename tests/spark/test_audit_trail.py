@@ -22,7 +22,7 @@ GIVEN = [
 
 
 def blocks():
-    text = DOCUMENT.read_text().partition("\n## The audit trail\n")[2]
+    text = DOCUMENT.read_text().partition("\n### The audit trail\n")[2]
     read, of_topic, figures = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return read, of_topic, figures
 
