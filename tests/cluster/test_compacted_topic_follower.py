@@ -1,12 +1,16 @@
 """A compacted topic and its follower: records and writers that fail."""
 
 import asyncio
+import gc
 import json
+import threading
 import time
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.cluster import compacted_topic
 from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
@@ -152,8 +156,96 @@ def test_an_end_is_waited_for_no_longer_than_the_caller_wants(topic, monkeypatch
     monkeypatch.setattr(compacted_topic, "admin_client", lambda _: made.append(1) or NeverAnswers())
     topic._admin = NeverAnswers()
     with pytest.raises(CompactedTopicError, match="t: no answer"):
-        topic.end(0.1)
+        topic.end(0.2)
     assert 1 <= len(made) <= 4
+
+
+class Refuses(Offsets):
+    """An admin client whose leader answers with an error."""
+
+    def list_offsets(self, wanted, request_timeout):
+        [partition] = wanted
+        future = Future()
+        future.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+        return {partition: future}
+
+
+async def test_clients_are_freed_at_once_in_the_thread_that_used_them(topic, monkeypatch):
+    """A client has threads and connections, and blocks until they have ended."""
+    freed_in, errors, made = [], [], []
+
+    def client(kind):
+        made.append(kind)
+        client = kind()
+        weakref.finalize(client, lambda: freed_in.append(threading.get_ident()))
+        return client
+
+    def next_client(_):
+        return client(NeverAnswers if len(made) % 2 == 0 else Refuses)
+
+    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
+    monkeypatch.setattr(compacted_topic, "admin_client", next_client)
+    topic._admin = next_client(None)
+    gc.disable()
+    try:
+        for _ in range(3):
+            with pytest.raises(CompactedTopicError, match="Not leader") as error:
+                await asyncio.to_thread(topic.end, 0.5)
+            errors.append(error)
+        assert len(made) >= 6
+        assert len(freed_in) == len(made) - 1  # the last client is for the next call
+        assert threading.get_ident() not in freed_in
+    finally:
+        gc.enable()
+
+
+class RecordsTimeouts(NeverAnswers):
+    """An admin client that records the time it has for each request."""
+
+    def __init__(self, timeouts):
+        super().__init__()
+        self.timeouts = timeouts
+
+    def list_offsets(self, wanted, request_timeout):
+        self.timeouts.append(request_timeout)
+        return super().list_offsets(wanted, request_timeout)
+
+
+def test_an_end_is_not_requested_with_almost_no_time(topic, monkeypatch):
+    """Such a request may abort the process."""
+    timeouts = []
+    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
+    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: RecordsTimeouts(timeouts))
+    topic._admin = RecordsTimeouts(timeouts)
+    for left_s in (0.0, 0.0005, 0.05):
+        with pytest.raises(CompactedTopicError, match="t: no answer"):
+            topic.end(left_s)
+    assert timeouts == []
+    with pytest.raises(CompactedTopicError, match="t: no answer"):
+        topic.end(0.2)
+    assert min(timeouts) >= 0.1
+
+
+class RefusesAtOnce(Topic):
+    """Has no end, and records the time it has for each request."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.timeouts = []
+
+    def end(self, timeout_s):
+        self.timeouts.append(timeout_s)
+        raise CompactedTopicError("t: no leader")
+
+
+async def test_a_read_does_not_request_the_end_with_almost_no_time():
+    topic = RefusesAtOnce()
+    with pytest.raises(CompactedTopicError, match="t could not be read in time"):
+        await follower_at(5, topic).read_to_end(0.05)
+    assert topic.timeouts == []
+    with pytest.raises(CompactedTopicError, match="t: no leader"):
+        await follower_at(5, topic).read_to_end(0.35)
+    assert min(topic.timeouts) >= 0.1
 
 
 class Waits(Topic):
@@ -172,7 +264,79 @@ class Waits(Topic):
 async def test_nobody_waits_for_a_read_of_others_and_then_for_a_second_one():
     topic = Waits()
     follower = follower_at(5, topic)
-    reads = [asyncio.create_task(follower.read_to_end(0.3)) for _ in range(3)]
+    reads = [asyncio.create_task(follower.read_to_end(0.4))]
+    await until(lambda: topic.asked == 1)
+    reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
-    assert {type(one.exception()) for one in done} == {CompactedTopicError}
+    assert {type(read.exception()) for read in done} == {CompactedTopicError}
+    await follower._reading
     assert topic.asked == 1
+
+
+async def until(is_so):
+    while not is_so():
+        await asyncio.sleep(0.01)
+
+
+class Held(Topic):
+    """Says its end when a test lets it."""
+
+    def __init__(self, last):
+        super().__init__(last)
+        self.asked = 0
+        self.may_answer = threading.Event()
+
+    def end(self, timeout_s):
+        self.asked += 1
+        assert self.may_answer.wait(60)
+        return self.last
+
+
+@pytest.fixture
+async def held():
+    """A follower of a topic whose end is being requested by one caller, and that caller's task."""
+    topic = Held(5)
+    follower = follower_at(5, topic)
+    first = asyncio.create_task(follower.read_to_end(60))
+    await until(lambda: topic.asked == 1)
+    yield SimpleNamespace(topic=topic, follower=follower, first=first)
+    topic.may_answer.set()
+    await first
+
+
+async def test_a_caller_gives_up_while_the_read_of_others_goes_on(held):
+    second = asyncio.create_task(held.follower.read_to_end(0.1))
+    done, _ = await asyncio.wait([second], timeout=30)
+    assert done
+    assert isinstance(second.exception(), CompactedTopicError)
+    assert not held.first.done()
+
+
+async def test_a_read_is_not_late_because_the_caller_that_queued_first_has_given_up(held):
+    second = asyncio.create_task(held.follower.read_to_end(0.1))
+    third, fourth = (asyncio.create_task(held.follower.read_to_end(60)) for _ in range(2))
+    await asyncio.sleep(0.2)
+    held.topic.may_answer.set()
+    await asyncio.wait([second, third, fourth])
+    assert isinstance(second.exception(), CompactedTopicError)
+    assert [third.exception(), fourth.exception()] == [None, None]
+    assert held.topic.asked == 2
+
+
+async def test_the_time_of_a_read_begins_when_it_starts(held):
+    """The read before it may have used up the time since it was queued."""
+    second = asyncio.create_task(held.follower.read_to_end(1.0))
+    await asyncio.sleep(0.95)
+    third = asyncio.create_task(held.follower.read_to_end(1.0))
+    await asyncio.sleep(0)
+    held.topic.may_answer.set()
+    await asyncio.wait([second, third])
+    assert third.exception() is None
+
+
+async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
+    follower = follower_at(5, Ends("no offset", 5))
+    reads = [asyncio.create_task(follower.read_to_end(60)) for _ in range(2)]
+    await asyncio.wait(reads)
+    assert {type(read.exception()) for read in reads} == {CompactedTopicError}
+    await follower.read_to_end(60)

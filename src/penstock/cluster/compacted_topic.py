@@ -61,6 +61,9 @@ _RETRY_AFTER_S: Final = 0.1
 _RETRY_FOLLOWING_AFTER_S: Final = 1.0
 NEXT_CLIENT_AFTER_S: Final = 1.0
 """When another client requests the end, too; the next one after twice as long, and so on."""
+SHORTEST_REQUEST_S: Final = 0.1
+"""The end is not requested with less time: list_offsets of confluent-kafka aborts the process if
+its timeout, of a few ms, is over before it returns."""
 _NO_ANSWER: Final = "no answer"
 
 
@@ -210,12 +213,20 @@ class CompactedTopic:
             CompactedTopicError: The cluster does not respond.
         """
         deadline = time.monotonic() + timeout_s
+        requests: dict[Future[Any], AdminClient] = {}  # a client that is freed answers nothing
+        try:
+            return self._end(requests, deadline)
+        finally:
+            # Clients block when they are freed: an error would free them later, in another thread.
+            requests.clear()
+
+    def _end(self, requests: dict[Future[Any], AdminClient], deadline: float) -> int:
         wait_s, why = NEXT_CLIENT_AFTER_S, _NO_ANSWER
-        asked: dict[Future[Any], AdminClient] = {}  # a client that is freed answers nothing
-        while why is _NO_ANSWER and (left_s := deadline - time.monotonic()) > 0:
+        while why is _NO_ANSWER and (left_s := deadline - time.monotonic()) >= SHORTEST_REQUEST_S:
+            is_last = left_s - wait_s < SHORTEST_REQUEST_S
             try:
-                asked[self._request_end(left_s)] = self._admin
-                end, why = _first_end(asked, min(wait_s, left_s))
+                self._request_end(requests, left_s)
+                end, why = _first_end(requests, left_s if is_last else wait_s)
                 if not why:
                     return end
                 # It keeps the leader and its epoch, and waits for that broker, even if it has gone.
@@ -225,12 +236,11 @@ class CompactedTopic:
             wait_s *= 2
         raise CompactedTopicError(f"{self.topic}: {why}")
 
-    def _request_end(self, timeout_s: float) -> Future[Any]:
+    def _request_end(self, requests: dict[Future[Any], AdminClient], timeout_s: float) -> None:
+        admin = self._admin
         latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
-        asked: Future[Any] = self._admin.list_offsets(latest, request_timeout=timeout_s)[
-            self._partition
-        ]
-        return asked
+        answers = admin.list_offsets(latest, request_timeout=timeout_s)
+        requests[answers[self._partition]] = admin
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
@@ -410,19 +420,19 @@ class CompactedTopic:
         )
 
 
-def _first_end(asked: Iterable[Future[Any]], timeout_s: float) -> tuple[int, str]:
+def _first_end(requests: Iterable[Future[Any]], timeout_s: float) -> tuple[int, str]:
     """Return the first end that a request is answered with, and why there is none."""
     why = _NO_ANSWER
     try:
-        for future in as_completed(asked, timeout_s):
-            try:
-                end = int(future.result().offset)
-            except KafkaException as error:
+        for future in as_completed(requests, timeout_s):
+            error = future.exception()  # raised, it would keep this frame, and all clients with it
+            if isinstance(error, KafkaException):
                 why = error.args[0].str()
-            else:
-                if end >= 0:
-                    return end, ""
-                why = "its end is not known"  # librdkafka has a negative number then
+                continue
+            end = int(future.result().offset)
+            if end >= 0:
+                return end, ""
+            why = "its end is not known"  # librdkafka has a negative number then
     except TimeoutError:
         pass
     return -1, why

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.compacted_topic import SHORTEST_REQUEST_S, CompactedTopicError
 from penstock.cluster.state_writes import StateWrites
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ class LogFollower:
         self._log = topic
         self._on_record = take
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._late = self._why_late = f"{self.topic} could not be read in time"
         self._reading: asyncio.Task[None] | None = None
-        self._read_next: asyncio.Task[None] | None = None
+        self._callers: dict[asyncio.Future[str | None], float] = {}
         self._warned = 0.0
         self._probe: asyncio.TimerHandle | None = None
         self.writes = StateWrites(self.topic, is_shared=True)
@@ -109,58 +110,65 @@ class LogFollower:
     async def read_to_end(self, timeout_s: float) -> None:
         """Read the topic up to its present end.
 
-        One request for the end runs at a time; all calls in the meantime share the next request.
+        One read runs at a time; all calls in the meantime share the next read.
 
         Args:
-            timeout_s: When to give up, also if that is before the next one can begin.
+            timeout_s: When to give up, also if that is before the next read can begin.
 
         Raises:
             CompactedTopicError: It cannot be read now.
         """
+        caller: asyncio.Future[str | None] = self._loop.create_future()
+        self._callers[caller] = timeout_s
+        if self._reading is None or self._reading.done():
+            self._reading = self._loop.create_task(self._read_for_callers())
+        try:
+            async with asyncio.timeout(timeout_s):
+                why = await caller
+        except TimeoutError:
+            why = self._why_late
+        if why is not None:
+            raise CompactedTopicError(why)
+
+    async def _read_for_callers(self) -> None:
+        """Read again and again, until nobody waits for a read any more."""
+        self._why_late = self._late
+        while callers := {key: left for key, left in self._callers.items() if not key.done()}:
+            self._callers = {}
+            try:
+                why = await self._fetch_end_and_read(max(callers.values()))
+            except Exception:  # the next read may succeed
+                log.exception("a topic cannot be read", topic=self.topic)
+                why = self._late
+            for caller in callers:
+                if not caller.done():
+                    caller.set_result(why)
+        self._callers = {}
+
+    async def _fetch_end_and_read(self, timeout_s: float) -> str | None:
+        """Return None when it has been read, or why it could not."""
         deadline = self._loop.time() + timeout_s
-        if self._reading is None:
-            task = self._reading = self._loop.create_task(self._fetch_end_and_read(deadline))
-            task.add_done_callback(self._start_next)
-        elif self._read_next is None:
-            task = self._read_next = self._loop.create_task(
-                self._read_after(self._reading, deadline)
-            )
-        else:
-            task = self._read_next
-        await asyncio.shield(task)
-
-    def _start_next(self, _: asyncio.Task[None]) -> None:
-        self._reading, self._read_next = self._read_next, None
-        if self._reading is not None:
-            self._reading.add_done_callback(self._start_next)
-
-    async def _read_after(self, other: asyncio.Task[None], deadline: float) -> None:
-        await asyncio.wait([other])
-        await self._fetch_end_and_read(deadline)
-
-    async def _fetch_end_and_read(self, deadline: float) -> None:
-        late = why = f"{self.topic} could not be read in time"
         try:
             async with asyncio.timeout_at(deadline):
-                while (left_s := deadline - self._loop.time()) > 0:
+                while (left_s := deadline - self._loop.time()) >= SHORTEST_REQUEST_S:
                     before = self.position
                     try:
                         end = await asyncio.to_thread(self._log.end, left_s)
                     except CompactedTopicError as error:  # a broker may be restarting
-                        why = str(error)
+                        self._why_late = str(error)
                         await asyncio.sleep(_RETRY_AFTER_S)
                     else:
                         if end >= before:
-                            why = late
+                            self._why_late = self._late
                             await self._read_up_to(end)
-                            return
+                            return None
                         # Or a broker has answered that does not lead it any more.
                         found = f"it ends at {end}, and was read up to {before}"
-                        why = f"{_CUT.format(self.topic)} ({found})"
+                        self._why_late = f"{_CUT.format(self.topic)} ({found})"
                         await asyncio.sleep(_RETRY_AFTER_S)
         except TimeoutError:
             pass
-        raise CompactedTopicError(why)
+        return self._why_late
 
     async def _read_up_to(self, position: int) -> None:
         if self.position < position:
@@ -186,7 +194,7 @@ class LogFollower:
 
         def read(_: object) -> None:
             timer.cancel()
-            done(f"{self.topic} could not be read in time" if future.cancelled() else None)
+            done(self._late if future.cancelled() else None)
 
         future.add_done_callback(read)
         self._waiting.append((position, future))
@@ -283,4 +291,4 @@ class LogFollower:
             async with asyncio.timeout(read_timeout_s):
                 await self._read_up_to(end)
         except TimeoutError:
-            raise CompactedTopicError(f"{self.topic} could not be read in time") from None
+            raise CompactedTopicError(self._late) from None
