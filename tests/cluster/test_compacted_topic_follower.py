@@ -323,17 +323,6 @@ async def test_a_read_is_not_late_because_the_caller_that_queued_first_has_given
     assert held.topic.asked == 2
 
 
-async def test_the_time_of_a_read_begins_when_it_starts(held):
-    """The read before it may have used up the time since it was queued."""
-    second = asyncio.create_task(held.follower.read_to_end(1.0))
-    await asyncio.sleep(0.95)
-    third = asyncio.create_task(held.follower.read_to_end(1.0))
-    await asyncio.sleep(0)
-    held.topic.may_answer.set()
-    await asyncio.wait([second, third])
-    assert third.exception() is None
-
-
 async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
     follower = follower_at(5, Ends("no offset", 5))
     reads = [asyncio.create_task(follower.read_to_end(60)) for _ in range(2)]

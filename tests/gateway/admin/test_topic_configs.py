@@ -203,8 +203,8 @@ def gateways(monkeypatch: pytest.MonkeyPatch) -> Gateways:
     clock = SimpleNamespace(now=1_700_000_000.0)
     clock.time = clock.monotonic = lambda: clock.now
     monkeypatch.setattr(topic_settings, "time", clock)
-    monkeypatch.setattr(topic_settings, "READ_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(topic_settings, "WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(topic_settings, "READ_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(topic_settings, "WRITE_TIMEOUT_S", 0.3)
     return Gateways(clock)
 
 
