@@ -199,7 +199,7 @@ impl Lane {
     /// was received of the client and of the broker, which of their connections have failed, and how
     /// many requests were forwarded.
     fn take<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(back) = self.0.take(number) else { return Ok(None) };
+        let Some(back) = py.detach(|| self.0.take(number)) else { return Ok(None) };
         let GivenBack { to_broker, to_client, from_client, from_broker, .. } = &back;
         let [to_broker, to_client, from_client, from_broker] =
             [to_broker, to_client, from_client, from_broker].map(|one| PyBytes::new(py, one));
@@ -265,15 +265,13 @@ impl Relay {
 
     /// Return how many of a client's bytes pass, and whether Python goes on behind them.
     fn client_data(&self, data: &[u8]) -> (usize, bool) {
-        let Passed { bytes, stopped } =
-            locked(&self.relay).client_data(data, 0.0, &mut locked(&self.counts));
+        let Passed { bytes, stopped } = locked(&self.relay).client_data(data, 0.0, &self.counts);
         (bytes, stopped)
     }
 
     /// The same for a broker's bytes.
     fn broker_data(&self, data: &[u8]) -> (usize, bool) {
-        let Passed { bytes, stopped } =
-            locked(&self.relay).broker_data(data, 0.0, &mut locked(&self.counts));
+        let Passed { bytes, stopped } = locked(&self.relay).broker_data(data, 0.0, &self.counts);
         (bytes, stopped)
     }
 

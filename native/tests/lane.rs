@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_native::cursor::put_varint;
@@ -15,7 +15,7 @@ use penstock_native::json::node::{Document, Schema};
 use penstock_native::lane::batch;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
-use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ};
+use penstock_native::lane::judge::{self, Check, Judge, Judged, STEPS_A_READ, Work};
 use penstock_native::lane::produce::{Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
@@ -77,6 +77,11 @@ fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
 
 /// A batch of records with these values, and the key `k`.
 fn batch_of(values: &[&str]) -> Vec<u8> {
+    batch_with(values, &[0])
+}
+
+/// The same, with encoded headers.
+fn batch_with(values: &[&str], headers: &[u8]) -> Vec<u8> {
     let mut records = Vec::new();
     for (number, value) in values.iter().enumerate() {
         let mut record = vec![0, 0];
@@ -85,7 +90,7 @@ fn batch_of(values: &[&str]) -> Vec<u8> {
         record.push(b'k');
         put_varint(&mut record, i32::try_from(value.len()).unwrap());
         record.extend(value.as_bytes());
-        record.push(0);
+        record.extend(headers);
         put_varint(&mut records, i32::try_from(record.len()).unwrap());
         records.extend(record);
     }
@@ -175,11 +180,11 @@ fn stopped(bytes: usize) -> Passed {
 }
 
 fn sent(relay: &mut Relay, data: &[u8]) -> Passed {
-    relay.client_data(data, 0.0, &mut Counts::default())
+    relay.client_data(data, 0.0, &Mutex::default())
 }
 
 fn answered(relay: &mut Relay, data: &[u8]) -> Passed {
-    relay.broker_data(data, 0.0, &mut Counts::default())
+    relay.broker_data(data, 0.0, &Mutex::default())
 }
 
 #[test]
@@ -308,18 +313,18 @@ fn a_request_passes_if_all_its_records_are_accepted() {
     let mut relay = judging();
     let good = produced(1, &batch_of(&[r#"{"id": 1}"#, r#"{"id": 2}"#]));
     let bad = produced(2, &batch_of(&[r#"{"id": 1}"#, r#"{"no": 2}"#]));
-    let mut counts = Counts::new(&[1.0]);
+    let counts = Mutex::new(Counts::new(&[1.0]));
     for end in 0..good.len() {
-        assert_eq!(relay.client_data(&good[..end], 0.0, &mut counts), passed(0), "{end}");
+        assert_eq!(relay.client_data(&good[..end], 0.0, &counts), passed(0), "{end}");
     }
     let both = [good.clone(), bad].concat();
-    assert_eq!(relay.client_data(&both, 0.0, &mut counts), stopped(good.len()));
-    let counted = counts.collect().accepted;
+    assert_eq!(relay.client_data(&both, 0.0, &counts), stopped(good.len()));
+    let counted = counts.lock().unwrap().collect().accepted;
     assert_eq!(counted.len(), 1);
     let (topic, policies, records, times) = &counted[0];
     assert_eq!((topic.as_str(), policies.as_str(), *records), ("t", "names", 2));
     assert_eq!(times.as_ref().unwrap().buckets.iter().sum::<u64>(), 1);
-    assert!(counts.collect().accepted.is_empty());
+    assert!(counts.lock().unwrap().collect().accepted.is_empty());
 }
 
 #[test]
@@ -428,6 +433,87 @@ fn what_is_too_much_work_for_one_read_is_left_to_python() {
 }
 
 #[test]
+fn what_takes_too_long_in_one_read_is_left_to_python() {
+    let table = table();
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
+    let request = read_if_known(&frame, VERSION, &table).unwrap();
+    let counts = Mutex::default();
+    let accepts = |work: &mut Work| judge::accepts(&request, &frame, 0.0, work, &counts);
+    let mut work = Work::new(STEPS_A_READ, 1e-9);
+    assert!(accepts(&mut work));
+    assert!(work.seconds() > 1e-9);
+    assert!(!accepts(&mut work));
+    assert!(accepts(&mut Work::default()));
+}
+
+#[test]
+fn to_look_for_headers_is_work() {
+    let mut headers = Vec::new();
+    put_varint(&mut headers, 300);
+    for number in 0..300 {
+        headers.extend([2, if number < 299 { b'a' } else { b'z' }, 1]);
+    }
+    let batch = batch_with(&["v"; 20], &headers);
+    let accepts = |names: usize, steps| {
+        let check = Check::HasHeaders(vec!["z".into(); names]);
+        Judge::new("", vec![check], SMALL).accepts(&batch, &mut { steps })
+    };
+    assert_eq!(accepts(10, STEPS_A_READ), Some(20));
+    assert_eq!(accepts(100, STEPS_A_READ), None);
+    assert_eq!(accepts(10, 20 * 300 * 10 + 1), Some(20));
+    assert_eq!(accepts(10, 20 * 300 * 10), None);
+}
+
+#[test]
+fn a_request_is_sent_when_its_batches_have_been_judged() {
+    let mut relay = judging();
+    let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
+    assert_eq!(relay.client_data(&frame, 0.5, &Mutex::default()), passed(frame.len()));
+    let exchange = relay.state().expected[0];
+    assert!((0.5..=0.5).contains(&exchange.received_at));
+    assert!(exchange.sent_at > exchange.received_at);
+}
+
+/// A request with two topics, of two partitions each.
+fn of_two_topics(names: [u8; 2], numbers: [u8; 2]) -> Vec<u8> {
+    let mut body = produce_body(1, "", b"");
+    body.truncate(11);
+    body.push(3);
+    for name in names {
+        body.extend([2, name, 3, 0, 0, 0, numbers[0], 1, 0, 0, 0, 0, numbers[1], 1, 0, 0]);
+    }
+    body.push(0);
+    request(5, 1, &body)
+}
+
+#[test]
+fn a_request_that_names_a_topic_or_partition_twice_is_left_to_python() {
+    let table = table();
+    table.know_name(b"a", Topic::Unjudged);
+    table.know_name(b"b", Topic::Unjudged);
+    let is_read = |frame: &[u8]| read_if_known(frame, VERSION, &table).is_some();
+    assert!(is_read(&of_two_topics(*b"ab", [0, 1])));
+    assert!(!is_read(&of_two_topics(*b"aa", [0, 1])));
+    assert!(!is_read(&of_two_topics(*b"ab", [1, 1])));
+}
+
+#[test]
+fn records_of_too_many_topics_are_counted_by_their_policies() {
+    let mut counts = Counts::new(&[1.0]);
+    for number in 0..1002 {
+        let judge =
+            Arc::new(Judge::new(if number % 2 == 0 { "even" } else { "odd" }, vec![], SMALL));
+        counts.accepted(&Judged::new(&format!("t{number}"), judge).labels, 3, 0.1);
+    }
+    let mut others = counts.collect().accepted;
+    others.retain(|(topic, ..)| topic == "(other)");
+    let mut named: Vec<_> = others.iter().map(|(_, names, count, _)| (&**names, *count)).collect();
+    named.sort_unstable();
+    assert_eq!(named, [("even", 3), ("odd", 3)]);
+}
+
+#[test]
 fn a_request_is_judged_by_what_is_known_of_its_topics_when_it_is_read() {
     let table = table();
     let (good, bad) = (batch_of(&[r#"{"id": 1}"#]), batch_of(&["{}"]));
@@ -480,8 +566,8 @@ fn an_authentication_that_has_expired_is_left_to_python() {
     let limits = Limits { valid_until: 10.0, ..LIMITS };
     let mut relay = Relay::new(State::default(), table(), limits).unwrap();
     let frame = request(1, 1, b"");
-    assert_eq!(relay.client_data(&frame, 10.0, &mut Counts::default()), passed(frame.len()));
-    assert_eq!(relay.client_data(&frame, 10.1, &mut Counts::default()), stopped(0));
+    assert_eq!(relay.client_data(&frame, 10.0, &Mutex::default()), passed(frame.len()));
+    assert_eq!(relay.client_data(&frame, 10.1, &Mutex::default()), stopped(0));
 }
 
 #[test]
@@ -770,7 +856,8 @@ fn a_connection_whose_next_request_is_pythons_is_not_taken() {
     let judged = request(5, 1, &produce_body(1, "judged", b"records"));
     assert!(offered(&lane, State::default(), &judged).is_none());
     let forwarded = request(1, 1, b"");
-    let ends = adopted(&lane, State::default(), &forwarded);
+    let mut ends = adopted(&lane, State::default(), &forwarded);
+    assert_eq!(received(&mut ends.broker, forwarded.len()), forwarded);
     assert_eq!(lane.take(ends.number).unwrap().forwarded, 1);
     // The rest of a request that is forwarded comes first.
     let halfway = State {

@@ -6,9 +6,9 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use super::counts::Counts;
+use super::counts::{Counts, locked};
 use super::epoll::Interest;
 use super::relay::{Passed, Relay, State};
 
@@ -251,21 +251,19 @@ impl Connection {
     }
 }
 
-/// Decide what passes. Nobody who waits for the counts waits for a socket, too.
+/// Decide what passes, and count it. Nobody who waits for the counts waits for a batch, or a socket.
 fn pass(relay: &mut Relay, side: Side, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
-    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-    match side {
-        Side::Client => {
-            let passed = relay.client_data(data, now, &mut counts);
-            counts.client_bytes = counts.client_bytes.saturating_add(passed.bytes as u64);
-            passed
-        }
-        Side::Broker => {
-            let passed = relay.broker_data(data, now, &mut counts);
-            counts.broker_bytes = counts.broker_bytes.saturating_add(passed.bytes as u64);
-            passed
-        }
-    }
+    let passed = match side {
+        Side::Client => relay.client_data(data, now, counts),
+        Side::Broker => relay.broker_data(data, now, counts),
+    };
+    let mut counts = locked(counts);
+    let bytes = match side {
+        Side::Client => &mut counts.client_bytes,
+        Side::Broker => &mut counts.broker_bytes,
+    };
+    *bytes = bytes.saturating_add(passed.bytes as u64);
+    passed
 }
 
 /// Write as much as the socket takes.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::judge::Labels;
 
@@ -41,7 +41,8 @@ pub struct Counts {
     whole: Vec<Option<Times>>,
     broker: Vec<Option<Times>>,
     accepted: HashMap<Arc<Labels>, Accepted>,
-    others: Accepted,
+    /// By the names of policies.
+    others: HashMap<Box<str>, Accepted>,
     /// Bytes received from clients.
     pub client_bytes: u64,
     /// Bytes received from brokers.
@@ -87,7 +88,7 @@ impl Counts {
         let cell = if self.accepted.contains_key(labels) || self.accepted.len() < TOPICS_MAX {
             self.accepted.entry(Arc::clone(labels)).or_default()
         } else {
-            &mut self.others
+            self.others.entry(labels.policies.clone()).or_default()
         };
         cell.records = cell.records.saturating_add(records as u64);
         observe(&mut cell.times, &self.bounds, seconds);
@@ -105,6 +106,11 @@ impl Counts {
             broker_bytes: counted.broker_bytes,
         }
     }
+}
+
+/// Lock the counts, for as long as something is added to them.
+pub fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn count(cells: &mut Vec<Option<Times>>, bounds: &[f64], api_key: i16, seconds: f64) {
@@ -142,11 +148,14 @@ fn by_key(cells: Vec<Option<Times>>) -> Vec<(i16, Times)> {
         .collect()
 }
 
-fn by_labels(accepted: HashMap<Arc<Labels>, Accepted>, others: Accepted) -> Vec<AcceptedOf> {
+fn by_labels(
+    accepted: HashMap<Arc<Labels>, Accepted>,
+    others: HashMap<Box<str>, Accepted>,
+) -> Vec<AcceptedOf> {
     let named = |topic: &str, policies: &str, of: Accepted| {
         (topic.to_owned(), policies.to_owned(), of.records, of.times)
     };
     let known = accepted.into_iter().map(|(of, found)| named(&of.topic, &of.policies, found));
-    let others = (others.records > 0).then(|| named(OTHER, OTHER, others));
+    let others = others.into_iter().map(|(policies, found)| named(OTHER, &policies, found));
     known.chain(others).collect()
 }

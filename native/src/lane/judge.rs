@@ -6,11 +6,11 @@
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::batch::{self, Limits};
-use super::counts::Counts;
+use super::counts::{Counts, locked};
 use super::produce::Request;
 use super::stopwatch::Stopwatch;
 use crate::json::node::Schema;
@@ -19,10 +19,38 @@ use crate::section::Section;
 
 /// How much the batches of one read may take together, in the steps of `json::check`: about 5 ms.
 pub const STEPS_A_READ: u64 = 500_000;
+/// How long the batches of one read may take together: steps of some patterns take far longer.
+const SECONDS_A_READ: f64 = 0.005;
 /// How much the keys, or the values, of one batch may take, as in Python (`INLINE_STEPS`).
 const STEPS_A_COLUMN: u64 = 200_000;
 /// Policies that took too long for a batch do not judge here for so long (`SUSPENDED_S`).
 const SUSPENDED_S: f64 = 30.0;
+
+/// What the batches of one read may take together, and have taken.
+#[derive(Debug)]
+pub struct Work {
+    steps: u64,
+    seconds_max: f64,
+    seconds: f64,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::new(STEPS_A_READ, SECONDS_A_READ)
+    }
+}
+
+impl Work {
+    /// They may take so many steps, and so long.
+    pub const fn new(steps: u64, seconds_max: f64) -> Self {
+        Self { steps, seconds_max, seconds: 0.0 }
+    }
+
+    /// Return how many seconds they have taken.
+    pub const fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
 
 /// One of the policies of a topic, or a part of one.
 pub enum Check {
@@ -101,7 +129,13 @@ impl Check {
                 })
             }
             Self::HasHeaders(names) => records.headers().all(|headers| {
-                names.iter().all(|name| headers.clone().any(|(own, _)| own == name.as_bytes()))
+                names.iter().all(|name| {
+                    let is_there = headers.clone().any(|(own, _)| {
+                        *work = work.saturating_sub(1);
+                        own == name.as_bytes()
+                    });
+                    is_there && *work > 0
+                })
             }),
         }
     }
@@ -141,14 +175,15 @@ impl Judge {
     }
 
     /// The same, and how many seconds it took.
-    fn timed(&self, data: &[u8], now: f64, work: &mut u64) -> Option<(usize, f64)> {
-        if self.is_suspended(now) {
+    fn timed(&self, data: &[u8], now: f64, work: &mut Work) -> Option<(usize, f64)> {
+        if self.is_suspended(now) || work.seconds >= work.seconds_max {
             return None;
         }
         let watch = Stopwatch::start(data.len());
         // Where the evaluator fails, a worker has the reason.
-        let judged = catch_unwind(AssertUnwindSafe(|| self.accepts(data, work)));
+        let judged = catch_unwind(AssertUnwindSafe(|| self.accepts(data, &mut work.steps)));
         let seconds = watch.seconds();
+        work.seconds += seconds;
         if watch.is_slow(seconds) {
             self.suspended_until.store((now + SUSPENDED_S).to_bits(), Ordering::Relaxed);
         }
@@ -185,8 +220,8 @@ pub fn accepts(
     request: &Request,
     frame: &[u8],
     now: f64,
-    work: &mut u64,
-    counts: &mut Counts,
+    work: &mut Work,
+    counts: &Mutex<Counts>,
 ) -> bool {
     let mut accepted = Vec::new();
     for (judged, records) in &request.judged {
@@ -196,6 +231,7 @@ pub fn accepts(
             None => return false,
         }
     }
+    let mut counts = locked(counts);
     for (judged, count, seconds) in accepted {
         counts.accepted(&judged.labels, count, seconds);
     }

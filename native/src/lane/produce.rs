@@ -2,6 +2,8 @@
 //! Whatever is not plain is left to Python, which reads all of it.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -145,9 +147,23 @@ pub struct Request {
     pub judged: Vec<(Arc<Judged>, Range<usize>)>,
 }
 
+/// Topics, or partitions, that have to be different.
+struct Different<T>(Option<HashSet<T>>);
+
+impl<T: Eq + Hash> Different<T> {
+    fn of(count: u32) -> Self {
+        Self((count > 1).then(HashSet::new))
+    }
+
+    /// Note the next one; None if it was there before.
+    fn add(&mut self, next: T) -> Option<()> {
+        self.0.as_mut().is_none_or(|seen| seen.insert(next)).then_some(())
+    }
+}
+
 /// Return a whole request of which all topics are known; None for others.
 ///
-/// It has to be plain, to the last byte.
+/// It has to be plain, to the last byte, and to name each topic and each of its partitions once.
 pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Request> {
     if !(FIRST_VERSION..=TOPIC_IDS_FROM).contains(&version) {
         return None;
@@ -165,16 +181,18 @@ pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Reques
     if entries > ENTRIES_MAX {
         return None;
     }
+    let mut different = Different::of(topics);
     for _ in 0..topics {
-        let topic = if version >= TOPIC_IDS_FROM {
-            known.with_id(reader.take(16)?)?
-        } else {
-            known.named(reader.string(flexible)?)?
-        };
+        let has_id = version >= TOPIC_IDS_FROM;
+        let key = if has_id { reader.take(16)? } else { reader.string(flexible)? };
+        let topic = if has_id { known.with_id(key)? } else { known.named(key)? };
+        different.add(key)?;
         let partitions = reader.length(flexible)?;
         entries = entries.checked_add(partitions).filter(|entries| *entries <= ENTRIES_MAX)?;
+        let mut numbers = Different::of(partitions);
         for _ in 0..partitions {
             let number = reader.int32()?;
+            numbers.add(number)?;
             let size = reader.length(flexible)?;
             let start = reader.position;
             reader.take(usize::try_from(size).ok()?)?;

@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use super::counts::Counts;
-use super::judge::{self, STEPS_A_READ};
+use super::counts::{Counts, locked};
+use super::judge::{self, Work};
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
 
@@ -155,14 +155,14 @@ impl Relay {
     pub fn begins_with_pythons(&self, received: &[u8], now: f64) -> bool {
         self.state.request_left == 0
             && matches!(
-                self.clone().begin_request(received, now, None, &mut Counts::default()),
+                self.clone().begin_request(received, now, None, &Mutex::default()),
                 Begun::Stops
             )
     }
 
     /// Return how many of a client's bytes may be sent to the broker.
-    pub fn client_data(&mut self, data: &[u8], now: f64, counts: &mut Counts) -> Passed {
-        let (mut position, mut work) = (0, STEPS_A_READ);
+    pub fn client_data(&mut self, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
+        let (mut position, mut work) = (0, Work::default());
         loop {
             let rest = data.get(position..).unwrap_or_default();
             if self.state.request_left > 0 {
@@ -188,8 +188,8 @@ impl Relay {
         &mut self,
         rest: &[u8],
         now: f64,
-        work: Option<&mut u64>,
-        counts: &mut Counts,
+        work: Option<&mut Work>,
+        counts: &Mutex<Counts>,
     ) -> Begun {
         let Some(head) = rest.first_chunk::<REQUEST_HEAD_BYTES>() else { return Begun::Waits };
         let [l0, l1, l2, l3, k0, k1, v0, v1, c0, c1, c2, c3] = *head;
@@ -217,6 +217,7 @@ impl Relay {
             sent_at: 0.0,
             was_held: false,
         };
+        let mut sent_at = now;
         let acks = match self.table.action(api_key, version) {
             Action::Python => return Begun::Stops,
             Action::Forward => 1,
@@ -235,12 +236,13 @@ impl Relay {
                 let Some(request) = produce::read_if_known(frame, version, &self.table) else {
                     return Begun::Stops;
                 };
-                if let Some(work) = work
-                    && !judge::accepts(&request, frame, now, work, counts)
-                {
-                    return Begun::Stops;
+                if let Some(work) = work {
+                    if !judge::accepts(&request, frame, now, work, counts) {
+                        return Begun::Stops;
+                    }
+                    sent_at += work.seconds();
                 }
-                (exchange.was_held, exchange.sent_at) = (true, now);
+                (exchange.was_held, exchange.sent_at) = (true, sent_at);
                 request.acks
             }
         };
@@ -248,7 +250,7 @@ impl Relay {
         self.forwarded = self.forwarded.saturating_add(1);
         self.state.request_left = size;
         self.state.receiving = if acks == 0 {
-            counts.answered(api_key, now - exchange.received_at);
+            locked(counts).answered(api_key, sent_at - exchange.received_at);
             self.state.unconfirmed = true;
             Receiving::WithoutResponse(exchange)
         } else {
@@ -266,7 +268,7 @@ impl Relay {
     }
 
     /// Return how many of a broker's bytes may be sent to the client.
-    pub fn broker_data(&mut self, data: &[u8], now: f64, counts: &mut Counts) -> Passed {
+    pub fn broker_data(&mut self, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
         let mut position = 0_usize;
         loop {
             let rest = data.get(position..).unwrap_or_default();
@@ -321,8 +323,9 @@ impl Relay {
         }
     }
 
-    fn answered(&mut self, now: f64, counts: &mut Counts) {
+    fn answered(&mut self, now: f64, counts: &Mutex<Counts>) {
         if let Some(done) = self.state.expected.pop_front() {
+            let mut counts = locked(counts);
             counts.answered(done.api_key, now - done.received_at);
             if done.sent_at > 0.0 {
                 counts.broker_answered(done.api_key, now - done.sent_at);

@@ -28,10 +28,17 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
-type Slot = Arc<Mutex<Option<Connection>>>;
+/// A connection, and what was known of it after its last read: Python does not wait for a read.
+#[derive(Default)]
+struct Place {
+    connection: Mutex<Option<Connection>>,
+    figures: Mutex<Figures>,
+}
+
+type Slot = Arc<Place>;
 
 /// What Python wants to know of a connection that is the lane's.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub struct Figures {
     /// How many bytes are held.
     pub held_bytes: usize,
@@ -83,6 +90,8 @@ struct Worker {
     epoll: Epoll,
     waker: Waker,
     slots: Mutex<HashMap<u64, Slot>>,
+    /// Connections with bytes that were received before it had them.
+    begun: Mutex<Vec<u64>>,
     counts: Mutex<Counts>,
     /// Whether its thread has ended before its time. It is set while `slots` is locked.
     has_failed: AtomicBool,
@@ -148,6 +157,7 @@ impl Lane {
                 epoll: Epoll::new()?,
                 waker: Waker::new()?,
                 slots: Mutex::default(),
+                begun: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
                 has_failed: AtomicBool::new(false),
             });
@@ -194,11 +204,12 @@ impl Lane {
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
         let now = self.shared.now();
         let Adopted { from_client, from_broker, .. } = adopted;
+        let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let waited_for = interests(&connection);
         // The threads know it from here on; they wait for its lock.
         let slot = Slot::default();
-        let mut place = locked(&slot);
+        let mut place = locked(&slot.connection);
         if !worker.take_in(number, &slot) {
             return Ok(None);
         }
@@ -210,9 +221,14 @@ impl Lane {
                 return Err(error);
             }
         }
-        self.shared.guard(&mut connection, |connection| connection.begin(now, &worker.counts));
-        settle(worker, &self.shared, number, &mut connection, (0, waited_for));
+        settle(worker, &self.shared, number, (&slot, &mut connection), (0, waited_for));
         *place = Some(connection);
+        drop(place);
+        // What it judges of them takes too long for Python's loop.
+        if has_received {
+            locked(&worker.begun).push(number);
+            worker.waker.wake();
+        }
         Ok(Some(number))
     }
 
@@ -220,23 +236,17 @@ impl Lane {
     pub fn take(&self, number: u64) -> Option<GivenBack> {
         let worker = self.worker(number)?;
         let slot = locked(&worker.slots).remove(&number)?;
-        let connection = locked(&slot).take()?;
+        let connection = locked(&slot.connection).take()?;
         worker.forget(&connection);
         self.shared.count_held(connection.held_bytes(), 0);
         Some(connection.give_back())
     }
 
-    /// Return what is known of a connection; None if it is not the lane's.
+    /// Return what was last known of a connection; None if it is not the lane's.
     pub fn figures(&self, number: u64) -> Option<Figures> {
         let slot = locked(&self.worker(number)?.slots).get(&number).map(Arc::clone)?;
-        let connection = locked(&slot);
-        connection.as_ref().map(|connection| Figures {
-            held_bytes: connection.held_bytes(),
-            missing_bytes: connection.missing_bytes(),
-            unanswered: connection.unanswered(),
-            is_blocked: connection.is_blocked(),
-            last_active: connection.last_active,
-        })
+        let figures = *locked(&slot.figures);
+        Some(figures)
     }
 
     /// Return what each thread has counted since the last time.
@@ -317,7 +327,7 @@ impl Worker {
         shared.panics.fetch_add(1, Ordering::Relaxed);
         shared.waker.wake();
         for (number, slot) in slots {
-            if let Some(connection) = locked(&slot).as_mut().filter(|one| !one.stopped) {
+            if let Some(connection) = locked(&slot.connection).as_mut().filter(|one| !one.stopped) {
                 connection.stopped = true;
                 self.forget(connection);
                 shared.give_back(number);
@@ -338,25 +348,29 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     let mut room = vec![0_u8; READ_BYTES];
     while !shared.ends.load(Ordering::Acquire) {
         worker.epoll.wait(&mut events)?;
-        let now = shared.now();
         for event in &events {
             if event.token == WAKE {
                 worker.waker.reset();
+                begin(worker, shared);
             } else {
-                handle(worker, shared, event, &mut room, now);
+                handle(worker, shared, event, &mut room);
             }
         }
     }
     Ok(())
 }
 
-fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now: f64) {
+/// Forward what was received of connections before the thread had them.
+fn begin(worker: &Worker, shared: &Shared) {
+    let begun = std::mem::take(&mut *locked(&worker.begun));
+    for number in begun {
+        work_on(worker, shared, number, |connection, now| connection.begin(now, &worker.counts));
+    }
+}
+
+fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8]) {
     let (number, side) = connection_of(event.token);
-    let Some(slot) = locked(&worker.slots).get(&number).map(Arc::clone) else { return };
-    let mut place = locked(&slot);
-    let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
-    let before = (connection.held_bytes(), interests(connection));
-    shared.guard(connection, |connection| {
+    work_on(worker, shared, number, |connection, now| {
         if event.writable {
             connection.writable(side, now, &worker.counts);
         }
@@ -367,18 +381,35 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8], now:
             connection.broken(side);
         }
     });
-    settle(worker, shared, number, connection, before);
 }
 
-/// Count what a connection holds now, wait for what it needs, or give it back to Python.
+/// Do something with a connection, at a time, if it is not Python's.
+fn work_on(worker: &Worker, shared: &Shared, number: u64, work: impl FnOnce(&mut Connection, f64)) {
+    let Some(slot) = locked(&worker.slots).get(&number).map(Arc::clone) else { return };
+    let mut place = locked(&slot.connection);
+    let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
+    let before = (connection.held_bytes(), interests(connection));
+    let now = shared.now();
+    shared.guard(connection, |connection| work(connection, now));
+    settle(worker, shared, number, (&slot, connection), before);
+}
+
+/// Note what is known of a connection now, wait for what it needs, or give it back to Python.
 fn settle(
     worker: &Worker,
     shared: &Shared,
     number: u64,
-    connection: &mut Connection,
+    (place, connection): (&Place, &mut Connection),
     before: (usize, [Interest; 2]),
 ) {
     let held = connection.held_bytes();
+    *locked(&place.figures) = Figures {
+        held_bytes: held,
+        missing_bytes: connection.missing_bytes(),
+        unanswered: connection.unanswered(),
+        is_blocked: connection.is_blocked(),
+        last_active: connection.last_active,
+    };
     shared.count_held(before.0, held);
     if held > LOW_USE_BYTES && shared.held_bytes.load(Ordering::Relaxed) > shared.held_max_bytes {
         connection.stopped = true;
@@ -430,8 +461,17 @@ mod tests {
     }
 
     fn adopt(lane: &Lane, client: RawFd, broker: RawFd) -> io::Result<Option<u64>> {
+        adopt_with(lane, client, broker, vec![])
+    }
+
+    fn adopt_with(
+        lane: &Lane,
+        client: RawFd,
+        broker: RawFd,
+        from_client: Vec<u8>,
+    ) -> io::Result<Option<u64>> {
         let (state, limits) = (State::default(), LIMITS);
-        let (from_client, from_broker) = (vec![], vec![]);
+        let from_broker = vec![];
         let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
         lane.adopt(adopted, Arc::default())
     }
@@ -458,6 +498,32 @@ mod tests {
         assert_eq!(lane.panics(), 1);
         assert!(!lane.take(number).unwrap().client_failed);
         assert_eq!(taken(), None);
+    }
+
+    #[test]
+    fn what_is_known_of_a_connection_does_not_wait_for_its_read() {
+        let lane = Lane::start(1, &[], 0, 5.0).unwrap();
+        let (client, broker) = (connected(), connected());
+        let number = adopt(&lane, client.as_raw_fd(), broker.as_raw_fd()).unwrap().unwrap();
+        let slot = Arc::clone(&locked(&lane.workers[0].slots)[&number]);
+        let reading = locked(&slot.connection);
+        let figures = lane.figures(number).unwrap();
+        assert!(figures.last_active >= 5.0 && !figures.is_blocked);
+        drop(reading);
+        lane.take(number).unwrap();
+        assert!(lane.figures(number).is_none());
+    }
+
+    #[test]
+    fn what_was_received_before_is_left_to_the_thread() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        lane.close();
+        let (client, broker) = (connected(), connected());
+        let request = [0, 0, 0, 8, 0, 99, 0, 0, 0, 0, 0, 1];
+        let (client, broker) = (client.as_raw_fd(), broker.as_raw_fd());
+        let number = adopt_with(&lane, client, broker, request.to_vec()).unwrap().unwrap();
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.from_client, back.forwarded), (request.to_vec(), 0));
     }
 
     #[test]

@@ -547,8 +547,8 @@ class Gateway:
         """Close policy instances that the topic's configs no longer name."""
         if self.lane is not None:
             self.lane.forget_topics()
-        if not self.topic_configs.are_stored:
-            return  # the first read has not finished
+        if not (topic and self.topic_configs.are_stored):
+            return  # no name is known, or the first read has not finished
         if self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
         judged = plans_of(topic, self._policies.plan, self._stored(topic))

@@ -225,6 +225,14 @@ class TopicConfigIndex:
             for record_key in self._keys_by_topic.get(topic, ())
         )
 
+    def names_of(self, key: bytes | None) -> list[str]:
+        """Return the name of the topic with this record; an empty one where it is not known."""
+        try:
+            entry = self._entries.get(RecordKey.decode(key))
+        except ValueError:
+            return []
+        return [] if entry is None else [entry.topic]
+
     def read_again(self) -> dict[str, Before]:
         """Read what could not be decoded once more, when topics take other keys than before.
 

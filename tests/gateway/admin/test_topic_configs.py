@@ -697,6 +697,29 @@ async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, st
     assert "" not in gateways.cluster.asked
 
 
+@pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")])
+async def test_of_a_record_that_cannot_be_understood_it_is_said_that_its_topic_has_changed(
+    gateways, value
+):
+    one, topic_id = await gateways.start(), gateways.cluster.create("orders")
+    await one.put("orders", topic_id, OWN)
+    gateways.later(5)
+
+    gateways.kept.append(topic_key(topic_id).encode(), value)
+    await one.read_to_end()
+
+    assert gateways.changes == ["orders", "orders"]
+    assert one.changed_at("orders") == gateways.clock.now
+
+
+@pytest.mark.parametrize("value", WITHOUT_A_NAME)
+async def test_a_record_without_a_name_is_said_to_have_changed_some_topic(gateways, value):
+    one = await gateways.start()
+    gateways.kept.append(topic_key(uuid4()).encode(), value)
+    await one.read_to_end()
+    assert gateways.changes == [""]
+
+
 async def test_a_record_that_cannot_be_understood_does_not_hold_up_those_behind_it(gateways):
     one, topic_id = await gateways.start(), gateways.cluster.create("orders")
 

@@ -546,3 +546,11 @@ def test_what_is_answered_or_too_old_makes_room():
     (new,) = by_principal(batches, "User:b", 1)
     assert new in batches
     assert len(batches) == 1
+
+
+def test_a_batch_for_a_partition_that_cannot_be_does_not_have_to_come_again():
+    talk = Talk(judged=frozenset({"orders"}))
+    data = encode_batch(values(b"a", b"b"), producer_id=17, producer_epoch=0, base_sequence=0)
+    talk.session.client_data(request_frame(produce_request([("orders", [(-1, data)])], acks=-1), 1))
+    assert talk.client.take()
+    assert not talk.postponed

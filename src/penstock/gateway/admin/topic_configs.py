@@ -164,7 +164,8 @@ class StoredTopicConfigs(TopicConfigs):
             settings_log: The compacted topic.
             gateway: The name of this gateway, the same after a restart.
             changed: Called with the name of a topic whose configs have changed, and all that might
-                apply to it before; None if they were not known.
+                apply to it before; None if they were not known. The name is empty where a record
+                that cannot be understood has none.
         """
         probe_key = topic_key(uuid.UUID(int=0)).encode()
         self._follower = LogFollower(settings_log, self._take, probe_key=probe_key)
@@ -235,7 +236,7 @@ class StoredTopicConfigs(TopicConfigs):
                 offset=record.position - 1,
                 reason=str(error),
             )
-            topics = {}
+            topics = dict.fromkeys(self.index.names_of(record.key))
         self._tell(topics)
 
     def _tell(self, changes: Mapping[str, Before]) -> None:

@@ -147,6 +147,8 @@ class SendOrder:
     def _sent(self) -> Iterator[SentBatch | None]:
         """Return the batches of idempotent producers, but for topics with interceptors.
 
+        Nor of partitions that cannot exist: a broker never stores a batch of theirs.
+
         Yields:
             None for each other batch.
         """
@@ -159,7 +161,8 @@ class SendOrder:
                 name = request.name_of(topic)
                 if name is not None and (not is_topic_name(name) or request.is_intercepted(topic)):
                     name = None
-            producer = partition.idempotent_producer if name is not None else None
+            can_be = name is not None and partition.number >= 0
+            producer = partition.idempotent_producer if can_be else None
             if name is None or producer is None:
                 yield None
                 continue
