@@ -240,16 +240,18 @@ def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen
         {"policies.p.type": "penstock.policies.JsonSchema", "policies.p.schema": "back.json"},
         {"policies.p.type": "penstock.policies.JsonSchema", "policies.p.schema": "first.json",
          "policies.p.json.schema.formats": "true"},
-        {"policies.p.type": "policies.Mine"},
+        {"policies.p.type": "keys_of_a_user.Mine"},
     ],
 )  # fmt: skip
 def test_what_is_not_bounded_or_of_a_user_is_not_judged_natively(tmp_path, properties):
     inline_judge(tmp_path)
     (tmp_path / "back.json").write_text('{"pattern": "^(?!a)"}')
     users = "from penstock.policies import KeyRequired\nclass Mine(KeyRequired): pass\n"
+    # A module of its own: it is imported into the tests' process, which may have `policies`.
+    (tmp_path / "keys_of_a_user.py").write_text(users)
     both = {"policies": "p,q", "topics.t.penstock.policies": "q,p",
             "policies.q.type": "penstock.policies.KeyRequired", **properties}  # fmt: skip
-    of = configuration(tmp_path, both, users)
+    of = configuration(tmp_path, both)
     assert InlineJudge(of).natively(Plan(of).for_topic("t"), native.Judge) is None
 
 
