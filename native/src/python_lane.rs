@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -12,6 +12,7 @@ use crate::lane::batch;
 use crate::lane::connection::GivenBack;
 use crate::lane::counts::{self, Counts, Times};
 use crate::lane::judge::{self, Check, Judged};
+use crate::lane::locked;
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
@@ -284,10 +285,6 @@ impl Relay {
     fn collect(&self) -> Collected {
         collected(locked(&self.counts).collect())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn state(between: Between) -> State {

@@ -8,8 +8,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
 
-use super::counts::{Counts, locked};
+use super::counts::Counts;
 use super::epoll::Interest;
+use super::locked;
 use super::relay::{Passed, Relay, State};
 
 const KEPT_CAPACITY: usize = 4096;

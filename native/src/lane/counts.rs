@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::judge::Labels;
 
@@ -106,11 +106,6 @@ impl Counts {
             broker_bytes: counted.broker_bytes,
         }
     }
-}
-
-/// Lock the counts, for as long as something is added to them.
-pub fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn count(cells: &mut Vec<Option<Times>>, bounds: &[f64], api_key: i16, seconds: f64) {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::batch::{self, Limits};
-use super::counts::{Counts, locked};
+use super::counts::Counts;
+use super::locked;
 use super::produce::Request;
 use super::stopwatch::Stopwatch;
 use crate::json::node::Schema;

@@ -23,6 +23,8 @@
     )
 )]
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub mod batch;
 pub mod counts;
 pub mod judge;
@@ -37,3 +39,8 @@ pub mod connection;
 mod epoll;
 #[cfg(target_os = "linux")]
 pub mod threads;
+
+/// Lock a mutex; one whose thread has panicked is used further.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::counts::{Counts, locked};
+use super::counts::Counts;
 use super::judge::{self, Work};
+use super::locked;
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
 

@@ -10,13 +10,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::connection::{Connection, GivenBack, Side};
 use super::counts::{Collected, Counts};
 use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
+use super::locked;
 use super::relay::{Limits, Relay, State};
 use super::table::Table;
 
@@ -439,10 +440,6 @@ const fn token(number: u64, side: Side) -> u64 {
 
 const fn connection_of(token: u64) -> (u64, Side) {
     (token >> 1, if token & 1 == 0 { Side::Client } else { Side::Broker })
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
