@@ -80,9 +80,8 @@ class Producer:
         batches: The last batches, oldest first, without gaps.
         beginning: The first sequence number in the record, including refused batches, which are
             not in it.
-        undecided: Batches that got a retriable error before they were decided.
-        deferred_on: The connection of each of them by its first sequence number; 0 if it is not
-            known.
+        undecided: Batches that got a retriable error before they were decided, in this order, with
+            the connection of each; 0 if it is not known.
         topic_id: The id of the topic, if it is known.
         continued: The client's sequence number up to which it is certain that no batch without
             dropped records is missing here, and the connection: the broker was asked there, and all
@@ -108,7 +107,7 @@ class Producer:
     """
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "deferred_on", "epoch", "fences",
+                 "begins_unknown", "continued", "decided", "epoch", "fences",
                  "history", "merged", "next", "on_word", "position", "removed", "revision",
                  "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
 
@@ -147,8 +146,7 @@ class Producer:
         self.history = history
         self.batches = Batches(batches, release)
         self.beginning = beginning
-        self.undecided: list[Range] = []
-        self.deferred_on: dict[int, int] = {}
+        self.undecided: dict[Range, int] = {}
         self.on_word: dict[int, float] = {}
         self.continued: tuple[int, int] | None = None
         self.fences = Fences()
@@ -250,9 +248,7 @@ class Producer:
         else:
             decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
         if isinstance(decision, Batch) and self.undecided:
-            self.undecided = [
-                waiting for waiting in self.undecided if waiting.first != numbers.first
-            ]
+            self._expect_no_longer(lambda waiting: waiting.first == numbers.first)
         return decision
 
     def _decide(
@@ -412,11 +408,17 @@ class Producer:
             return
         self._cut(numbers)
         if numbers not in self.undecided:
-            self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
-            deferred = {**self.deferred_on, numbers.first: connection}
-            self.deferred_on = {
-                waiting.first: deferred.get(waiting.first, 0) for waiting in self.undecided
-            }
+            self.undecided[numbers] = connection
+            if len(self.undecided) > BATCHES_MAX:
+                del self.undecided[next(iter(self.undecided))]
+
+    def _expect_no_longer(self, is_over: Callable[[Range], bool]) -> None:
+        """Expect no retry of some of the undecided batches any more."""
+        self.undecided = {
+            waiting: connection
+            for waiting, connection in self.undecided.items()
+            if not is_over(waiting)
+        }
 
     def _is_past(self, numbers: Range) -> bool:
         """Whether these sequence numbers belong to an obsolete attempt of the client."""
@@ -429,9 +431,7 @@ class Producer:
     def _settle_before(self, batch: Batch) -> None:
         """Expect no retry of batches before one that is stored or acknowledged."""
         if self.undecided:
-            self.undecided = [
-                waiting for waiting in self.undecided if distance(waiting.first, batch.next) <= 0
-            ]
+            self._expect_no_longer(lambda waiting: distance(waiting.first, batch.next) > 0)
         if self.on_word:
             self.on_word = {
                 first: since
@@ -441,7 +441,7 @@ class Producer:
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
         """Record that a batch gets a final error before it is decided; see `decide`."""
-        self.undecided = [waiting for waiting in self.undecided if waiting.first != numbers.first]
+        self._expect_no_longer(lambda waiting: waiting.first == numbers.first)
         batch = self.batches.find(numbers)
         if batch is not None:
             if batch.state not in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}:
@@ -659,18 +659,13 @@ class Producer:
             self.on_word = dict.fromkeys(self.on_word, now)
         if missing > 0 or not is_shared:
             return
-        before = [
-            waiting for waiting in self.undecided if distance(numbers.first, waiting.first) < 0
+        failed_here = [
+            waiting.first
+            for waiting, deferred_on in self.undecided.items()
+            if distance(numbers.first, waiting.first) < 0 and deferred_on in {0, connection}
         ]
-        self.undecided = [waiting for waiting in self.undecided if waiting not in before]
-        self._believe(
-            (
-                waiting.first
-                for waiting in before
-                if self.deferred_on.get(waiting.first, 0) in {0, connection}
-            ),
-            now,
-        )
+        self._expect_no_longer(lambda waiting: distance(numbers.first, waiting.first) < 0)
+        self._believe(failed_here, now)
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
         """Take batches for stored by the word of their leader alone; see `on_word`.
@@ -854,9 +849,7 @@ class Producer:
         self.confirm(batches)
         for own in known:
             self._expect_again(own)
-        self.undecided = [
-            waiting for waiting in self.undecided if distance(following, waiting.first) >= 0
-        ]
+        self._expect_no_longer(lambda waiting: distance(following, waiting.first) < 0)
         self.continued = self.agreed_at = None
         self.next, self.removed = following, removed
         self.history = History.COMPLETE
@@ -914,9 +907,7 @@ class Producer:
     def _expect_again(self, batch: Batch) -> None:
         """Expect a retry of a batch that another gateway has decided, if it was deferred here."""
         if any(waiting[:2] == batch.numbers[:2] for waiting in self.undecided):
-            self.undecided = [
-                waiting for waiting in self.undecided if waiting[:2] != batch.numbers[:2]
-            ]
+            self._expect_no_longer(lambda waiting: waiting[:2] == batch.numbers[:2])
             # Without records it is settled, with or without a retry.
             if not batch.loses_all or batch.owes_letters:
                 batch.apply(Event.RETRY)
