@@ -110,9 +110,12 @@ class Running:
             for number, producer in enumerate(producers)
         ]
         self._log = log
+        # librdkafka polls without a pause where a connection is full: it would keep the gateways
+        # and the brokers that it waits for from the processor.
+        polite = ["nice", "-n", "10", *command]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, str(rate), *arguments], stdin=subprocess.PIPE, stdout=output,
+                [*polite, str(rate), *arguments], stdin=subprocess.PIPE, stdout=output,
                 stderr=subprocess.STDOUT,
             )  # fmt: skip
 
