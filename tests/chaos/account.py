@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.chaos.stale_verification import Refusal
+
 WHOLE: Final = 30
 """Of so many records in succession, a transaction's, all are dropped now and then."""
 
@@ -56,6 +58,7 @@ class Account:
         disordered: Stored behind a later one of the same key (the first time they are stored).
         undropped: Stored though it was to be dropped.
         misplaced: Not where records belong by `penstock.mode`.
+        refused_in_order: Its batches that Kafka refused by its own fault.
     """
 
     told: Told
@@ -65,6 +68,7 @@ class Account:
     disordered: list[bytes]
     undropped: list[bytes]
     misplaced: Sequence[bytes] = ()
+    refused_in_order: Sequence[Refusal] = ()
 
     def has(self, what: str) -> bool:
         """Whether there is any of what an attribute, here or of `Told`, counts."""
@@ -73,14 +77,15 @@ class Account:
     @property
     def is_remarkable(self) -> bool:
         """Whether anything is worth looking at; aborted transactions are done again."""
-        unusual = ("doubled", "disordered", "failed")
+        unusual = ("doubled", "disordered", "failed", "fatal")
         return self.is_broken or any(map(self.has, unusual))
 
     @property
     def is_broken(self) -> bool:
         """Whether something is wrong that no client does by itself."""
         wrong = self.lost or self.undropped or self.misplaced
-        return bool(wrong or self.told.fatal or not self.told.ended)
+        ended = self.told.fatal and not self.refused_in_order
+        return bool(wrong or ended or not self.told.ended)
 
     def __str__(self) -> str:
         counts = {
@@ -94,6 +99,7 @@ class Account:
             "failed": len(self.told.failed),
             "aborted": len(self.told.aborted),
             "fatal": len(self.told.fatal),
+            "refused in order by Kafka": len(self.refused_in_order),
             "did not end": int(not self.told.ended),
         }
         shown = ("acknowledged", "stored")

@@ -12,6 +12,7 @@ from tests.chaos import modes
 from tests.chaos.account import Account, Told, account
 from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import HANGS_AFTER_S, Producer, Running, kinds, start
+from tests.chaos.stale_verification import refused_in_order
 from tests.chaos.world import World
 from tests.conftest import create_topic
 from tests.gateways import wait_until
@@ -82,7 +83,11 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
             one.kill()
     world.wait_until_whole()
     for producer in producers:
-        result.accounts[producer] = _settle(world, producer, told[producer])
+        settled = _settle(world, producer, told[producer])
+        if settled.told.fatal:
+            refused = refused_in_order(world.cluster, producer.topic)
+            settled = replace(settled, refused_in_order=refused)
+        result.accounts[producer] = settled
     return result
 
 

@@ -10,11 +10,12 @@ from tests.gateway.model.producer_model import after, distance
 class Append:
     """One batch in a leader's log; its answer comes when the followers have it."""
 
-    __slots__ = ("code", "records", "state_before")
+    __slots__ = ("code", "records", "state_after", "state_before")
 
     def __init__(self, records, state_before):
         self.records = records
         self.state_before = state_before
+        self.state_after = state_before
         self.code: int | None = None
 
 
@@ -22,7 +23,8 @@ class BrokerModel:
     """One partition, with leaders that change.
 
     What a leader has appended is answered when it is replicated; when another leader comes
-    before that, it is gone, and the producer is told NOT_LEADER_OR_FOLLOWER.
+    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is gone, once the earlier leader
+    has fetched from the new one. If the earlier leader leads again before that, it is still there.
     """
 
     def __init__(self):
@@ -30,6 +32,7 @@ class BrokerModel:
         self.leader = 0
         self._state: dict[int, tuple[int, tuple]] = {}
         self._tail: list[tuple[int, Append]] = []
+        self._left_behind: list[tuple[int, Append]] = []
 
     def has_stored(self, producer_id: int, number: int) -> None:
         """Begin with a record of a producer already stored, outside of this model's log."""
@@ -94,21 +97,27 @@ class BrokerModel:
             done.code = 45
         else:
             kept = batches if epoch == known_epoch else ()
-            self._state[producer_id] = (epoch, (*kept, (first, last))[-5:])
+            done.state_after = self._state[producer_id] = (epoch, (*kept, (first, last))[-5:])
             self._tail.append((producer_id, done))
         return done
 
     def replicate(self, count: int) -> None:
         """Let the followers catch up by some batches, and answer those."""
+        self._left_behind.clear()
         for _, done in self._tail[:count]:
             self.log += done.records
             if done.code is None:
                 done.code = 0
         del self._tail[:count]
 
-    def move(self) -> None:
-        """Another leader: what was not replicated is gone."""
+    def move(self, *, returns: bool = False) -> None:
+        """Another leader: what was not replicated is gone.
+
+        Args:
+            returns: Whether the leader before may lead again, with what only it has.
+        """
         self.leader = 1 - self.leader
+        left_behind = list(self._tail)
         while self._tail:
             producer_id, done = self._tail.pop()
             if done.records:
@@ -118,3 +127,9 @@ class BrokerModel:
                     self._state[producer_id] = done.state_before
             if done.code is None:
                 done.code = 6
+        if returns:
+            for producer_id, done in self._left_behind:
+                self._tail.append((producer_id, done))
+                if done.records:
+                    self._state[producer_id] = done.state_after
+        self._left_behind = left_behind

@@ -78,7 +78,12 @@ class World:
         for place in range(2):
             start = chance.choice(SHARED_STARTS if self.shared else STARTS)
             kind = chance.choice(self.client_kinds)
-            client = kind(1000 + place, base=place * 1_000_000, next=start)
+            client = kind(
+                1000 + place,
+                base=place * 1_000_000,
+                next=start,
+                leaders_return=features.returns,
+            )
             if start:  # it has been there before these gateways, which dropped nothing of it
                 self.broker.has_stored(client.producer_id, start - 1)
             self.clients.append(client)
@@ -363,7 +368,8 @@ class World:
                     self._check_order(request, "the broker's 45")
             if request.append.code is None and self._is_answered_otherwise():
                 request.append.code = self.more.choice(APPENDED)
-            if self.chance.random() < 0.6:
+            is_replicated = self.chance.random() < 0.6
+            if is_replicated and not (self.features.returns and self.more.random() < 0.5):
                 self.broker.replicate(100)
 
     def _is_answered_otherwise(self):
@@ -463,7 +469,7 @@ class World:
             self.broker.has_replicated(client.producer_id) or not client.in_flight
             for client in self.clients
         ):
-            self.broker.move()
+            self.broker.move(returns=self.features.returns)
 
     def disconnect(self, who: int, gateway: Gateway | None = None) -> None:
         """Connections break; of what had come some goes on all the same."""
@@ -580,8 +586,11 @@ class World:
             if features.evicts and self.steady:
                 for _ in range(self.more.randint(1, 5)):
                     gateway.serve_another(drops=self.more.random() < 0.5)
-        elif step < 0.20 and features.switches:
-            self.switch(gateway)
+        elif step < 0.20:
+            if features.switches:
+                self.switch(gateway)
+        elif step < 0.28 and features.returns:
+            self.move()
 
     def switch(self, gateway: Gateway) -> None:
         """A gateway loses its interceptors or gets them back; the others do so later, or now."""

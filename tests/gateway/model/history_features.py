@@ -25,6 +25,7 @@ class Features:
         rolls_out: Each of them does so for itself, so that they differ for a while.
         quarantines: Some of the records that are not stored become dead letters (`penstock.mode`);
             while interceptors are switched off they are marked, and stored.
+        returns: A leader that had to give way may lead again, with what only it has.
         gateways: How many there are where they share their state.
         steps: How many things happen.
     """
@@ -41,6 +42,7 @@ class Features:
     switches: bool = False
     rolls_out: bool = False
     quarantines: bool = False
+    returns: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -75,4 +77,5 @@ def features_of(seed: object) -> Features:
         switches=switches,
         rolls_out=switches and more.random() < 0.5,
         quarantines=more.random() < 0.4,
+        returns=more.random() < 0.4,
     )

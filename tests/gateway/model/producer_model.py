@@ -13,6 +13,7 @@ IN_FLIGHT = 5
 RETRIABLE = frozenset({2, 3, 5, 6, 7, 13, 19, 20, 56, 100})
 NOT_STORED = frozenset({3, 6, 10, 19, 45, 59, 87})
 """After these an attempt is known to have stored nothing."""
+NOT_LEADER = 6
 TIMED_OUT = -192
 """A client's own error: it has given up a batch (`message.timeout.ms`, `delivery.timeout.ms`)."""
 
@@ -68,7 +69,8 @@ class Producer:
     """What both models have.
 
     Its records have successive numbers from `base` on. `bumps` are the codes of the errors
-    because of which it took a new epoch.
+    because of which it took a new epoch. `leaders_return`: what a leader had appended when it
+    answered 6 may be stored in the end.
     """
 
     producer_id: int
@@ -83,6 +85,7 @@ class Producer:
     bumps: list = field(default_factory=list)
     fatal: str = ""
     is_lost = False
+    leaders_return: bool = False
 
     def make(self, records: list[int]) -> None:
         """Queue a batch."""
@@ -132,7 +135,8 @@ class Producer:
         """Take an answer; None for a connection that broke."""
         self.in_flight.remove(attempt)
         batch = attempt.batch
-        if code is None or (code not in NOT_STORED and code not in {0, 46}):
+        may_return = self.leaders_return and code == NOT_LEADER
+        if code is None or may_return or (code not in NOT_STORED and code not in {0, 46}):
             batch.ambiguous = True
             # It may have been renumbered while this attempt was on its way.
             batch.may_be_doubled = batch.may_be_doubled or attempt.epoch != batch.epoch

@@ -155,12 +155,33 @@ def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
     assert b'"fence":true' in topic.records[-1][1]
 
 
-def test_only_the_first_batch_on_a_connection_is_written():
-    topic, one, _ = gateways(2)
+def test_while_interceptors_may_differ_every_batch_is_written():
+    """A leader cannot tell whether it is stored: a former one that has it may lead again."""
+    topic, one, other = gateways(2)
     written = len(topic.records)
     for first in range(10, 100, 10):
         one.store(first, 10)
-    assert len(topic.records) == written + 1
+    assert len(topic.records) == written + 9
+    assert b'"fence":true' in topic.records[written][1]
+    assert not any(b'"fence":true' in record[1] for record in topic.records[written + 1 :])
+    assert other.read().producers.find(KEY, 0, Range(80, 10)).dropped_count == 0
+
+
+@pytest.mark.parametrize("again", ["here", "at another gateway"])
+def test_a_batch_that_was_sent_whole_stays_whole(again):
+    """It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former one does."""
+    _, one, other = gateways(2)
+    batch = one.decide(10, 10)
+    assert one.producers.send(KEY, 0, batch) == 0
+    code = one.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
+    assert code == NOT_LEADER_OR_FOLLOWER
+    gateway = one if again == "here" else other.read()
+    batch.data = None
+    gateway.producers.on_last_sequence(
+        KEY, ARRIVAL, 0, Range(10, 10), 8, tuple(range(10)), connection=2
+    )
+    repeated = gateway.decide(10, 10, tuple(range(10)))
+    assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 0, True)
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():

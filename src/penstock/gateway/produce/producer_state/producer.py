@@ -697,6 +697,9 @@ class Producer:
                 batch.apply(Event.STORE)
             else:
                 batch.is_whole = True
+        elif batch.state is State.AWAITED and not batch.dropped_count:
+            # Its leader may not have what a former leader has, which may lead again.
+            batch.is_whole = True
         elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
             # Else what was decided was not known yet when it was judged: it has to come again.
             place = self.batches.index(batch)

@@ -480,7 +480,7 @@ class Producers:
         outgoing, letters = decision.data, decision.letters
         fences = self._fences(key, producer, decision, connection, is_agreed=is_agreed)
         self._hold(decision)  # may release it at once, for lack of memory
-        if fences or (decision.dropped_count and decision.state in _TO_BE_WRITTEN):
+        if fences or self._is_to_be_written(key, decision):
             done = partial(_kept, decision, done)
             if decision.owes_letters:
                 done = partial(self._lettered, key, producer, decision, done)
@@ -513,6 +513,16 @@ class Producers:
         if is_agreed or fences:
             producer.agreed_at = batch.next, connection, self._doubts.generation
         return fences
+
+    def _is_to_be_written(self, key: ProducerKey, batch: Batch) -> bool:
+        """Whether what is decided about a batch has to be written, whoever decides.
+
+        Where another gateway may drop what is sent here, also that nothing is dropped: the broker
+        cannot tell it all. Its leader may not have what a former leader has, which may lead again.
+        """
+        if batch.state not in _TO_BE_WRITTEN:
+            return False
+        return bool(batch.dropped_count) or (self._is_shared and self._doubts.affect(key.topic))
 
     def _store_letters(
         self,
