@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 from penstock.cluster import compacted_topic
 from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
@@ -329,3 +330,52 @@ async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
     await asyncio.wait(reads)
     assert {type(read.exception()) for read in reads} == {CompactedTopicError}
     await follower.read_to_end(60)
+
+
+class Ensures:
+    """A topic's check that fails with errors, one after the other, and succeeds at last."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+
+    def __call__(self, deadline):
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def failure(code):
+    return KafkaException(KafkaError(code))
+
+
+def opened(topic, monkeypatch, *errors, timeout_s=60.0):
+    ensure = Ensures(*errors)
+    monkeypatch.setattr(topic, "_ensure", ensure)
+    monkeypatch.setattr(topic, "_read_all", lambda _: ["read"])
+    with capture_logs() as logs:
+        assert topic.open(timeout_s) == ["read"]
+    assert not ensure.errors
+    return logs
+
+
+def test_a_start_waits_while_brokers_are_slow_or_start(topic, monkeypatch):
+    logs = opened(
+        topic, monkeypatch, failure(KafkaError._TRANSPORT), TimeoutError(),
+        failure(KafkaError.LEADER_NOT_AVAILABLE), failure(KafkaError._TIMED_OUT),
+    )  # fmt: skip
+    [line] = [line for line in logs if line["event"] == "waiting for a topic with state"]
+    assert line["topic"] == "t"
+    assert "transport failure" in line["reason"].lower()
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION]
+)
+def test_a_start_does_not_wait_for_what_does_not_pass(topic, monkeypatch, code):
+    with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
+        opened(topic, monkeypatch, failure(code))
+
+
+@pytest.mark.parametrize("error", [failure(KafkaError._TRANSPORT), TimeoutError()])
+def test_a_start_gives_up_in_the_end(topic, monkeypatch, error):
+    with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
+        opened(topic, monkeypatch, error, timeout_s=0.0)

@@ -34,6 +34,7 @@ from penstock.cluster.created_topics import (
     configs_of,
     create,
     describe,
+    may_pass,
     partitions_of,
 )
 from penstock.cluster.librdkafka import admin_client, client_settings, consumer, watched
@@ -134,6 +135,9 @@ class CompactedTopic:
     def open(self, timeout_s: float) -> list[LogRecord]:
         """Create the topic if it does not exist, and read all of it. Blocks.
 
+        Args:
+            timeout_s: For so long it tries again while brokers are slow, start, or are away.
+
         Returns:
             The records, in order.
 
@@ -143,7 +147,7 @@ class CompactedTopic:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            self._ensure(deadline)
+            self._ensure_patiently(deadline)
             self._writer = CompactedTopicWriter(self.topic, self._settings)
             return self._read_all(deadline)
         except KafkaException as error:
@@ -251,6 +255,23 @@ class CompactedTopic:
             self._writer.close(2)
         if self._consumer is not None:
             self._consumer.close()
+
+    def _ensure_patiently(self, deadline: float) -> None:
+        has_warned = False
+        while True:
+            try:
+                self._ensure(deadline)
+                return
+            except (KafkaException, TimeoutError) as error:
+                why = error.args[0].str() if isinstance(error, KafkaException) else _NO_ANSWER
+                if isinstance(error, KafkaException) and not may_pass(error.args[0]):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise CompactedTopicError(f"{self._where}: {why}") from None
+            if not has_warned:
+                has_warned = True
+                log.warning("waiting for a topic with state", topic=self.topic, reason=why)
+            time.sleep(_RETRY_AFTER_S)
 
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from penstock.wire.errors import RETRIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,6 +25,24 @@ DENIED: Final = frozenset(
     }
 )
 """Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
+
+
+_PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - their public names
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+    }
+)
+"""librdkafka's own errors while a broker is slow, starts, or is away."""
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Whether the same request may succeed later, without a change of anything."""
+    return error.code() in RETRIABLE or error.code() in _PASSING
 
 
 class Replicas(NamedTuple):

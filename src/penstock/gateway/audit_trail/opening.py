@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from penstock.cluster.brokers import UnreachableError
 from penstock.gateway.audit_trail.audit_file import AuditFile
 from penstock.gateway.audit_trail.audit_topic import AuditTopic, AuditTopicError
@@ -12,6 +14,8 @@ from penstock.gateway.audit_trail.trail import AuditTrail
 
 if TYPE_CHECKING:
     from penstock.configuration import Configuration
+
+log = structlog.get_logger()
 
 OPEN_TIMEOUT_S: Final = 30.0
 
@@ -38,6 +42,11 @@ async def open_audit_trail(configuration: Configuration, gateway: str) -> AuditT
         configuration.folder,
         configuration.audit_topic,
         configuration.path,
+    )
+    log.info(
+        "opening the audit trail",
+        topic=configuration.audit_topic,
+        gives_up_after_s=OPEN_TIMEOUT_S,
     )
     try:
         await asyncio.to_thread(topic.open, OPEN_TIMEOUT_S)

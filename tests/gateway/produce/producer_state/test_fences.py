@@ -321,3 +321,24 @@ def test_a_batch_behind_one_that_is_not_stored_waits_for_it():
     one.find_last_sequence(20, 1, last=8)
     batch = one.decide(20, 1)
     assert one.producers.send(KEY, 0, batch) == 7
+
+
+@pytest.mark.parametrize("ends_before_it_is_decided", ["refuse", "defer"])
+def test_the_broker_is_asked_where_nothing_here_says_what_came_before(ends_before_it_is_decided):
+    """Another gateway may be writing about a batch before it, which its client has given up."""
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.writes_late = True
+    one.decide(0, 3, (2,))
+    if ends_before_it_is_decided == "refuse":
+        other.producers.refuse(KEY, ARRIVAL, 0, Range(3, 3))
+    else:
+        other.defer(6, 1)
+    assert other.needs_last_sequence(6, 1)
+    other.find_last_sequence(6, 1, last=None)
+    other.store(6, 1)
+    one.write_late()
+    for each in (other, one):
+        each.read()
+    other.find_last_sequence(7, 1, last=6)
+    assert other.decide(7, 1).broker_first == 7, "the broker has a batch with the number 6"

@@ -729,6 +729,10 @@ ONCE_FAILED_WITH = {
     565177: Features(
         runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250
     ),
+    1024453: Features(
+        checksums=True, gives_up=True, appended=True, compacts=True, quarantines=True, gateways=4
+    ),
+    1017733: Features(writes_late=True, evicts=True, forgets=True, gateways=3, steps=250),
 }  # fmt: skip
 
 

@@ -346,6 +346,21 @@ def test_what_was_not_written_is_missed_though_its_producer_was_set_aside():
     assert state.send(KEY, 0, decide(state, 4, 4)) == 7
 
 
+@pytest.mark.parametrize("what", ["not_kept", "send", "acknowledge"])
+def test_a_batch_is_missed_though_its_producer_was_forgotten(what):
+    """A broker that knows nothing of the producer would take what comes behind it."""
+    state, _ = producers(is_shared=True, producers_max=1, kept_max_bytes=0)
+    batch = decide(state, 0, 4, [0, 1, 2, 3] if what == "acknowledge" else [2])
+    other = KEY._replace(producer_id=8)
+    state.decide(
+        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+    )
+    assert state.find(KEY, 0, batch.numbers) is None
+    assert getattr(state, what)(KEY, 0, batch) in {None, 7}
+    behind = decide(state, 4, 4)
+    assert 7 in {behind, not isinstance(behind, int) and state.send(KEY, 0, behind)}
+
+
 def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
     """A retry may have been judged by other policies, while the first attempt was not decided."""
     for positions in ([1], [0, 1]):

@@ -429,6 +429,12 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
 
 
 def _limit_memory(limit: int) -> None:
+    """Limit the memory of this worker.
+
+    The number of its processes stays unlimited: RLIMIT_NPROC counts all processes and threads of
+    the user, so gateways that share a user would keep each other from starting workers. `TasksMax=`
+    of systemd and a pod's limit of PIDs count those of one gateway.
+    """
     if limit:
         import resource  # noqa: PLC0415 - not on Windows
 

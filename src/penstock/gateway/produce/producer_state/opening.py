@@ -161,6 +161,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
     producers = Producers(now=time.time, keep=store.keep, is_shared=True)
     store.on_change(producers.interceptors_changed)
     _take_over(file, producers)
+    log.info("reading the state of producers", topic=store.topic, gives_up_after_s=TIMEOUT_S)
     try:
         await store.start(TIMEOUT_S, producers.restore)
         producers.expire()  # writes what was taken over, or begins to

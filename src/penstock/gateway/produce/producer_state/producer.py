@@ -54,6 +54,8 @@ class History(Enum):
 IN_FLIGHT_MAX: Final = 5
 """The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
+BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
+"""What is known of a producer at its first batch here, without a record."""
 _UNCONFIRMED: Final = frozenset({History.UNKNOWN, History.UNRECORDED, History.FOLLOWED})
 
 
@@ -168,6 +170,18 @@ class Producer:
     def is_confirmed(self) -> bool:
         """Whether it is certain that the broker has stored nothing after the known batches."""
         return self.history not in _UNCONFIRMED
+
+    @property
+    def begins_unasked(self) -> bool:
+        """Whether nothing here says what the broker had stored before the first batch.
+
+        So if all batches until now were refused or postponed.
+        """
+        return (
+            self.history in BEGUN
+            and (self.batches[0].first if self.batches else self.next) != 0
+            and all(batch.state is State.REFUSED for batch in self.batches)
+        )
 
     @property
     def _is_restored(self) -> bool:
@@ -624,7 +638,9 @@ class Producer:
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
-        is_followed = self.batches and self.next == numbers.first
+        is_followed = self.next == numbers.first and not all(
+            batch.state is State.REFUSED for batch in self.batches
+        )
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
             self.on_word = dict.fromkeys(self.on_word, now)

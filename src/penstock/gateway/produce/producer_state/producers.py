@@ -15,7 +15,7 @@ from penstock.gateway.produce.producer_state.batch import Batch, Event, State, S
 from penstock.gateway.produce.producer_state.doubts import Doubts
 from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, UNREAD, Kept, KeptRecords
 from penstock.gateway.produce.producer_state.numbers import Range, distance
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer import BEGUN, History, Producer
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -47,8 +47,6 @@ REWRITTEN_MAX: Final = 200
 """The most records that are rewritten at a time: that blocks the event loop."""
 _EVICTION_CANDIDATES: Final = 64
 """The number of least recently used producers among which one without a record is evicted first."""
-_BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
-"""What is known of a producer at its first batch here, without a record."""
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
 
@@ -332,7 +330,7 @@ class Producers:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
             # A producer whose last batch was decided here starts its next epoch here, too.
-            is_here = producer.history not in _BEGUN and producer.continued is not None
+            is_here = producer.history not in BEGUN and producer.continued is not None
             follows = not dropped or (is_here and not self._is_shared)
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
@@ -346,6 +344,8 @@ class Producers:
             return True
         if not self._is_shared:
             return False
+        if producer.begins_unasked and producer.continued != at:
+            return True  # else the first batch that is sent would not fence
         # A batch that has to come again may have been stored through another gateway.
         loses_all = len(dropped) == numbers.count
         return producer.batches.await_any or (loses_all and producer.batches.are_presumed)
@@ -642,14 +642,21 @@ class Producers:
         """
         producer = self._find(key)  # it may have been set aside meanwhile
         if producer is None:
-            return
-        if batch in producer.batches:
+            self._miss(key, epoch, batch)
+        elif batch in producer.batches:
             # An earlier record may have been read back that says the same: then it is settled,
             # and its retry may go through another gateway.
             if batch.state is not State.DROPPED or batch.owes_letters:
                 batch.apply(Event.RETRY)
         elif epoch == producer.epoch:  # what another gateway has decided is in its place
             producer.defer(batch.numbers, batch.connection)
+
+    def _miss(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
+        """Expect a retry of a batch whose producer was forgotten meanwhile, for lack of memory.
+
+        A broker that knows nothing of the producer would take what comes behind it.
+        """
+        self._current(key, epoch, batch.first, ()).defer(batch.numbers, batch.connection)
 
     def defer(
         self,
@@ -685,7 +692,7 @@ class Producers:
     def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Mark a decided batch as sent; return 0, or the error code for the client."""
         producer = self._of(key, epoch)
-        return producer.send(batch) if producer is not None else self._unknown(key, epoch)
+        return producer.send(batch) if producer is not None else self._unknown(key, epoch, batch)
 
     def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Return the client's error code for a batch that is not sent; 0 for success.
@@ -694,14 +701,17 @@ class Producers:
         """
         producer = self._of(key, epoch)
         if producer is None:
-            return self._unknown(key, epoch)
+            return self._unknown(key, epoch, batch)
         return producer.acknowledge(batch, self._now())
 
-    def _unknown(self, key: ProducerKey, epoch: int) -> int:
+    def _unknown(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Return the error code for a batch whose producer has a newer epoch, or was removed."""
         producer = self._producers.get(key)
-        is_old = producer is not None and producer.epoch > epoch
-        return INVALID_PRODUCER_EPOCH if is_old else REQUEST_TIMED_OUT
+        if producer is not None and producer.epoch > epoch:
+            return INVALID_PRODUCER_EPOCH
+        if self._find(key) is None:
+            self._miss(key, epoch, batch)
+        return REQUEST_TIMED_OUT
 
     def on_response(
         self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
@@ -978,7 +988,7 @@ class Producers:
         before = self._producers.get(key)
         if before is not None:
             if epoch > before.epoch:
-                if before.history not in _BEGUN:
+                if before.history not in BEGUN:
                     history = History.COMPLETE if first == 0 else before.history
                 first = 0  # brokers expect that of a producer that they know
                 self._replace(key, before)
