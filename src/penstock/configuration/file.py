@@ -22,7 +22,7 @@ from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
 from penstock.configuration.named_policies import PREFIX, read_named_policies
-from penstock.configuration.policy_classes import classes_of_user
+from penstock.configuration.policy_classes import PolicyClass, class_of_own, classes_of_user
 from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
 
@@ -44,7 +44,7 @@ _ONE_PRINCIPAL: Final = (
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_BUILT_IN_POLICIES: Final = (
+OF_BUILT_IN_POLICIES: Final = (
     "topic.rules.",
     "json.schema.",
     "schema.registry.",
@@ -64,7 +64,7 @@ _LISTENER_TLS_KEYS: Final = frozenset(
         "ssl.cipher.suites",
     }
 )
-_KEYS: Final[dict[str, FieldInfo]] = {
+FILE_KEYS: Final[dict[str, FieldInfo]] = {
     str(field.alias): field for field in Keys.model_fields.values()
 }
 """The keys of the file but for those of topics, by name."""
@@ -137,19 +137,22 @@ def read_configuration(
     if declared is None:
         declared = declared_by_own(name)
     try:
-        keys = rows_of(declared, (*_KEYS, *_LISTENER_TLS_KEYS))
+        keys = rows_of(declared, (*FILE_KEYS, *_LISTENER_TLS_KEYS))
     except ValueError as error:
         raise ConfigurationError(f"{file}: {VALIDATION}: {name}: {error}") from None
     topic_defaults = _topic_defaults(file, properties, shown, keys)
+    policy = _built_in(name)
     warnings = [
-        sentence for key in properties if (sentence := _unknown(file, key, keys)) is not None
+        sentence
+        for key in properties
+        if (sentence := _unknown(file, key, keys, policy)) is not None
     ]
     if named is None:
         named, more = read_named_policies(file, properties, shown, ask_classes)
         warnings += more
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
-    values: dict[str, Any] = {name: properties[name] for name in _KEYS if name in properties}
+    values: dict[str, Any] = {name: properties[name] for name in FILE_KEYS if name in properties}
     values |= {
         "path": file,
         "properties": MappingProxyType(dict(properties)),
@@ -184,7 +187,7 @@ def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> s
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     if first["type"] == "missing":
-        return f"{file}: {name} is missing: {_KEYS[name].description}"
+        return f"{file}: {name} is missing: {FILE_KEYS[name].description}"
     wanted = first.get("ctx", {}).get("error", first["msg"])
     return _must_be(file, name, wanted, shown[name])
 
@@ -250,10 +253,27 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
     return protocol == "SSL" and any(key.startswith(_UPSTREAM_KEYSTORE) for key in properties)
 
 
-def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | None:
-    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key."""
-    known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
-    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *_BUILT_IN_POLICIES)):
+def _built_in(class_name: str) -> PolicyClass | None:
+    """Return what a built-in validation policy declares, to know its keys; None of any other."""
+    try:
+        return class_of_own(class_name)
+    except ValueError:
+        return None  # the workers say so
+
+
+def _unknown(
+    file: Path, key: str, declared: Mapping[str, TopicKey], policy: PolicyClass | None
+) -> str | None:
+    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key.
+
+    Args:
+        file: The file.
+        key: A key of the file.
+        declared: The topic level keys that the validation policy declares.
+        policy: That policy, if it is built in: its keys are known, too.
+    """
+    known = {*FILE_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
+    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS or key in declared:
         raise ConfigurationError(
@@ -263,4 +283,9 @@ def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | No
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.88)
     if close:
         raise ConfigurationError(f"{file}: {key} is unknown; did you mean {close[0]}?")
-    return f"{key} is unknown to Penstock; it is handed to the policies' configure()"
+    if policy is not None and policy.key(key) is not None:
+        return None
+    meant = policy and policy.close_to(key)
+    return f"{key} is unknown to Penstock; it is handed to the policies' configure()" + (
+        f"; did you mean {meant}?" if meant else ""
+    )
