@@ -24,7 +24,14 @@ from penstock.configuration.model import Configuration
 from penstock.configuration.named_policies import PREFIX, read_named_policies
 from penstock.configuration.policy_classes import PolicyClass, class_of_own, classes_of_user
 from penstock.configuration.properties import load_properties, resolve_variables
-from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
+from penstock.configuration.topic_keys import (
+    DEAD_LETTER_TOPIC,
+    TOPIC_KEYS,
+    Scope,
+    TopicDefault,
+    TopicKey,
+    keys_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +44,10 @@ if TYPE_CHECKING:
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
+PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
+"""How names of keys begin that nobody else has."""
+CLOSE: Final = 0.88
+CLOSE_OF_PENSTOCKS_ALONE: Final = 0.75
 _CLASS_PATH: Final = "record.validation.policy.class.path"
 _UPSTREAM_KEYSTORE: Final = "upstream.ssl.keystore."
 _ONE_PRINCIPAL: Final = (
@@ -166,8 +177,29 @@ def read_configuration(
     except ValidationError as error:
         raise ConfigurationError(_describe(file, error, shown)) from None
     check_upstream(configuration.upstream_properties, f"{file}: upstream.")
+    _check_dead_letter_topics(configuration)
     _check_allowed(file, configuration.topic_settings_keys_allowed, keys)
     return configuration
+
+
+def _check_dead_letter_topics(configuration: Configuration) -> None:
+    """Raise ConfigurationError if dead letters would go to a topic of the gateway's own."""
+    own = {
+        configuration.topic_settings_topic: "topic.settings.topic",
+        configuration.produce_request_interceptors_state_topic: (
+            "produce.request.interceptors.state.topic"
+        ),
+        configuration.redrive_places_topic: "redrive.places.topic",
+        configuration.audit_topic: "audit.topic",
+    }
+    for default in configuration.topic_defaults:
+        if default.key == DEAD_LETTER_TOPIC and default.value in own:
+            bare = default.key in configuration.properties
+            key = default.key if bare else f"topics.{default.glob}.{default.key}"
+            raise ConfigurationError(
+                f"{configuration.path}: {key}: {default.value} is the topic of "
+                f"{own[default.value]}; name another one"
+            )
 
 
 def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, TopicKey]) -> None:
@@ -280,7 +312,11 @@ def _unknown(
             f"{file}: {key} belongs to a topic: write topics.<glob>.{key}, "
             f"for example topics.*.{key}"
         )
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.88)
+    own = next((name for name in keys_in(Scope.GLOB, {}) if key.endswith(f".{name}")), None)
+    if own is not None:
+        raise ConfigurationError(f"{file}: {key} is unknown; write topics.<glob>.{own}")
+    cutoff = CLOSE_OF_PENSTOCKS_ALONE if key.startswith(PENSTOCKS_ALONE) else CLOSE
+    close = difflib.get_close_matches(key, known, n=1, cutoff=cutoff)
     if close:
         raise ConfigurationError(f"{file}: {key} is unknown; did you mean {close[0]}?")
     if policy is not None and policy.key(key) is not None:

@@ -10,7 +10,13 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.declared_keys import VALIDATION, declared_by_own
-from penstock.configuration.file import FILE_KEYS, OF_BUILT_IN_POLICIES
+from penstock.configuration.file import (
+    CLOSE,
+    CLOSE_OF_PENSTOCKS_ALONE,
+    FILE_KEYS,
+    OF_BUILT_IN_POLICIES,
+    PENSTOCKS_ALONE,
+)
 from penstock.configuration.named_policies import PREFIX as OF_POLICIES
 from penstock.configuration.policies import NAMES
 from penstock.configuration.topic_keys import POLICIES, Scope, keys_in
@@ -22,8 +28,6 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "Unknown topic config name: "
 """How brokers begin the message (LogConfig.java, validateNames)."""
 _OF_TOPICS: Final = "topics."
-_PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
-"""Nobody else has names of topic configs that begin so."""
 _SHARED: Final = (
     "record.",
     "records.",
@@ -35,11 +39,9 @@ _SHARED: Final = (
     "schema.",
 )
 _OF_POLICIES: Final = (OF_POLICIES, *OF_BUILT_IN_POLICIES)
-_BEGINNINGS: Final = (*_PENSTOCKS_ALONE, *_OF_POLICIES, _OF_TOPICS, *_SHARED)
+_BEGINNINGS: Final = (*PENSTOCKS_ALONE, *_OF_POLICIES, _OF_TOPICS, *_SHARED)
 _SCHEMA_POLICY: Final = "penstock.policies.SchemaPolicy"
 _NAME_MAX: Final = 100
-_CLOSE: Final = 0.88
-_CLOSE_OF_OWN: Final = 0.75
 _OF_FILE: Final = "it belongs in the gateway's configuration file"
 _NOT_KEPT: Final = (
     "the gateway keeps no topic level keys: its configuration file has no policy for them, or an "
@@ -88,10 +90,10 @@ def _meant(name: str) -> str | None:
 def _close(name: str, of_file: Iterable[str]) -> str | None:
     """Return the key that a misspelt name is like; all keys where the name is Penstock's alone."""
     of_topics = definitions.config_keys()
-    is_own = name.startswith(_PENSTOCKS_ALONE)
+    is_own = name.startswith(PENSTOCKS_ALONE)
     if len(name) <= _NAME_MAX:
         keys = [*of_topics, *(key for key in of_file if may_be_own(key))]
-        cutoff = _CLOSE_OF_OWN if is_own else _CLOSE
+        cutoff = CLOSE_OF_PENSTOCKS_ALONE if is_own else CLOSE
         for key in difflib.get_close_matches(name, keys, n=1, cutoff=cutoff):
             where = "" if key in of_topics else f" {_OF_FILE.capitalize()}"
             return f"did you mean {key}?{where}"
