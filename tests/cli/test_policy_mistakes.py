@@ -138,7 +138,7 @@ MISTAKES = [
     ({f"{DEAD}topic.name": "audits", "audit.topic": "audits"}, "audits is the topic of audit.topic"),
     (
         {f"topics.a.{DEAD}topic.name": "kept", "topic.settings.topic": "kept"},
-        f"topics.a.{DEAD}topic.name: kept is the topic of topic.settings.topic; name another one",
+        f"topics.a.{DEAD}topic.name: kept is the topic of topic.settings.topic; name another topic",
     ),
     ({f"{DEAD}topic.name": "s", "produce.request.interceptors.state.topic": "s"}, "state.topic; na"),
     ({f"{DEAD}topic.name": "."}, "can contain ${topic} with other characters, like ${topic}.dead; "),

@@ -198,7 +198,7 @@ def _check_dead_letter_topics(configuration: Configuration) -> None:
             key = default.key if bare else f"topics.{default.glob}.{default.key}"
             raise ConfigurationError(
                 f"{configuration.path}: {key}: {default.value} is the topic of "
-                f"{own[default.value]}; name another one"
+                f"{own[default.value]}; name another topic"
             )
 
 

@@ -77,7 +77,7 @@ def _read(path: Path, name: str) -> bytes:
     return data
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Refuses a mapping that has a key twice: the last would take the others' place in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -90,7 +90,7 @@ class _Loader(yaml.SafeLoader):
                 )
             if isinstance(key, yaml.ScalarNode):
                 seen.add(written)
-        return super().construct_mapping(node, deep=deep)
+        return dict(super().construct_mapping(node, deep=deep))
 
 
 def _parsed(name: str, data: bytes) -> Any:
