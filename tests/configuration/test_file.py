@@ -123,6 +123,30 @@ def test_secrets_come_from_elsewhere(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("policy", "keys"),
+    [
+        ("Required", ["fields=id", "null.fields=accept"]),
+        ("Rules", ["rules.a=true", "rules.a.message=no", "format=json"]),
+        ("DataContract", ["contract=orders.yaml", "object=orders"]),
+        ("HeaderRequired", ["headers=n", "headers.n.pattern=a"]),
+        ("MaxBytes", ["value.max.bytes=1"]),
+    ],
+)
+def test_the_keys_of_a_built_in_policy_without_a_name_are_known(tmp_path, policy, keys):
+    text = LEAST + "\n".join(keys)
+    named = f"\nrecord.validation.policy.class.name=penstock.policies.{policy}"
+    assert load(tmp_path, text + named).warnings == ()
+    assert len(load(tmp_path, text).warnings) == len(keys)
+
+
+def test_a_misspelt_key_of_a_built_in_policy_is_suggested(tmp_path):
+    text = "record.validation.policy.class.name=penstock.policies.Required\nfields=a\nnull.field=x"
+    (warning,) = load(tmp_path, LEAST + text).warnings
+    assert warning.startswith("null.field is unknown to Penstock")
+    assert warning.endswith("; did you mean null.fields?")
+
+
 def test_unknown_keys_are_kept_and_warned_about(tmp_path):
     configuration = load(tmp_path, LEAST + "shop.currency=EUR\n")
 

@@ -22,9 +22,16 @@ from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
 from penstock.configuration.named_policies import PREFIX, read_named_policies
-from penstock.configuration.policy_classes import classes_of_user
+from penstock.configuration.policy_classes import PolicyClass, class_of_own, classes_of_user
 from penstock.configuration.properties import load_properties, resolve_variables
-from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
+from penstock.configuration.topic_keys import (
+    DEAD_LETTER_TOPIC,
+    TOPIC_KEYS,
+    Scope,
+    TopicDefault,
+    TopicKey,
+    keys_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +44,10 @@ if TYPE_CHECKING:
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
+PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
+"""How names of keys begin that nobody else has."""
+CLOSE: Final = 0.88
+CLOSE_OF_PENSTOCKS_ALONE: Final = 0.75
 _CLASS_PATH: Final = "record.validation.policy.class.path"
 _UPSTREAM_KEYSTORE: Final = "upstream.ssl.keystore."
 _ONE_PRINCIPAL: Final = (
@@ -44,7 +55,7 @@ _ONE_PRINCIPAL: Final = (
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_BUILT_IN_POLICIES: Final = (
+OF_BUILT_IN_POLICIES: Final = (
     "topic.rules.",
     "json.schema.",
     "schema.registry.",
@@ -64,7 +75,7 @@ _LISTENER_TLS_KEYS: Final = frozenset(
         "ssl.cipher.suites",
     }
 )
-_KEYS: Final[dict[str, FieldInfo]] = {
+FILE_KEYS: Final[dict[str, FieldInfo]] = {
     str(field.alias): field for field in Keys.model_fields.values()
 }
 """The keys of the file but for those of topics, by name."""
@@ -137,19 +148,22 @@ def read_configuration(
     if declared is None:
         declared = declared_by_own(name)
     try:
-        keys = rows_of(declared, (*_KEYS, *_LISTENER_TLS_KEYS))
+        keys = rows_of(declared, (*FILE_KEYS, *_LISTENER_TLS_KEYS))
     except ValueError as error:
         raise ConfigurationError(f"{file}: {VALIDATION}: {name}: {error}") from None
     topic_defaults = _topic_defaults(file, properties, shown, keys)
+    policy = _built_in(name)
     warnings = [
-        sentence for key in properties if (sentence := _unknown(file, key, keys)) is not None
+        sentence
+        for key in properties
+        if (sentence := _unknown(file, key, keys, policy)) is not None
     ]
     if named is None:
         named, more = read_named_policies(file, properties, shown, ask_classes)
         warnings += more
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
-    values: dict[str, Any] = {name: properties[name] for name in _KEYS if name in properties}
+    values: dict[str, Any] = {name: properties[name] for name in FILE_KEYS if name in properties}
     values |= {
         "path": file,
         "properties": MappingProxyType(dict(properties)),
@@ -163,8 +177,29 @@ def read_configuration(
     except ValidationError as error:
         raise ConfigurationError(_describe(file, error, shown)) from None
     check_upstream(configuration.upstream_properties, f"{file}: upstream.")
+    _check_dead_letter_topics(configuration)
     _check_allowed(file, configuration.topic_settings_keys_allowed, keys)
     return configuration
+
+
+def _check_dead_letter_topics(configuration: Configuration) -> None:
+    """Raise ConfigurationError if dead letters would go to a topic of the gateway's own."""
+    own = {
+        configuration.topic_settings_topic: "topic.settings.topic",
+        configuration.produce_request_interceptors_state_topic: (
+            "produce.request.interceptors.state.topic"
+        ),
+        configuration.redrive_places_topic: "redrive.places.topic",
+        configuration.audit_topic: "audit.topic",
+    }
+    for default in configuration.topic_defaults:
+        if default.key == DEAD_LETTER_TOPIC and default.value in own:
+            bare = default.key in configuration.properties
+            key = default.key if bare else f"topics.{default.glob}.{default.key}"
+            raise ConfigurationError(
+                f"{configuration.path}: {key}: {default.value} is the topic of "
+                f"{own[default.value]}; name another topic"
+            )
 
 
 def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, TopicKey]) -> None:
@@ -184,7 +219,7 @@ def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> s
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     if first["type"] == "missing":
-        return f"{file}: {name} is missing: {_KEYS[name].description}"
+        return f"{file}: {name} is missing: {FILE_KEYS[name].description}"
     wanted = first.get("ctx", {}).get("error", first["msg"])
     return _must_be(file, name, wanted, shown[name])
 
@@ -250,17 +285,43 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
     return protocol == "SSL" and any(key.startswith(_UPSTREAM_KEYSTORE) for key in properties)
 
 
-def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | None:
-    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key."""
-    known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
-    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *_BUILT_IN_POLICIES)):
+def _built_in(class_name: str) -> PolicyClass | None:
+    """Return what a built-in validation policy declares, to know its keys; None of any other."""
+    try:
+        return class_of_own(class_name)
+    except ValueError:
+        return None  # the workers say so
+
+
+def _unknown(
+    file: Path, key: str, declared: Mapping[str, TopicKey], policy: PolicyClass | None
+) -> str | None:
+    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key.
+
+    Args:
+        file: The file.
+        key: A key of the file.
+        declared: The topic level keys that the validation policy declares.
+        policy: That policy, if it is built in: its keys are known, too.
+    """
+    known = {*FILE_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
+    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS or key in declared:
         raise ConfigurationError(
             f"{file}: {key} belongs to a topic: write topics.<glob>.{key}, "
             f"for example topics.*.{key}"
         )
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.88)
+    own = next((name for name in keys_in(Scope.GLOB, {}) if key.endswith(f".{name}")), None)
+    if own is not None:
+        raise ConfigurationError(f"{file}: {key} is unknown; write topics.<glob>.{own}")
+    cutoff = CLOSE_OF_PENSTOCKS_ALONE if key.startswith(PENSTOCKS_ALONE) else CLOSE
+    close = difflib.get_close_matches(key, known, n=1, cutoff=cutoff)
     if close:
         raise ConfigurationError(f"{file}: {key} is unknown; did you mean {close[0]}?")
-    return f"{key} is unknown to Penstock; it is handed to the policies' configure()"
+    if policy is not None and policy.key(key) is not None:
+        return None
+    meant = policy and policy.close_to(key)
+    return f"{key} is unknown to Penstock; it is handed to the policies' configure()" + (
+        f"; did you mean {meant}?" if meant else ""
+    )

@@ -11,23 +11,42 @@ from typing import Any, Final
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.policy import (
     AlterConfigPolicy,
+    AlterConfigPolicyWithContext,
     BrokerRecordValidator,
+    BrokerRecordValidatorWithContext,
     CreateTopicPolicy,
+    CreateTopicPolicyWithContext,
     ProduceRequestInterceptor,
+    ProduceRequestInterceptorWithContext,
     RecordsPolicy,
+    RecordsPolicyWithContext,
     RecordValidationPolicy,
+    RecordValidationPolicyWithContext,
 )
 
 INTERCEPTORS: Final = "produce.request.interceptors"
 RECORDS: Final = RECORDS_POLICY
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
+CREATE_TOPIC: Final = "create.topic.policy.class.name"
+ALTER_CONFIG: Final = "alter.config.policy.class.name"
 
 _CLASSES: Final = {
     ProduceRequestInterceptor: INTERCEPTORS,
     BrokerRecordValidator: VALIDATORS,
     RecordsPolicy: RECORDS,
     RecordValidationPolicy: VALIDATION,
+}
+_ALL_CLASSES: Final = {
+    **_CLASSES,
+    ProduceRequestInterceptorWithContext: INTERCEPTORS,
+    BrokerRecordValidatorWithContext: VALIDATORS,
+    RecordsPolicyWithContext: RECORDS,
+    RecordValidationPolicyWithContext: VALIDATION,
+    CreateTopicPolicy: CREATE_TOPIC,
+    CreateTopicPolicyWithContext: CREATE_TOPIC,
+    AlterConfigPolicy: ALTER_CONFIG,
+    AlterConfigPolicyWithContext: ALTER_CONFIG,
 }
 _ARGUMENTS: Final = {
     RECORDS: len(("topic", "partition", "records")),
@@ -41,6 +60,12 @@ _METHODS: Final = {
     "validate_record": VALIDATORS,
 }
 """Those by which an interface is known."""
+
+
+def belongs_elsewhere(cls: type, key: str) -> str | None:
+    """Return the key for a class that derives from another interface than that of a key."""
+    keys = [other for base, other in _ALL_CLASSES.items() if issubclass(cls, base)]
+    return keys[0] if keys and key not in keys else None
 
 
 def interface_of(cls: type) -> str:

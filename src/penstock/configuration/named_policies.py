@@ -22,7 +22,7 @@ from penstock.configuration.policy_classes import (
     required,
     value_error,
 )
-from penstock.configuration.topic_keys import MODES
+from penstock.configuration.topic_keys import MODES, TOPIC_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,6 +207,16 @@ def _undeclared(
     keys: PolicyKeys, prefix: str, key: str, class_name: str, found: PolicyClass
 ) -> list[str]:
     """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
+    if key in TOPIC_KEYS:
+        raise keys.error(
+            prefix + key,
+            f"belongs to a topic: write topics.<glob>.{key}"
+            + (
+                f", or {prefix}{MODE} for the records that this policy refuses"
+                if key == f"penstock.{MODE}"
+                else ""
+            ),
+        )
     close = found.close_to(key)
     if close is not None:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")

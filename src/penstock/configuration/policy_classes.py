@@ -98,7 +98,7 @@ class PolicyClass(NamedTuple):
         """Return the declared key that was meant by a name that is none."""
         parts = name.split(".")
         names = [*(key.name for key in self.config_keys), *(key.name for key in self.topic_configs)]
-        keys = [_filled(name, parts) for name in names]
+        keys = [key for key in (_filled(name, parts) for name in names) if key != name]
         return next(iter(difflib.get_close_matches(name, keys, n=1, cutoff=_CLOSE)), None)
 
 

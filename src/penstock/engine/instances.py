@@ -44,13 +44,7 @@ from penstock.engine.validation_policy import (
     ValidationPolicy,
     objection_to,
 )
-from penstock.policy import (
-    AlterConfigPolicy,
-    AlterConfigPolicyWithContext,
-    ClientContext,
-    CreateTopicPolicy,
-    CreateTopicPolicyWithContext,
-)
+from penstock.policy import ClientContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,11 +69,6 @@ _METHODS: Final = {
     VALIDATION: OF_VALIDATION_POLICIES,
     INTERCEPTORS: OF_INTERCEPTORS,
 }
-_OF_OTHERS: Final = {
-    CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
-    ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
-}
-"""By key, the interfaces with the same methods that judge something else."""
 NOBODY: Final = ClientContext()
 """Where it is not known who sent records."""
 
@@ -455,6 +444,11 @@ class PolicyInstances:
         is_apart = key == VALIDATION and not of.is_named and folders
         space = ClassPath(folders) if is_apart else None
         cls = load_class(name, key=of.key, file=of.file, space=space)
+        elsewhere = interfaces.belongs_elsewhere(cls, key) if isinstance(cls, type) else None
+        if elsewhere is not None:
+            raise ConfigurationError(
+                f"{of.where} is a policy of another kind, which belongs in {elsewhere}"
+            )
         found = getattr(cls, method, None)
         if not callable(found):
             other = _METHODS[key].by_batch if key in _METHODS else ""
@@ -545,10 +539,7 @@ class PolicyInstances:
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
         for name in names:
             of = self._by_class(name, key)
-            cls = self._load(of, "validate")
-            if isinstance(cls, type) and issubclass(cls, _OF_OTHERS[key]):
-                raise ConfigurationError(f"{of.where} is a policy of another kind")
-            instance = self._instance(cls, of)
+            instance = self._instance(self._load(of, "validate"), of)
             complaint = signature_error(instance.validate)
             if complaint:
                 raise ConfigurationError(f"{of.where}: {complaint}")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 EVERY: Final = object()
 """A step to all items of an array."""
 _WHITESPACE: Final = " \t\n\r"
+_OTHER_LANGUAGES: Final = ("$.", "$[", "/")
+"""How paths of JSONPath and JSON Pointer begin: no field is meant whose name begins so."""
 _STEP: Final = re.compile(r"(?:^|\.)([^.\[\]]+)|(\[\*\])")
 
 
@@ -29,7 +31,7 @@ def parse(path: str) -> tuple[Any, ...]:
             break
         steps.append(EVERY if match[2] else match[1])
         position = match.end()
-    if not steps or position < len(path):
+    if not steps or position < len(path) or path.startswith(_OTHER_LANGUAGES):
         raise ValueError(f"{path!r} is no path; write customer.email or cards[*].number")
     return tuple(steps)
 

@@ -260,3 +260,69 @@ async def test_an_answer_that_cannot_be_read_ends_the_connection():
     body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()
+
+
+UNKNOWN = "Unknown topic config name: "
+
+
+def unknown(name, key):
+    return {
+        "responses": [
+            {"resource_type": TOPIC, "resource_name": name, "error_code": 40,
+             "error_message": UNKNOWN + key}
+        ]
+    }  # fmt: skip
+
+
+async def misnamed(api, version, key, *, policies=None):
+    """Set a key that the cluster does not know."""
+    talk, _ = await keeping(policies or Policies(create=False, alter=False))
+    sent = await talk.request(api, version, **altering(("a", [(key, SET, "mark")])))
+    asked = await talk.asked(api)
+    return talk, sent, asked
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_what_was_meant_by_a_misspelt_key_is_said(api, version):
+    talk, _, asked = await misnamed(api, version, "penstock.mod")
+    assert asked.body.validate_only
+    talk.answer(asked, **unknown("a", "penstock.mod"))
+    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.told()) == {"a": (40, said)}
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_keys_that_kafka_does_not_know_are_its_own_matter(api, version):
+    talk, sent, asked = await misnamed(api, version, "retention.m")
+    assert (asked.frame, asked.body.validate_only) == (sent, False)
+    talk.answer(asked, **unknown("a", "retention.m"))
+    assert read(await talk.told()) == {"a": (40, f"{UNKNOWN}retention.m")}
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_key_that_the_cluster_knows_is_its_own(api, version):
+    talk, sent, asked = await misnamed(api, version, "confluent.value.schema.validation")
+    talk.answer(asked, **answers("a"))
+    await talk.passes(api, sent, **answers("a"))
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_client_without_the_right_learns_nothing_of_keys(api, version):
+    talk, _, asked = await misnamed(api, version, "penstock.mod")
+    talk.answer(asked, **answers("a", a=29))
+    assert read(await talk.told()) == {"a": (29, "of the cluster")}
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_resource_beside_a_misspelt_key_is_altered(api, version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    resources = ("a", [("penstock.mod", SET, "mark")]), ("b", [RETENTION])
+    await talk.request(api, version, **altering(*resources))
+    asked = await talk.asked(api)
+    both = unknown("a", "penstock.mod")["responses"] + answers("b")["responses"]
+    talk.answer(asked, responses=both)
+    asked = await talk.asked(api)
+    assert sent_in(asked) == {"b": [("retention.ms", "5")]}
+    talk.answer(asked, **answers("b"))
+    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}

@@ -241,3 +241,49 @@ async def test_an_answer_that_cannot_be_read_ends_the_connection():
     body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()
+
+
+UNKNOWN = "Unknown topic config name: "
+
+
+def unknown(name, key):
+    return {**result(name, 40), "error_message": UNKNOWN + key}
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_what_was_meant_by_a_misspelt_key_is_said(version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    await probed(talk, version, "a", "b", configs=[own("mark", "penstock.mod")],
+                 answer={"topics": [unknown("a", "penstock.mod"), result("b")]})  # fmt: skip
+    await created(talk, "b")
+    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_keys_that_kafka_does_not_know_are_its_own_matter(version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    sent = await talk.request(API, version, **wanted("a", configs=[own("1", "retention.m")]))
+    await talk.passes(API, sent, topics=[unknown("a", "retention.m")])
+
+
+async def test_a_key_that_the_cluster_knows_is_its_own():
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    key = own("true", "confluent.value.schema.validation")
+    sent, _ = await probed(talk, 7, "a", configs=[key])
+    await talk.passes(API, sent, **results("a"))
+
+
+async def test_a_misspelt_key_is_explained_by_a_gateway_that_keeps_none():
+    talk = AdminTalk()
+    await probed(talk, 7, "a", configs=[own("mark", "penstock.mode")],
+                 answer={"topics": [unknown("a", "penstock.mode")]})  # fmt: skip
+    ((code, said),) = read(await talk.told()).values()
+    assert code == 40
+    assert said.startswith(f"{UNKNOWN}penstock.mode; the gateway keeps no topic level keys: ")
+
+
+async def test_a_client_without_the_right_learns_nothing_of_keys():
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")], answer=results("a", a=29))
+    assert read(await talk.told()) == {"a": (29, "of the cluster")}

@@ -276,3 +276,31 @@ def test_where_topics_may_not_have_it_no_operation_changes_it(kafka, tmp_path, t
             assert client.produce(topic, b"a").error_code == INVALID_RECORD
     finally:
         running.stop()
+
+
+MISNAMED = [
+    ("penstock.polices", "did you mean penstock.policies?"),
+    ("penstock.quarantine.ratio", "did you mean penstock.quarantine.max.ratio?"),
+    ("policies.no-a.mode", "it belongs in the gateway's configuration file"),
+    (
+        "topics.x-*.penstock.mode",
+        "it belongs in the gateway's configuration file; on a topic, it is penstock.mode",
+    ),
+]
+
+
+def test_a_misspelt_key_is_an_error_that_says_what_was_meant(topic_client, topic):
+    topic_client.create(topic, {})
+    for key, meant in MISNAMED:
+        said = INVALID_CONFIG, f"Unknown topic config name: {key}; {meant}"
+        (result,) = topic_client.call(creation(f"{topic}-new", {key: "no-a"})).topics
+        assert (result.error_code, result.error_message) == said
+        assert alter(topic_client, topic, SET, "no-a", key) == said
+
+
+def test_other_unknown_keys_have_the_brokers_message(topic_client, topic):
+    topic_client.create(topic, {})
+
+    said = alter(topic_client, topic, SET, "no-a", "retention.m")
+
+    assert said == (INVALID_CONFIG, "Unknown topic config name: retention.m")

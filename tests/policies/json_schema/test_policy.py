@@ -251,3 +251,16 @@ def test_a_refusal_without_a_reason_is_the_same_refusal(folder, monkeypatch):
         "the value fits no schema of anyOf",
         "the value does not fit the schema",
     }
+
+
+@pytest.mark.parametrize("before", [{}, {"null_values": "accept", "null_keys": "accept"}])
+def test_a_policy_with_a_name_refuses_nulls_by_keys_without_the_prefix(folder, before):
+    text = "key=key.json,value=order.json"
+    keys = {f"json.schema.{key.replace('_', '.')}": value for key, value in before.items()}
+    made = JsonSchema()
+    made.use_folder(folder)
+    made.configure({**keys, "schema": text, "null.values": "refuse", "null.keys": "refuse"})
+    refused = {position for position, _ in singly(made, "")}
+    assert refused >= {4, 5, 6}
+    made.configure({**keys, "schema": text, "null.values": "accept", "null.keys": "accept"})
+    assert not {position for position, _ in singly(made, "")} & {4, 5, 6}

@@ -335,3 +335,8 @@ def test_each_rule_is_described():
         "rule a, natively: value.a > 0",
         "rule b, by CEL: value.a > value.b",
     ]
+
+
+def test_a_condition_about_the_time_alone_may_come_true_later():
+    policy = Rules()
+    policy.configure({"rules.later": 'now > timestamp("2999-01-01T00:00:00Z")'})

@@ -30,7 +30,7 @@ from penstock.gateway.admin.policy_checks import (
     config_error,
     syntax_error,
 )
-from penstock.topic_configs import definitions
+from penstock.topic_configs import definitions, misnamed
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import (
     INVALID_CONFIG,
@@ -70,12 +70,14 @@ class _Resource(NamedTuple):
         changes: All changes.
         own: The changes to Penstock's topic level keys.
         stripped: The configs for the cluster.
+        is_misnamed: Whether one of them looks like a key of Penstock.
     """
 
     given: Any
     changes: Sequence[_Change]
     own: Sequence[_Change]
     stripped: Sequence[Any]
+    is_misnamed: bool
 
     @property
     def key(self) -> tuple[int, str]:
@@ -110,12 +112,17 @@ class _AlterConfigs:
             )
             async for config in self._steps.over(given.configs)
         ]
-        if given.resource_type != TOPIC or not self._settings.are_stored:
-            return _Resource(given, changes, [], given.configs)
-        own_keys = self._own_keys
-        own = [change async for change in self._steps.over(changes) if change.name in own_keys]
+        if given.resource_type != TOPIC:
+            return _Resource(given, changes, [], given.configs, is_misnamed=False)
+        own_keys = self._own_keys if self._settings.are_stored else {}
+        own, is_misnamed = [], False
+        async for change in self._steps.over(changes):
+            if change.name in own_keys:
+                own.append(change)
+            elif misnamed.may_be_own(change.name):
+                is_misnamed = True
         if not own:
-            return _Resource(given, changes, own, given.configs)
+            return _Resource(given, changes, own, given.configs, is_misnamed)
         names = Counter(change.name for change in changes)
         stripped = [
             config
@@ -125,7 +132,7 @@ class _AlterConfigs:
             or names[change.name] > 1
             or (change.value is None and change.operation != DELETE)
         ]
-        return _Resource(given, changes, own, stripped)
+        return _Resource(given, changes, own, stripped, is_misnamed)
 
     async def respond(self) -> bytes:
         async for given in self._steps.over(self._body.resources):
@@ -145,6 +152,8 @@ class _AlterConfigs:
             replace(self._body, resources=tuple(probed), validate_only=True)
         )
         await self._take_results(probe)
+        async for resource in self._steps.over(self._resources):
+            self._explain(resource)
         valid = [
             resource
             async for resource in self._steps.over(self._resources)
@@ -182,10 +191,19 @@ class _AlterConfigs:
         result = self._results.get(resource.key)
         return result is not None and result.error_code == NONE
 
+    def _explain(self, resource: _Resource) -> None:
+        """Say what was meant by a key of Penstock that no broker knows."""
+        result = self._results.get(resource.key)
+        if resource.is_misnamed and result is not None and result.error_code == INVALID_CONFIG:
+            meant = misnamed.explained(result.error_message)
+            if meant is not None:
+                self._refusals[resource.key] = PolicyRefusal(INVALID_CONFIG, meant)
+
     def _is_handled(self, resource: _Resource) -> bool:
         return bool(
             self._context.gateway.policies.topics.alter_config is not None
             or resource.own
+            or resource.is_misnamed
             or self._resets_topic_configs(resource)
             or self._is_settings_topic(resource)
         )

@@ -34,7 +34,7 @@ from penstock.gateway.admin.policy_checks import (
     PolicyRefusal,
     config_error,
 )
-from penstock.topic_configs import definitions
+from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -78,11 +78,13 @@ class _RequestedTopic(NamedTuple):
         given: The topic as in the request.
         stripped: The topic for the cluster, without Penstock's topic level keys.
         own: These keys.
+        is_misnamed: Whether another config looks like one of these keys.
     """
 
     given: Any
     stripped: Any
     own: dict[str, str | None]
+    is_misnamed: bool
 
     @property
     def configs(self) -> dict[str, str | None]:
@@ -97,7 +99,8 @@ async def create_topics(context: RequestContext) -> bytes:
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)
-    if not (has_policy or has_configs or any(topic.own for topic in requested)):
+    has_own = any(topic.own or topic.is_misnamed for topic in requested)
+    if not (has_policy or has_configs or has_own):
         return await context.forward()
     return await _CreateTopics(context, body, requested).respond()
 
@@ -197,6 +200,10 @@ class _CreateTopics:
                 self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
                 continue
             code = int(result.error_code)
+            meant = misnamed.explained(result.error_message) if code == INVALID_CONFIG else None
+            if meant is not None:
+                self._results[name] = _result(name, PolicyRefusal(INVALID_CONFIG, meant))
+                continue
             if code and (
                 code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
             ):
@@ -403,7 +410,8 @@ async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
         assignments=tuple(assignments),
         configs=tuple(kept),
     )
-    return _RequestedTopic(topic, stripped, own)
+    is_misnamed = any(misnamed.may_be_own(config.name) for config in kept)
+    return _RequestedTopic(topic, stripped, own, is_misnamed)
 
 
 def _result(name: str, refusal: PolicyRefusal) -> Any:

@@ -77,9 +77,25 @@ def _read(path: Path, name: str) -> bytes:
     return data
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Refuses a mapping that has a key twice: the last would take the others' place in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            written = key.tag, key.value
+            if isinstance(key, yaml.ScalarNode) and written in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} is there twice in a mapping", key.start_mark
+                )
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(written)
+        return dict(super().construct_mapping(node, deep=deep))
+
+
 def _parsed(name: str, data: bytes) -> Any:
     try:
-        document = yaml.safe_load(data)
+        document = yaml.load(data, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}" if mark is not None else ""

@@ -6,15 +6,22 @@ Those that count records with a flaw and allow none of them are: `nullValues`, `
 
 from __future__ import annotations
 
+import difflib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policies.data_contract.document import ContractError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _RECORD_METRICS: Final = frozenset({"nullValues", "missingValues", "invalidValues"})
+_METRICS: Final = (*sorted(_RECORD_METRICS), "duplicateValues", "rowCount")
+_TYPES: Final = ("library", "sql", "text", "custom")
+_UNITS: Final = ("rows", "percent")
+_CLOSE: Final = 0.8
+_NAME_MAX: Final = 100
+_PAIR: Final = 2
 _PERCENT: Final = frozenset({"percent", "percentage", "%"})
 _OPERATORS: Final = (
     "mustBe", "mustNotBe", "mustBeGreaterThan", "mustBeGreaterOrEqualTo", "mustBeLessThan",
@@ -68,17 +75,50 @@ def schema_of_rule(
     metric = rule.get("metric") or rule.get("rule")
     kind = rule.get("type") or ("library" if metric else "text")
     name = name_of_rule(rule)
+    check_spelling(str(kind), _TYPES, f"{place}: type of rule {name}")
     if kind != "library":
         why = f"a rule of type {kind} is not judged"
         return NotJudged(place, name, Concern.OTHER_TOOL, why)
     if not isinstance(metric, str):
         raise ContractError(f"{place}: rule {name} of type library has no metric")
+    check_spelling(metric, _METRICS, f"{place}: metric")
+    check_spelling(str(rule.get("unit", "rows")), _UNITS, f"{place}: unit of rule {name}")
     if metric not in _RECORD_METRICS or not of_property:
         return NotJudged(place, name, Concern.DATA_SET, f"{metric} is about the data set")
+    _check_thresholds(rule, place, name)
     if not _allows_none(rule, place, name):
         why = f"{metric} has a threshold other than 0, which is about the data set"
         return NotJudged(place, name, Concern.DATA_SET, why)
     return schema_of_metric(metric, rule, place, name)
+
+
+def check_spelling(given: str, known: Collection[str], where: str) -> None:
+    """Refuse a name that is close to a known one; others are not judged.
+
+    Raises:
+        ContractError: It is misspelt.
+    """
+    close = difflib.get_close_matches(given[:_NAME_MAX], known, n=1, cutoff=_CLOSE)
+    if close and given not in known and given.lower() not in _PERCENT:
+        raise ContractError(f"{where}: {given} is unknown; did you mean {close[0]}?")
+
+
+def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
+    """Refuse a threshold that is no number.
+
+    Raises:
+        ContractError: It is wrong.
+    """
+    for operator in _OPERATORS:
+        given = rule.get(operator)
+        is_pair = operator.endswith("Between")
+        numbers = given if is_pair and isinstance(given, list) else [given]
+        is_wrong = any(
+            isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers
+        )
+        if given is not None and (is_wrong or (is_pair and len(numbers) != _PAIR)):
+            what = "two numbers" if is_pair else "a number"
+            raise ContractError(f"{place}: {operator} of rule {name} must be {what}, not {given!r}")
 
 
 def name_of_rule(rule: Mapping[str, Any]) -> str:

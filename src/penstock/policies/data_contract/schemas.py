@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.data_contract.document import ContractError, listed
 from penstock.policies.data_contract.instants import pattern_of
-from penstock.policies.data_contract.quality import Concern, NotJudged, schema_of_rule
+from penstock.policies.data_contract.quality import (
+    Concern,
+    NotJudged,
+    check_spelling,
+    schema_of_rule,
+)
 from penstock.policies.json_schema.reasons import shown
 
 if TYPE_CHECKING:
@@ -50,6 +55,24 @@ _FORMATS: Final = frozenset({"email", "uri", "hostname", "ipv4", "ipv6"})
 _UUID: Final = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 _SAYS_NOTHING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
 _LEVELS_MOST: Final = 60
+_LIMITS: Final = (
+    ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+)  # fmt: skip
+_OF_ALL: Final = ("enum", "format")
+_OPTIONS: Final = {
+    kind: (
+        *_OF_ALL,
+        *_COUNTS.get(kind, ()),
+        *(("pattern",) if kind == "string" else ()),
+        *(_NUMBERS if kind in {"number", "integer", *_INSTANTS} else ()),
+        *(("timezone", "defaultTimezone") if kind in _INSTANTS else ()),
+        *(("required",) if kind in {"object", "map"} else ()),
+        *(("uniqueItems",) if kind == "array" else ()),
+    )
+    for kind in _TYPES
+}
+"""The names that `logicalTypeOptions` may have, by `logicalType`."""
 
 
 @dataclass(slots=True)
@@ -154,6 +177,7 @@ class _Maker:
                 f"{place}: logicalType must be one of {', '.join(_TYPES)}, not {kind}"
             )
         options = _mapping(entry, "logicalTypeOptions", place)
+        self._check_options(kind, options, place)
         if isinstance(options.get("format"), (list, dict)):
             raise ContractError(f"{place}: format must be a text")
         schema: Schema = {"type": _TYPES[kind], **_counts(kind, options, place)}
@@ -164,6 +188,23 @@ class _Maker:
         if kind == "string":
             return schema | self._string(options, place)
         return schema | self._inside(kind, entry, options, place, level)
+
+    def _check_options(self, kind: str, options: Mapping[str, Any], place: str) -> None:
+        """Refuse options that are misspelt or contradict each other; note those of other types.
+
+        Raises:
+            ContractError: One is wrong.
+        """
+        known = _OPTIONS[kind]
+        for name in options:
+            if name in known:
+                continue
+            check_spelling(str(name), known, f"{place}: logicalTypeOptions")
+            self._note(place, str(name), Concern.UNKNOWN, f"it is no option of a {kind}")
+        for least, most in _LIMITS:
+            low, high = options.get(least), options.get(most)
+            if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low > high:
+                raise ContractError(f"{place}: {least} is greater than {most}")
 
     def _inside(
         self,
@@ -182,7 +223,7 @@ class _Maker:
             items = _mapping(entry, "items", place)
             if items:
                 schema["items"] = self._property(items, f"{place}[*]", level + 1)[0]
-            if options.get("uniqueItems") is True:
+            if _is_true(options, "uniqueItems", place):
                 schema["uniqueItems"] = True
         elif kind == "map":
             schema = self._map(entry, place, level)
@@ -258,9 +299,11 @@ class _Maker:
             if not isinstance(written, list):
                 raise ContractError(f"{place}: enum must be a list")
             found.append([v.get("value") if isinstance(v, dict) else v for v in written])
-        options = entry.get("logicalTypeOptions") or {}
-        if isinstance(options, dict) and isinstance(options.get("enum"), list):
-            found.append(options["enum"])
+        listed_values = _mapping(entry, "logicalTypeOptions", place).get("enum")
+        if listed_values is not None:
+            if not isinstance(listed_values, list):
+                raise ContractError(f"{place}: enum must be a list")
+            found.append(listed_values)
         for custom in listed(entry, "customProperties", place):
             if custom.get("property") == "enum":
                 values = _json_list(custom.get("value"))

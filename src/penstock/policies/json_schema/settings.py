@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.policies.own_keys import accepts
 from penstock.policy import ConfigKey
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ CONFIG_KEYS: Final = (
         SCHEMA,
         documentation="The schema's file: `order.schema.json`, or `key=FILE,value=FILE`.",
         required=True,
+    ),
+    *(
+        ConfigKey(
+            name.removeprefix(PREFIX),
+            documentation=f"In place of `{name}`.",
+            valid_values=("accept", "refuse"),
+        )
+        for name in (NULL_VALUES, NULL_KEYS)
     ),
     *(ConfigKey(name, "STRING", default, meaning) for name, (default, meaning) in KEYS.items()),
 )
@@ -73,8 +82,8 @@ class JsonSchemaSettings:
         return cls(
             _given(configs, FOLDER) or ".",
             judges_formats(configs),
-            _either(configs, NULL_VALUES, "accept", "refuse"),
-            _either(configs, NULL_KEYS, "accept", "refuse"),
+            _accepts(configs, NULL_VALUES),
+            _accepts(configs, NULL_KEYS),
             configs.get(SCHEMA, "").strip(),
         )
 
@@ -86,6 +95,14 @@ def judges_formats(configs: Mapping[str, str]) -> bool:
         ValueError: The key has a value that it cannot have.
     """
     return _either(configs, FORMATS, "true", "false")
+
+
+def _accepts(configs: Mapping[str, str], key: str) -> bool:
+    """Return whether nulls pass; a policy with a name may say it without the prefix."""
+    of_name = key.removeprefix(PREFIX)
+    if of_name in configs:
+        return accepts(configs, of_name, "accept")
+    return _either(configs, key, "accept", "refuse")
 
 
 def _given(configs: Mapping[str, str], key: str) -> str:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.policies.rules.paths import fields_read
+from penstock.policies.rules.variables import OF_CLIENTS
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.rules.program import Language
 from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.policies.rules.settings import RuleText
     from penstock.policies.schema_policy.rules.checked import Tree
-    from penstock.policies.schema_policy.rules.variables import Variables
 
 
 class Condition:
     """A rule that can be evaluated.
 
     Attributes:
+        key: The key that declares it.
         reads: The variables that it reads, without `now`.
         tree: What it consists of.
         always_allowed: A value that weighs no more is never too much work for it.
     """
 
-    __slots__ = ("_program", "_shown", "_title", "always_allowed", "reads", "tree")
+    __slots__ = ("_program", "_shown", "_title", "always_allowed", "key", "reads", "tree")
 
     def __init__(self, rule: RuleText, language: Language, variables: Mapping[str, str]) -> None:
         """Compile a rule.
@@ -39,11 +42,20 @@ class Condition:
             raise ValueError(
                 f"{rule.key}: its condition {error}; it may read {', '.join(variables)}, now"
             ) from None
+        self.key = rule.key
         self.reads = self._program.reads & variables.keys()
         self.tree: Tree = self._program.tree
         self.always_allowed = self._program.always_allowed
         self._title = f'rule "{rule.name}"'
         self._shown = rule.shown
+        is_constant = not self._program.reads and fields_read([self.tree], "now") == {}
+        if is_constant and self.objection(Variables({})) is not None:
+            raise ValueError(f"{rule.key}: its condition is never true, whatever the record is")
+        fields = fields_read([self.tree], "client") or {}
+        for name in fields.keys() - OF_CLIENTS:
+            raise ValueError(
+                f"{rule.key}: client has no {name}; it has {', '.join(sorted(OF_CLIENTS))}"
+            )
 
     def objection(self, variables: Variables) -> str | None:
         """Return the message if the condition is not true, and None if it is."""

@@ -30,7 +30,15 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.rules.settings import CONFIG_KEYS, Format, RuleScope, RulesSettings
+from penstock.policies.rules.settings import (
+    CONFIG_KEYS,
+    FORMAT,
+    KEY_FORMAT,
+    WITHOUT_FIELDS,
+    Format,
+    RuleScope,
+    RulesSettings,
+)
 from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
@@ -194,6 +202,14 @@ class Rules(Policy):
         self._of_records = compile_conditions(
             scopes[RuleScope.RECORD], OF_RECORDS, pools[0] if pools else None
         )
+        for condition in self._of_records:
+            for name, kind in formats.items():
+                if kind in WITHOUT_FIELDS and fields_read([condition.tree], name):
+                    key = FORMAT if name == "value" else KEY_FORMAT
+                    raise ValueError(
+                        f"{condition.key}: its condition reads a field of {name}, which has none "
+                        f"with {key}={kind.value}"
+                    )
         trees = [condition.tree for condition in self._of_records]
         self._sides = {
             name: _Side(reader, fields_read(trees, name)) for name, reader in readers.items()

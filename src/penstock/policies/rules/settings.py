@@ -16,6 +16,7 @@ PREFIX: Final = "rules."
 FORMAT: Final = "format"
 KEY_FORMAT: Final = "key.format"
 NULL_VALUES: Final = "null.values"
+SCHEMA_FILE: Final = "schema.file"
 MOST_RULES: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _LONGEST_MESSAGE: Final = 500
@@ -39,6 +40,8 @@ class Format(Enum):
     BYTES = "bytes"
 
 
+WITHOUT_FIELDS: Final = frozenset({Format.STRING, Format.BYTES})
+_WITH_SCHEMA: Final = frozenset({Format.AVRO, Format.PROTOBUF})
 _FORMATS: Final = tuple(choice.value for choice in Format)
 CONFIG_KEYS: Final = (
     ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that must be true."),
@@ -63,7 +66,7 @@ CONFIG_KEYS: Final = (
         valid_values=("accept", "refuse"),
     ),
     ConfigKey(
-        "schema.file",
+        SCHEMA_FILE,
         documentation="The schema of Avro or Protobuf: `order.avsc`, `order.proto#shop.Order`.",
     ),
 )
@@ -123,10 +126,17 @@ class RulesSettings(NamedTuple):
         if len(rules) > MOST_RULES:
             raise ValueError(f"{PREFIX}*: there are {len(rules)} rules, more than {MOST_RULES}")
         _check_parts(configs, {rule.name for rule in rules})
+        value_format = Format(one_of(configs, FORMAT, "json", _FORMATS))
+        key_format = Format(one_of(configs, KEY_FORMAT, "string", _FORMATS))
+        if SCHEMA_FILE in configs and not {value_format, key_format} & _WITH_SCHEMA:
+            raise ValueError(
+                f"{SCHEMA_FILE} needs {FORMAT}=avro or {FORMAT}=protobuf, or the same of "
+                f"{KEY_FORMAT}"
+            )
         return cls(
             rules,
-            Format(one_of(configs, FORMAT, "json", _FORMATS)),
-            Format(one_of(configs, KEY_FORMAT, "string", _FORMATS)),
+            value_format,
+            key_format,
             accepts(configs, NULL_VALUES, "accept"),
         )
 

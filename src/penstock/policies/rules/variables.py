@@ -50,6 +50,8 @@ OF_BATCHES: Final = {
     **_OF_BOTH,
 }
 """The same of a batch."""
+OF_CLIENTS: Final = frozenset({"principal", "id", "address"})
+"""What `client` may have."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 

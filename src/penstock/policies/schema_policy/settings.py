@@ -163,8 +163,10 @@ class FileSettings:
         Raises:
             ValueError: A key has an invalid value, or is unknown.
         """
+        # Of a policy with a name, the topic level keys are among its own.
+        known = {*FILE_KEYS, *(config.name for config in TOPIC_CONFIGS)}
         for key in configs:
-            if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
+            if key.startswith("schema.") and not key.startswith(PREFIX) and key not in known:
                 raise ValueError(
                     f"{key} is unknown; there are {', '.join(FILE_KEYS)} and {PREFIX}*"
                 )

@@ -1,0 +1,100 @@
+"""Names of configs that look like topic level keys of Penstock and are none: what was meant.
+
+No broker knows them: it refuses them with INVALID_CONFIG, like all names that it does not know.
+The gateway adds to its message.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration.declared_keys import VALIDATION, declared_by_own
+from penstock.configuration.file import (
+    CLOSE,
+    CLOSE_OF_PENSTOCKS_ALONE,
+    FILE_KEYS,
+    OF_BUILT_IN_POLICIES,
+    PENSTOCKS_ALONE,
+)
+from penstock.configuration.named_policies import PREFIX as OF_POLICIES
+from penstock.configuration.policies import NAMES
+from penstock.configuration.topic_keys import POLICIES, Scope, keys_in
+from penstock.topic_configs import definitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_UNKNOWN: Final = "Unknown topic config name: "
+"""How brokers begin the message (LogConfig.java, validateNames)."""
+_OF_TOPICS: Final = "topics."
+_SHARED: Final = (
+    "record.",
+    "records.",
+    "produce.",
+    "policy.",
+    "topic.settings.",
+    "confluent.key.",
+    "confluent.value.",
+    "schema.",
+)
+_OF_POLICIES: Final = (OF_POLICIES, *OF_BUILT_IN_POLICIES)
+_BEGINNINGS: Final = (*PENSTOCKS_ALONE, *_OF_POLICIES, _OF_TOPICS, *_SHARED)
+_SCHEMA_POLICY: Final = "penstock.policies.SchemaPolicy"
+_NAME_MAX: Final = 100
+_OF_FILE: Final = "it belongs in the gateway's configuration file"
+_NOT_KEPT: Final = (
+    "the gateway keeps no topic level keys: its configuration file has no policy for them, or an "
+    "empty topic.settings.topic"
+)
+
+
+def may_be_own(name: str) -> bool:
+    """Return whether a name looks like one of Penstock's."""
+    return name == NAMES or name.lower().startswith(_BEGINNINGS)
+
+
+def explained(message: str | None) -> str | None:
+    """Return a broker's message about an unknown config, with what was meant.
+
+    Args:
+        message: The message of its INVALID_CONFIG error.
+
+    Returns:
+        None where the message is about something else, or the name is not like Penstock's.
+    """
+    if not (message and message.startswith(_UNKNOWN)):
+        return None
+    meant = _meant(message.removeprefix(_UNKNOWN))
+    return meant and f"{message}; {meant}"
+
+
+def _meant(name: str) -> str | None:
+    if not may_be_own(name):
+        return None
+    if name == NAMES:
+        return f"{_OF_FILE}; on a topic, {POLICIES} has the names of policies"
+    if name.startswith(_OF_TOPICS):
+        key = next((key for key in definitions.config_keys() if name.endswith(f".{key}")), None)
+        return _OF_FILE + (f"; on a topic, it is {key}" if key else "")
+    if name in definitions.config_keys():
+        return _NOT_KEPT
+    of_file = {*FILE_KEYS, *keys_in(Scope.FILE)}
+    if name in of_file or name.startswith(_OF_POLICIES):
+        return _OF_FILE
+    if any(key.name == name for key in declared_by_own(_SCHEMA_POLICY)):
+        return f"{_SCHEMA_POLICY} reads it, and the gateway has no such {VALIDATION}"
+    return _close(name.lower(), of_file)
+
+
+def _close(name: str, of_file: Iterable[str]) -> str | None:
+    """Return the key that a misspelt name is like; all keys where the name is Penstock's alone."""
+    of_topics = definitions.config_keys()
+    is_own = name.startswith(PENSTOCKS_ALONE)
+    if len(name) <= _NAME_MAX:
+        keys = [*of_topics, *(key for key in of_file if may_be_own(key))]
+        cutoff = CLOSE_OF_PENSTOCKS_ALONE if is_own else CLOSE
+        for key in difflib.get_close_matches(name, keys, n=1, cutoff=cutoff):
+            where = "" if key in of_topics else f" {_OF_FILE.capitalize()}"
+            return f"did you mean {key}?{where}"
+    return f"the topic level keys of Penstock are {', '.join(of_topics)}" if is_own else None

@@ -1,0 +1,104 @@
+"""Names of configs that are none of Penstock's topic level keys, and what was meant by them."""
+
+import pytest
+
+from penstock.configuration.topic_keys import KEYS_OF_KAFKA, TOPIC_KEYS
+from penstock.topic_configs import misnamed
+
+UNKNOWN = "Unknown topic config name: "
+OF_FILE = "it belongs in the gateway's configuration file"
+KEYS = (
+    "the topic level keys of Penstock are errors.deadletterqueue.topic.name, penstock.mode, "
+    "penstock.policies, penstock.quarantine.max.ratio, record.validation.policy, "
+    "records.policy.class.name, records.policy.enabled"
+)
+BY_SCHEMA_POLICY = (
+    "penstock.policies.SchemaPolicy reads it, and the gateway has no such "
+    "record.validation.policy.class.name"
+)
+NOT_KEPT = (
+    "the gateway keeps no topic level keys: its configuration file has no policy for them, or an "
+    "empty topic.settings.topic"
+)
+MEANT = [
+    ("penstock.mod", "did you mean penstock.mode?"),
+    ("penstock.modes", "did you mean penstock.mode?"),
+    ("Penstock.Mode", "did you mean penstock.mode?"),
+    ("penstock.policy", "did you mean penstock.policies?"),
+    ("penstock.polices", "did you mean penstock.policies?"),
+    ("penstock.quarantine.ratio", "did you mean penstock.quarantine.max.ratio?"),
+    ("penstock.quarantine.max.ration", "did you mean penstock.quarantine.max.ratio?"),
+    ("penstock.colour", KEYS),
+    ("errors.deadletterqueue.topic", "did you mean errors.deadletterqueue.topic.name?"),
+    ("errors.deadletterqueue.topics.name", "did you mean errors.deadletterqueue.topic.name?"),
+    ("errors.deadletterqueue.topic.replication.factor", OF_FILE),
+    ("errors.deadletterqueue.context.headers.enable", OF_FILE),
+    (
+        "errors.deadletterqueue.context.header.enable",
+        (
+            "did you mean errors.deadletterqueue.context.headers.enable? "
+            "It belongs in the gateway's configuration file"
+        ),
+    ),
+    ("record.validation.polcy", "did you mean record.validation.policy?"),
+    ("record.validation.policies", "did you mean record.validation.policy?"),
+    ("record.validation.policy.class.name", OF_FILE),
+    ("record.validator.classes", OF_FILE),
+    ("records.policy.classname", "did you mean records.policy.class.name?"),
+    ("records.policy.enable", "did you mean records.policy.enabled?"),
+    ("produce.request.interceptors", OF_FILE),
+    ("policies", f"{OF_FILE}; on a topic, penstock.policies has the names of policies"),
+    ("policies.orderSchema.mode", OF_FILE),
+    ("policies.orderSchema.type", OF_FILE),
+    ("topics.orders-*.penstock.mode", f"{OF_FILE}; on a topic, it is penstock.mode"),
+    ("topics.*.x.penstock.policies", f"{OF_FILE}; on a topic, it is penstock.policies"),
+    ("topics.orders.colour", OF_FILE),
+    ("topic.settings.topic", OF_FILE),
+    ("policy.timeout.ms", OF_FILE),
+    ("schema.registry.url", OF_FILE),
+    ("topic.rules.name", OF_FILE),
+    ("penstock.mode", NOT_KEPT),
+    ("record.validation.policy", NOT_KEPT),
+    ("confluent.value.schema.validation", BY_SCHEMA_POLICY),
+    ("schema.validation.level", BY_SCHEMA_POLICY),
+]  # fmt: skip
+OF_OTHERS = [
+    "retention.m", "retention.mss", "cleanup.polcy", "penstok.mode", "colour", "",
+    "record.size", "records.count", "confluent.placement.constraints", "confluent.tier.enable",
+    "confluent.value.colour", "schema.colour", "max.connections", "listeners", "topic", "policy",
+    "redpanda.value.schema.id.validation", "errors.tolerance", "produce.colour",
+    "compression.type", "policies" * 40, "topic.colour",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "meant"), MEANT)
+def test_what_was_meant_follows_the_brokers_message(name, meant):
+    assert misnamed.explained(UNKNOWN + name) == f"{UNKNOWN}{name}; {meant}"
+    assert misnamed.may_be_own(name)
+
+
+@pytest.mark.parametrize("name", [*OF_OTHERS, *sorted(KEYS_OF_KAFKA)])
+def test_names_of_others_are_the_brokers_matter(name):
+    assert misnamed.explained(UNKNOWN + name) is None
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "cleanup.polcy", "colour", "listeners", ""])
+def test_requests_with_names_of_others_are_not_held(name):
+    assert not misnamed.may_be_own(name)
+
+
+@pytest.mark.parametrize(
+    "message", [None, "", "Invalid value x for configuration penstock.mod", "penstock.mod"]
+)
+def test_other_messages_of_brokers_stay(message):
+    assert misnamed.explained(message) is None
+
+
+@pytest.mark.parametrize("key", TOPIC_KEYS)
+def test_a_long_name_costs_little(key):
+    """Whoever may create topics chooses the names."""
+    name = key + "x" * 30_000
+
+    said = misnamed.explained(UNKNOWN + name)
+
+    assert said is None or said == f"{UNKNOWN}{name}; {KEYS}"
