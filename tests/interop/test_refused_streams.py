@@ -17,10 +17,12 @@ pytestmark = pytest.mark.interop
 
 
 @contextmanager
-def copying(gateway, source, target, folder, *handler) -> Iterator[list[list[str]]]:
+def copying(
+    gateway, source, target, folder, *handler, guarantee="at_least_once"
+) -> Iterator[list[list[str]]]:
     """Run a topology that copies a topic, and give what it has printed."""
     command = [*streams(JAVA / "RefusedStreams.java"), gateway.address, f"app-{source}", source,
-               target, folder, "at_least_once", *handler]  # fmt: skip
+               target, folder, guarantee, *handler]  # fmt: skip
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:
@@ -74,3 +76,17 @@ def test_a_handler_that_continues_leaves_the_refused_batch_out(
     assert kept | left_out == {"good-0", "bad-1", "good-2", "good-3"}
     assert not kept & left_out
     assert ["state", "ERROR"] not in lines
+
+
+@pytest.mark.parametrize("handler", [(), ("continue",)], ids=["default", "handler"])
+def test_exactly_once_a_refusal_ends_the_client_and_aborts_its_transaction(
+    judged, topic, put, stored, tmp_path, handler
+):
+    """A producer cannot commit a transaction with a refused batch, whatever the handler returns."""
+    source, target = topic(), topic()
+    put(source, "good-0", "bad-1", "good-2")
+    with copying(judged, source, target, tmp_path, *handler, guarantee="exactly_once_v2") as lines:
+        wait_until(lambda: ["state", "ERROR"] in lines, 120, what="its end")
+    assert "ended" in {line[0] for line in lines}
+    assert handler == () or ["left out", "bad-1", "InvalidRecordException", REASON] in lines
+    assert set(values_of(stored(target, isolation="read_committed"))) <= {b"good-0"}
