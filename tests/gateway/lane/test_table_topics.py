@@ -19,8 +19,10 @@ from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
+from penstock.gateway.produce.postponed_batches import SentBy
 from penstock.native import find_native
 from penstock.policy import Header, Record
+from penstock.records.header import BatchProducer
 from penstock.wire.errors import WireError
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
 from tests.gateway.sessions.test_session import Talk
@@ -269,18 +271,19 @@ def test_topics_of_which_records_may_be_stored_otherwise_are_not_judged_natively
     assert not native_forwards(talk, request.frame)
 
 
-def test_while_a_batch_has_to_come_again_no_topic_is_judged_natively(talk):
-    frame = request_frame(
-        produce_request([("first", [(0, encode_batch([Record(0, None, b'{"id": 1}')]))])]), 1
-    )
-    learn(talk, frame)
-    assert native_forwards(talk, frame)
+def test_while_a_batch_has_to_come_again_its_topic_is_not_judged_natively_and_others_are(talk):
+    batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
+    frames = {topic: request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS}
+    sent_by, producer = SentBy("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
+    talk.postponed.answered(sent_by, producer, 1, comes_again=True)
     talk.lane.forget_judged()
-    assert not native_forwards(talk, frame)
-    free = request_frame(produce_request([("free", [(0, b"x")])]), 1)
-    assert native_forwards(talk, free)
-    learn(talk, frame)
-    assert native_forwards(talk, frame)
+    assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, False, True]
+    for frame in frames.values():
+        learn(talk, frame)
+    assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
+    talk.postponed.answered(sent_by, producer, 1, comes_again=False)
+    learn(talk, frames["first"])
+    assert native_forwards(talk, frames["first"])
 
 
 def test_a_compressed_batch_is_left_to_python(talk):

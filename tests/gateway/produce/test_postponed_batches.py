@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.engine.verdict import postponed, refused
+from penstock.gateway.produce import postponed_batches
 from penstock.gateway.produce.postponed_batches import (
     ASKED_AGAIN_S,
     KEPT_MAX,
@@ -98,6 +99,45 @@ def test_what_does_not_come_again_is_forgotten():
     clock.now = 2 * KEPT_S
     assert not batches.overtakes(SENT_BY, by(6), connection=1)
     assert not batches
+
+
+def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
+    clock = Clock()
+    batches = PostponedBatches(clock)
+    sent = [SENT_BY, SENT_BY._replace(partition=4), SENT_BY._replace(principal="User:b")]
+    for one in (*sent, sent[0]):
+        batches.answered(one, by(4), connection=1, comes_again=True)
+    assert batches.has_topic("orders")
+    assert not batches.has_topic("others")
+    for one in sent:
+        assert batches.has_topic("orders")
+        batches.answered(one, by(4), connection=1, comes_again=False)
+    assert not batches.has_topic("orders")
+
+
+def test_a_topic_is_known_for_as_long_as_the_last_batch_that_is_kept():
+    clock = Clock()
+    batches = PostponedBatches(clock)
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    clock.now += KEPT_S - 1
+    other = SENT_BY._replace(partition=4)
+    batches.answered(other, by(4), connection=1, comes_again=True)
+    clock.now += KEPT_S - 1
+    assert SENT_BY not in batches
+    assert other in batches
+    assert batches.has_topic("orders")
+    clock.now += 1
+    assert not batches.has_topic("orders")
+
+
+def test_a_topic_whose_batches_made_room_is_not_known(monkeypatch):
+    monkeypatch.setattr(postponed_batches, "KEPT_MAX", 2)
+    batches = PostponedBatches(Clock())
+    for topic in ("first", "second", "third"):
+        sent_by = SENT_BY._replace(topic=topic)
+        batches.answered(sent_by, by(4), connection=1, comes_again=True)
+    known = [batches.has_topic(topic) for topic in ("first", "second", "third")]
+    assert known == [False, True, True]
 
 
 def test_the_broker_is_asked_where_batches_do_not_follow_each_other():

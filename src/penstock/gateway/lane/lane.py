@@ -139,7 +139,10 @@ class Lane(KnownTopics):
         self._topics.table.forget_topics()
 
     def forget_judged(self) -> None:
-        """Forget topics that are judged: a batch is to come again before what is behind it."""
+        """Forget topics that are judged: a batch is to come again before what is behind it.
+
+        Those for which no batch has to come again are remembered with their next request.
+        """
         self._topics.forget_judged()
 
     def look_again(self) -> None:

@@ -40,13 +40,17 @@ class TableTopics(KnownTopics):
     def passed(
         self, topics: Iterable[TopicData], judged: Iterable[tuple[TopicPlan, TopicData]]
     ) -> None:
-        """Remember topics; those that are judged only if that can be done natively."""
+        """Remember topics; those that are judged only if that can be done natively.
+
+        And only if no batch for them is to come again before what is behind it.
+        """
+        postponed = self._gateway.postponed
         plans = {topic.key: plan for plan, topic in judged}
         for topic in topics:
             plan = plans.get(topic.key)
             judge = None
             if plan is not None:
-                judge = self._judge(plan)
+                judge = None if postponed.has_topic(plan.topic) else self._judge(plan)
                 if judge is None:
                     continue
                 self._knows_judged = True

@@ -48,7 +48,7 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
     if found is None or (found and not _are_accepted(found, request, connection)):
         return False
     lane = connection.gateway.lane
-    if lane is not None and not (found and connection.gateway.postponed):
+    if lane is not None:
         lane.passed(request.topics, found)
     return True
 
@@ -91,9 +91,9 @@ def _judged_topics(
 def is_decided_by_topics(gateway: GatewayContext) -> bool:
     """Return whether a topic's name or id alone may say what judges its batches, if anything does.
 
-    Then that is so until the policies, or the configs of a topic, change, and while no batch is
-    postponed. It is not where records may be dropped: then what a producer sends next may have to
-    be changed.
+    Then that is so until the policies, or the configs of a topic, change, and while no batch for
+    the topic is postponed. It is not where records may be dropped: then what a producer sends next
+    may have to be changed.
     """
     policies = gateway.policies
     return not (

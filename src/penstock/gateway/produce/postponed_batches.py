@@ -90,6 +90,8 @@ class PostponedBatches:
         self._clock = clock
         self._first: dict[str, TTLCache[SentBy, _First]] = {}  # by principal
         self._none: TTLCache[SentBy, _First] = TTLCache(0, KEPT_S, clock)
+        # How many of each topic. What is too old is still counted, until the topic is, too.
+        self._topics: TTLCache[str, int] = TTLCache(math.inf, KEPT_S, clock)
         self._count = 0  # of what has not been removed, though some may be too old
 
     def __len__(self) -> int:
@@ -102,12 +104,17 @@ class PostponedBatches:
         if any(map(len, self._first.values())):
             return True
         self._first.clear()
+        self._topics.clear()
         self._count = 0
         return False
 
     def __contains__(self, sent_by: object) -> bool:
         """Return whether a batch of a producer for a partition has to come again."""
         return isinstance(sent_by, SentBy) and sent_by in self._of(sent_by)
+
+    def has_topic(self, name: str) -> bool:
+        """Return whether a batch for a topic may have to come again; False if surely none has."""
+        return bool(self) and name in self._topics
 
     def overtakes(self, sent_by: SentBy, batch: BatchProducer, connection: int) -> bool:
         """Return whether a batch comes after one that has to come again first.
@@ -194,15 +201,25 @@ class PostponedBatches:
         if kept is None:
             kept = TTLCache(math.inf, KEPT_S, self._clock)
             self._first[sent_by.principal] = kept
-        self._count += sent_by not in kept
+        is_new = sent_by not in kept
+        self._count += is_new
         kept[sent_by] = first
+        self._topics[sent_by.topic] = self._topics.get(sent_by.topic, 0) + is_new
 
     def _forget(self, sent_by: SentBy) -> None:
         kept = self._of(sent_by)
         kept.pop(sent_by, None)
         self._count -= 1
+        self._forget_topic_of(sent_by)
         if not kept:
             del self._first[sent_by.principal]
+
+    def _forget_topic_of(self, sent_by: SentBy) -> None:
+        left = self._topics.get(sent_by.topic, 0) - 1
+        if left > 0:
+            self._topics[sent_by.topic] = left
+        else:
+            self._topics.pop(sent_by.topic, None)
 
     def _make_room(self) -> None:
         """Remove what is too old, and, if all is full, the oldest of the principal that has most.
@@ -212,8 +229,9 @@ class PostponedBatches:
         self._first = {owner: kept for owner, kept in self._first.items() if kept}
         self._count = len(self)
         while self._count >= KEPT_MAX:
-            max(self._first.values(), key=len).popitem()
+            sent_by, _ = max(self._first.values(), key=len).popitem()
             self._count -= 1
+            self._forget_topic_of(sent_by)
 
 
 def _is_at_or_after(sequence: int, other: int) -> bool:
