@@ -4,10 +4,14 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import Producer
+from pyspark import TaskContext
 
+from penstock.client.writing.decisions import BatchId
 from penstock.engine.modes.dead_letters import Origin, read_origin
 from penstock.policy import Header
 from penstock.spark import register
+from penstock.spark.sink.data_sink import BatchSink
+from penstock.spark.sink.sink_task import AttemptResult
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
 
@@ -116,6 +120,29 @@ def test_a_named_job_is_written_once(write, rows, kafka, topic):
     assert set(values(kafka, target).values()) == {3}
 
 
+class Attempts:
+    """Takes the place of what tasks do: writes nothing, and returns the attempt."""
+
+    def write(self, attempt, rows):
+        assert not list(rows)
+        return AttemptResult(attempt)
+
+
+@pytest.mark.parametrize(
+    ("properties", "batch"),
+    [
+        ({"sql.streaming.queryId": "q", "streaming.sql.batchId": "7"}, BatchId("q", 7)),
+        ({}, BatchId("", 0)),
+    ],
+)
+def test_a_frame_of_a_micro_batch_is_known_by_its_query_and_number(monkeypatch, properties, batch):
+    context = object.__new__(TaskContext)
+    context._localProperties, context._partitionId, context._attemptNumber = properties, 3, 1
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    attempt = BatchSink(Attempts(), "orders").write(iter(())).written.attempt
+    assert (attempt.job, attempt.batch, attempt.task, attempt.number) == ("orders", batch, 3, 1)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -167,6 +194,14 @@ def records(numbers):
     ]
 
 
+def forget_last_commit(checkpoint):
+    """Remove Spark's last commit, as if the driver had ended before; return how many there were."""
+    commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda one: int(one.name))
+    commits[-1].unlink()
+    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    return len(commits)
+
+
 @pytest.mark.slow
 def test_a_stream_writes_each_record_once_through_restarts(
     stream, produce, kafka, topic, configured, tmp_path
@@ -176,16 +211,14 @@ def test_a_stream_writes_each_record_once_through_restarts(
     produce(source, records(range(60)))
     stream(source, target, file, **options)
     # A crash between the tasks' commit and Spark's: the last micro-batch is done, and repeated.
-    commits = sorted((tmp_path / "place" / "commits").glob("[0-9]*"), key=lambda one: int(one.name))
-    commits[-1].unlink()
-    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    batches = forget_last_commit(tmp_path / "place")
     stream(source, target, file, **options)
     produce(source, records(range(60, 100)))
     stream(source, target, file, **options)
     expected = Counter(one["value"] for one in records(range(100)))
     assert values(kafka, target) + values(kafka, dead) == expected
     assert set(values(kafka, dead)) == {b"odd %d" % n for n in range(0, 100, 10)}
-    assert len(commits) >= 3
+    assert batches >= 3
 
 
 @pytest.mark.slow
@@ -199,3 +232,35 @@ def test_a_stream_ends_where_a_record_is_refused_and_goes_on_with_another_plan(
     assert not values(kafka, target)
     stream(source, target, configured({}))
     assert values(kafka, target) == Counter(one["value"] for one in records(range(30)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["orders-{}", "orders"])
+def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint(
+    write, spark, produce, kafka, topic, tmp_path, name
+):
+    source, target = topic("in", 3), topic("out", 2)
+    expected = Counter(one["value"] for one in records(range(60)))
+    produce(source, records(range(60)))
+
+    def run(place):
+        stream = (
+            spark.readStream.format("penstock").option("subscribe", source)
+            .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+            .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20).load()
+        )  # fmt: skip
+        query = (
+            stream.select("value", "partition").writeStream
+            .foreachBatch(lambda frame, number: write(frame, target, job=name.format(number)))
+            .option("checkpointLocation", str(tmp_path / place)).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    run("place")
+    assert values(kafka, target) == expected
+    forget_last_commit(tmp_path / "place")
+    run("place")
+    assert values(kafka, target) == expected
+    run("another place")  # a new query, whose numbers start again
+    assert values(kafka, target) == expected + expected

@@ -71,8 +71,10 @@ class BatchSink(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkMessage:
         """Judge and write the rows of a task."""
         context = _context()
+        # In `foreachBatch`, tasks see the micro-batch: a new query's number is another batch.
+        batch = _micro_batch(context) or _ONE_BATCH
         attempt = Attempt(
-            self._job, self._run, _ONE_BATCH, context.partitionId(), context.attemptNumber()
+            self._job, self._run, batch, context.partitionId(), context.attemptNumber()
         )
         with in_one_line():
             return SinkMessage(self._task.write(attempt, iterator))
@@ -105,15 +107,15 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[Any]) -> SinkMessage:
         """Judge and write the rows of a task."""
         context = _context()
-        query, number, run = (context.getLocalProperty(name) for name in (_QUERY, _BATCH, _RUN))
-        if query is None or number is None or run is None:
+        batch, run = _micro_batch(context), context.getLocalProperty(_RUN)
+        if batch is None or run is None:
             raise SparkError(
                 "Spark does not tell tasks the micro-batch that they write; use foreachBatch"
             )
         attempt = Attempt(
-            self._job or f"stream-{query}",
+            self._job or f"stream-{batch.query}",
             run,
-            BatchId(query, int(number)),
+            batch,
             context.partitionId(),
             context.attemptNumber(),
         )
@@ -198,6 +200,12 @@ def _context() -> TaskContext:
     if context is None:
         raise RuntimeError("tasks write where Spark runs them")
     return context
+
+
+def _micro_batch(context: TaskContext) -> BatchId | None:
+    """Return the micro-batch that a task belongs to; None where Spark does not name it."""
+    query, number = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    return None if query is None or number is None else BatchId(query, int(number))
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptResult]:
