@@ -24,7 +24,7 @@ from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
-pytest_plugins = ["tests.unit", "tests.order", "tests.groups", "tests.limits"]
+pytest_plugins = ["tests.unit", "tests.order", "tests.groups", "tests.limits", "tests.garbage"]
 _counter = itertools.count()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
 
