@@ -80,8 +80,8 @@ def test_any_pieces(sizes, records, acquired):
         dataclasses.replace(
             topic,
             partitions=tuple(
-                dataclasses.replace(one, acquired_records=(first,) * acquired)
-                for one in topic.partitions
+                dataclasses.replace(partition, acquired_records=(first,) * acquired)
+                for partition in topic.partitions
             ),
         )
         for topic in entity.responses

@@ -80,30 +80,30 @@ def gateways(count):
 
 def test_a_late_decision_does_not_count_behind_one_without_dropped_records():
     """The interceptors of one gateway drop two records, and those of the other one none."""
-    _, one, other, third = gateways(3)
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
+    _, second, other, third = gateways(3)
+    second.writes_late = True
+    second.decide(10, 10, (0, 1))
     other.store(10, 10)
-    one.write_late()
-    for each in (one, other, third):
+    second.write_late()
+    for each in (second, other, third):
         assert each.read().decide(20, 1).broker_first == 20 - 1
         each.defer(20, 1)
 
 
 def test_after_compaction_it_does_not_count_either():
-    topic, one, other, third = gateways(3)
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
+    topic, second, other, third = gateways(3)
+    second.writes_late = True
+    second.decide(10, 10, (0, 1))
     other.store(10, 10)
-    one.write_late()
+    second.write_late()
     third.read().producers.expire()
     topic.compact()
     assert topic.gateway().read().decide(20, 1).broker_first == 20 - 1
 
 
 def test_what_another_gateway_has_decided_meanwhile_counts_for_a_gateway_in_doubt():
-    _, one, other = gateways(2)
-    one.store(10, 10, (0, 1))
+    _, second, other = gateways(2)
+    second.store(10, 10, (0, 1))
     assert other.producers.find(KEY, 0, Range(10, 10)) is None, "it has not been read yet"
     other.decide(10, 10)  # it is read back behind what the other one has written
     known = other.producers.find(KEY, 0, Range(10, 10))
@@ -124,50 +124,52 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
 @pytest.mark.parametrize("reads_first", [True, False])
 def test_a_decision_that_does_not_count_does_not_either_when_a_newer_epoch_has_begun(reads_first):
     """Its dead letters would be stored, though another gateway has stored the whole batch."""
-    topic, one, other = gateways(2)
+    topic, second, other = gateways(2)
     held, told, letters = [], [], []
-    one.producers._keep = lambda *write: held.append(write)
+    second.producers._keep = lambda *write: held.append(write)
     quarantined = Quarantined((0,), b"letters", lambda data, _: letters.append(data))
-    one.producers.decide(
+    second.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
         done=told.append,
     )  # fmt: skip
     other.store(10, 10)
     if reads_first:
-        one.read()
-    one.producers.decide(KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None)
+        second.read()
+    second.producers.decide(
+        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None
+    )
     key, record, done = held[0]
-    topic.records.append((key, record, one.now))
-    one.read()
+    topic.records.append((key, record, second.now))
+    second.read()
     done(None)
     assert letters == []
     assert told == ["another gateway has decided about this producer at the same time"]
 
 
 def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
-    topic, one, _ = gateways(2)
-    one.writes_late = True
-    one.decide(10, 10)
-    one.writes_late = False
+    topic, second, _ = gateways(2)
+    second.writes_late = True
+    second.decide(10, 10)
+    second.writes_late = False
     written = len(topic.records)
-    one.decide(10, 10)
+    second.decide(10, 10)
     assert len(topic.records) == written + 1
     assert b'"fence":true' in topic.records[-1][1]
 
 
 def test_only_the_first_batch_on_a_connection_is_written():
-    topic, one, _ = gateways(2)
+    topic, second, _ = gateways(2)
     written = len(topic.records)
     for first in range(10, 100, 10):
-        one.store(first, 10)
+        second.store(first, 10)
     assert len(topic.records) == written + 1
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():
     topic = Topic()
-    one = topic.gateway()
+    gateway = topic.gateway()
     for first in range(0, 100, 10):
-        one.store(first, 10)
+        gateway.store(first, 10)
     assert topic.records == []
 
 
@@ -177,76 +179,76 @@ def test_a_producer_that_begins_late_is_written():
     The broker knows nothing of the epoch, and takes any first number.
     """
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.writes_late = True
-    one.decide(0, 4, (0, 3))
+    first, other = topic.gateway(), topic.gateway()
+    first.writes_late = True
+    first.decide(0, 4, (0, 3))
     other.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
     assert other.store(4, 2).broker_first == 4
-    one.write_late()
+    first.write_late()
     assert topic.gateway().read().decide(6, 1).broker_first == 6
 
 
 def test_what_is_stored_before_a_fence_stays_known():
-    _, one, other = gateways(2)
-    one.store(10, 10)
-    one.store(20, 10)
+    _, second, other = gateways(2)
+    second.store(10, 10)
+    second.store(20, 10)
     other.read().producers.on_last_sequence(KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1)
     other.store(30, 10)
-    one.read()
-    known = one.producers.find(KEY, 0, Range(20, 10))
+    second.read()
+    known = second.producers.find(KEY, 0, Range(20, 10))
     assert (known.state, known.broker_first) == (State.STORED, 19)
 
 
 def test_what_was_decided_on_top_of_a_void_decision_does_not_count_either():
-    topic, one, other = gateways(2)
-    for each in (one, other):
+    topic, second, other = gateways(2)
+    for each in (second, other):
         each.read()
-    one.writes_late = True
-    one.decide(10, 1)
-    one.decide(11, 4, (0, 3))
+    second.writes_late = True
+    second.decide(10, 1)
+    second.decide(11, 4, (0, 3))
     other.decide(10, 1, (0,))
-    one.write_late()
+    second.write_late()
     third = topic.gateway().read()
     third.producers.expire()
-    for each in (one, other, third):
+    for each in (second, other, third):
         assert each.read().decide(11, 1).broker_first == 11 - 2
         each.defer(11, 1)
 
 
 def test_a_batch_of_which_nothing_is_left_fences_too():
-    topic, one, _ = gateways(2)
-    one.decide(10, 1, (0,))
+    topic, second, _ = gateways(2)
+    second.decide(10, 1, (0,))
     assert b'"fence":true' in topic.records[-1][1]
 
 
 def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
     topic = Topic()
-    one, other = topic.gateway(producers_max=1), topic.gateway()
-    for each in (one, other):
+    first, other = topic.gateway(producers_max=1), topic.gateway()
+    for each in (first, other):
         each.producers.interceptors_changed(lambda _: True)
     other.writes_late = True
     other.decide(0, 1)
     late = [*other.late]
     other.decide(1, 4, (0, 3))
     other.late[:] = late
-    one.decide(0, 1, (0,))
+    first.decide(0, 1, (0,))
     other.write_late()
-    one.read().decide(0, 1, producer=8)
-    assert KEY in one.producers._kept
-    assert one.producers._kept.fences(KEY, 0).have_void
+    first.read().decide(0, 1, producer=8)
+    assert KEY in first.producers._kept
+    assert first.producers._kept.fences(KEY, 0).have_void
 
 
 def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
     """The other gateway has written about it, which does not say that it is stored."""
-    _, one, other = gateways(2)
-    one.defer(10, 10)  # a policy cannot decide now
-    assert one.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    _, second, other = gateways(2)
+    second.defer(10, 10)  # a policy cannot decide now
+    assert second.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
     other.read().store(10, 10)
-    one.read()
-    assert one.needs_last_sequence(20, 1)
-    one.find_last_sequence(20, 1, last=18)
-    batch = one.decide(20, 1)
-    assert one.producers.send(KEY, 0, batch) == 0
+    second.read()
+    assert second.needs_last_sequence(20, 1)
+    second.find_last_sequence(20, 1, last=18)
+    batch = second.decide(20, 1)
+    assert second.producers.send(KEY, 0, batch) == 0
 
 
 def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_behind_it():
@@ -293,10 +295,10 @@ def test_what_a_leader_has_said_about_many_batches_is_kept_as_one_wait():
 
 
 def test_a_batch_behind_one_that_is_not_stored_waits_for_it():
-    _, one, other = gateways(2)
-    one.defer(10, 10)
+    _, second, other = gateways(2)
+    second.defer(10, 10)
     other.read().decide(10, 10)
-    one.read()
-    one.find_last_sequence(20, 1, last=8)
-    batch = one.decide(20, 1)
-    assert one.producers.send(KEY, 0, batch) == 7
+    second.read()
+    second.find_last_sequence(20, 1, last=8)
+    batch = second.decide(20, 1)
+    assert second.producers.send(KEY, 0, batch) == 7
