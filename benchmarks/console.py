@@ -53,8 +53,8 @@ def put_us(refusals: list[Refused], *, look: bool) -> float:
         recent = RecentRefusals()
         recent.put(refusals[0])
         began = time.perf_counter_ns()
-        for one in refusals:
-            recent.put(one)
+        for refusal in refusals:
+            recent.put(refusal)
         if look:
             recent.look()
         best = min(best, (time.perf_counter_ns() - began) / len(refusals))

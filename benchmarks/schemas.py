@@ -323,7 +323,7 @@ def whole_policy(rounds: int) -> Table:
             framed = b"\0" + number.to_bytes(4)
             by, own = chains(case, folder, registry)
             payloads = [case.payload(at) for at in range(LEAST_RECORDS)]
-            with_id = [framed + one for one in payloads]
+            with_id = [framed + payload for payload in payloads]
             for size, length in SIZES.items():
                 own_data = encoded(with_id, length)
                 # Where the measure takes values without ids, the records are as many.
@@ -350,13 +350,13 @@ def compiled_alone(rounds: int) -> Table:
             continue
         plain, skipped = case.plain, case.skipped
         payloads = [case.payload(at) for at in range(LEAST_RECORDS)]
-        messages = [one[skipped:] for one in payloads]
+        messages = [payload[skipped:] for payload in payloads]
         compiled = compile_schema(SchemaSource(case.schema_type, case.text))
         taken = []
         for _ in range(rounds):
             start = time.thread_time_ns()
-            for one in messages:
-                look(plain(one))
+            for message in messages:
+                look(plain(message))
             between = time.thread_time_ns()
             refused = list(compiled.objections(payloads))
             taken.append((between - start, time.thread_time_ns() - between))
@@ -385,7 +385,7 @@ def keywords(rounds: int) -> Table:
         taken = []
         for _ in range(rounds):
             start = time.thread_time_ns()
-            fit = all(is_valid(orjson.loads(one)) for one in payloads)
+            fit = all(is_valid(orjson.loads(payload)) for payload in payloads)
             between = time.thread_time_ns()
             refused = list(compiled.objections(payloads))
             taken.append((between - start, time.thread_time_ns() - between))

@@ -24,7 +24,7 @@ from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
-pytest_plugins = ["tests.unit", "tests.order", "tests.groups", "tests.limits"]
+pytest_plugins = ["tests.unit", "tests.order", "tests.groups", "tests.limits", "tests.garbage"]
 _counter = itertools.count()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
 
@@ -129,7 +129,9 @@ def create_topic(
     """Make a topic and wait until its leaders answer: a broker tells of them a little before."""
     new = NewTopic(name, partitions, config=dict(config or {}))
     admin.create_topics([new])[name].result(60)
-    latest = {TopicPartition(name, one): OffsetSpec.latest() for one in range(partitions)}
+    latest = {
+        TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)
+    }
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = admin.list_topics(name, timeout=30).topics[name]

@@ -120,7 +120,7 @@ def test_make_setup_fetches_no_archive():
 def test_there_are_sums_of_all_that_is_used():
     sums = artifacts._sums()
     assert len(sums) > 50
-    assert all(len(one) == 64 for one in sums.values())
+    assert all(len(total) == 64 for total in sums.values())
 
 
 def test_a_clone_uses_what_make_has_fetched(tmp_path, monkeypatch):

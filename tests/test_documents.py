@@ -38,7 +38,7 @@ def test_every_document_has_its_place_on_the_site():
     """`make site` builds nothing otherwise."""
     _, _, navigation = (ROOT / "deploy/site/mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r"[\w/-]+\.md", navigation)
-    assert sorted(named) == sorted(str(one.relative_to(ROOT)) for one in DOCUMENTS)
+    assert sorted(named) == sorted(str(document.relative_to(ROOT)) for document in DOCUMENTS)
 
 
 def guides():

@@ -31,10 +31,10 @@ def defined():
     pairs, unvisited = set(), [Exception]
     while unvisited:
         base = unvisited.pop()
-        for one in base.__subclasses__():
-            unvisited.append(one)
-            if one.__module__.startswith("penstock."):
-                pairs.add((one.__name__, base.__name__))
+        for subclass in base.__subclasses__():
+            unvisited.append(subclass)
+            if subclass.__module__.startswith("penstock."):
+                pairs.add((subclass.__name__, base.__name__))
     return pairs
 
 

@@ -83,8 +83,8 @@ def test_what_a_refusal_looks_like(tmp_path):
     from penstock.local.produce import lines_of
     from tests.local.test_produce import answer
 
-    [shown] = [one for one in blocks("console") if "refused: " in one]
-    [elsewhere] = [one for one in blocks("console") if "without an offset" in one]
+    [shown] = [block for block in blocks("console") if "refused: " in block]
+    [elsewhere] = [block for block in blocks("console") if "without an offset" in block]
     value = re.search(r"'(.*)'", elsewhere)[1]
     assert lines_of(value, answer(ErrorCode.none, offset=-1)) == elsewhere.splitlines()[1:]
     command, *expected = shown.splitlines()

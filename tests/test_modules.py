@@ -35,8 +35,8 @@ def test_each_module_is_tested_in_one_place():
 
 
 def test_what_the_list_names_exists():
-    modules = {str(one) for one in MODULES}
+    modules = {str(module) for module in MODULES}
     for group in ELSEWHERE:
         assert set(group["modules"]) <= modules, group["reason"]
-        assert [one for one in group["tests"] if not (TESTS / one).is_file()] == []
+        assert [test for test in group["tests"] if not (TESTS / test).is_file()] == []
         assert group["tests"], group["reason"]

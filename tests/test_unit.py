@@ -1,6 +1,7 @@
 """Unit tests start no process and open no connection; the parts of the suite name what exists."""
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import socket
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 from tests.order import LONGEST, TESTS
-from tests.unit import MARKED_IN, SYSTEM_FOLDERS
+from tests.unit import MARKED_IN, SYSTEM_FOLDERS, has_unit_tests
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,30 @@ def test_no_unit_test_stands_in_a_folder_that_a_unit_run_leaves_out():
         if "mark.unit" in path.read_text()
     }
     assert marked == {MARKED_IN}
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "is_imported"),
+    [
+        ("wire", "def test_a(): ...", True),
+        ("wire", "@pytest.mark.system\ndef test_a(): ...", True),
+        ("wire", "pytestmark = pytest.mark.slow", True),
+        ("wire", "pytestmark = pytest.mark.system", False),
+        ("wire", "pytestmark = [pytest.mark.browser, pytest.mark.system]", False),
+        ("spark", "def test_a(): ...", False),
+        ("spark", "@pytest.mark.unit\ndef test_a(): ...", True),
+    ],
+)
+def test_a_unit_run_imports_no_file_without_a_unit_test(tmp_path, folder, text, is_imported):
+    (tmp_path / folder).mkdir()
+    file = tmp_path / folder / "test_a.py"
+    file.write_text(text)
+    assert has_unit_tests(file, tmp_path) is is_imported
+
+
+def test_the_garbage_collector_does_not_visit_what_pytest_collected():
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10_000
 
 
 def test_folders_and_files_that_are_named_exist():

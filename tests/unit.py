@@ -5,7 +5,9 @@ A test is a unit test unless it stands in a folder of `SYSTEM_FOLDERS`, uses a f
 connection all the same fails, whatever it uses to do so.
 """
 
+import functools
 import importlib.util
+import re
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -33,12 +35,26 @@ _FORBIDDEN: Final = frozenset(
         "subprocess.Popen",
     }
 )
+_SYSTEM_MODULE: Final = re.compile(r"^pytestmark = .*\bmark\.system\b", re.MULTILINE)
 _guarded = False
+
+
+@functools.cache
+def _folder_of(path: Path, tests: Path) -> str:
+    return path.relative_to(tests).parts[0]
+
+
+def has_unit_tests(file: Path, tests: Path) -> bool:
+    """Return whether a file can have unit tests, by its text: an import takes far longer."""
+    text = file.read_text()
+    if _folder_of(file, tests) in SYSTEM_FOLDERS:
+        return "mark.unit" in text
+    return _SYSTEM_MODULE.search(text) is None
 
 
 def is_unit(item: pytest.Item) -> bool:
     """Return whether a test needs neither Kafka nor Spark nor any process but its own."""
-    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    folder = _folder_of(item.path, item.config.rootpath / "tests")
     fixtures = set(getattr(item, "fixturenames", ()))
     return not (
         folder in SYSTEM_FOLDERS or fixtures & SYSTEM_FIXTURES or item.get_closest_marker("system")
@@ -58,14 +74,17 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out folders without a unit test where only unit tests run: they take long to import."""
+    """Leave out what has no unit test where only unit tests run: it takes long to import."""
     is_unit_run = config.getoption("markexpr").split(" and ")[0] == "unit"
     tests = config.rootpath / "tests"
     if not is_unit_run or not collection_path.is_relative_to(tests):
         return None
     name = collection_path.relative_to(tests).as_posix()
     left_out = SYSTEM_FOLDERS - {MARKED_IN} | (frozenset() if has_spark() else set(WITH_SPARK))
-    return name in left_out or None
+    if name in left_out:
+        return True
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return (is_test and not has_unit_tests(collection_path, tests)) or None
 
 
 @pytest.hookimpl(tryfirst=True)

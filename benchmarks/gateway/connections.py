@@ -101,7 +101,7 @@ def idle(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
 def cpu_of(pid: int) -> float:
     """CPU seconds of one process so far."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def busy(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:

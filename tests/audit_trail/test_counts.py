@@ -26,8 +26,8 @@ def line(number, refusal=ONE, run="r", after_s=0):
 
 def counts_of(*lines, **bounds):
     found = TrailCounts(**bounds)
-    for one in lines:
-        found.add(one)
+    for line in lines:
+        found.add(line)
     return found
 
 

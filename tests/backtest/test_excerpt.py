@@ -24,32 +24,32 @@ def test_pieces_are_spread_over_the_whole_of_a_partition():
     found = excerpt([LARGE], 100_000)
     assert not found.is_whole
     assert len(found.pieces) == 100
-    starts = sorted(one.range.start for one in found.pieces)
+    starts = sorted(piece.range.start for piece in found.pieces)
     assert (starts[0], starts[-1]) == (0, 999_000)
     steps = {after - before for before, after in pairwise(starts)}
     assert min(steps) >= 10_000
     assert max(steps) <= 10_200
-    assert all(one.range.offsets == 1000 for one in found.pieces)
-    assert [one.range.start for one in found.pieces if one.is_first] == [0]
+    assert all(piece.range.offsets == 1000 for piece in found.pieces)
+    assert [piece.range.start for piece in found.pieces if piece.is_first] == [0]
 
 
 def test_they_never_overlap():
     for most in (1000, 1500, 2000, 49_999, 999_999):
-        ordered = sorted(one.range for one in excerpt([LARGE], most).pieces)
+        ordered = sorted(piece.range for piece in excerpt([LARGE], most).pieces)
         for before, after in pairwise(ordered):
             assert before.end <= after.start
 
 
 def test_each_partition_gives_its_share_and_a_small_one_something():
     found = excerpt([SMALL, LARGE], 10_000)
-    by_partition = [one.range.partition for one in found.pieces]
+    by_partition = [piece.range.partition for piece in found.pieces]
     assert by_partition.count(0) == 1
     assert by_partition.count(1) == 9
     assert Piece(SMALL, True) in found.pieces
 
 
 def test_the_order_has_no_pattern_and_is_always_the_same():
-    starts = [one.range.start for one in excerpt([LARGE], 100_000).pieces]
+    starts = [piece.range.start for piece in excerpt([LARGE], 100_000).pieces]
     assert starts != sorted(starts)
     assert excerpt([LARGE], 100_000) == excerpt([LARGE], 100_000)
     # The first tenth is from all of the time.

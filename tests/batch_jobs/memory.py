@@ -148,7 +148,7 @@ def rows_of(batch, topic="", partition=0):
     return [
         Row(
             topic=topic, partition=partition, offset=offset, timestamp=timestamp, key=key,
-            value=value, headers=[tuple(one) for one in headers], codec=read.codec,
+            value=value, headers=[tuple(header) for header in headers], codec=read.codec,
         )
         for offset, timestamp, key, value, headers in zip(
             read.offsets, records.timestamps, records.keys, records.values, records.headers,

@@ -63,12 +63,12 @@ def test_a_long_run_and_many_outcomes_fit(size):
 
 
 def test_a_sum_changes_neither_of_its_parts():
-    one, other = counted(a=1, b=2), counted(b=3)
-    total = one.plus(other)
+    first, other = counted(a=1, b=2), counted(b=3)
+    total = first.plus(other)
     assert total.outcomes == {"accepted": 20, "refused": 6}
     assert sorted(count for _, count in total.reasons.items()) == [1, 5]
     assert total.removed == 6
-    assert one == counted(a=1, b=2)
+    assert first == counted(a=1, b=2)
     assert other == counted(b=3)
 
 

@@ -65,8 +65,8 @@ def test_small_batches_become_a_larger_one(codec):
 
 
 def test_a_batch_of_which_little_is_kept_is_small():
-    records, one = kept(), batch(0, os.urandom(SMALL_BYTES), b"little", os.urandom(SMALL_BYTES))
-    assert add(records, one, [1]) == []
+    records, second = kept(), batch(0, os.urandom(SMALL_BYTES), b"little", os.urandom(SMALL_BYTES))
+    assert add(records, second, [1]) == []
     (row,) = rows(records.rest())
     assert (row.key, row.value, row.timestamp) == (b"1", b"little", NOW + 7)
 

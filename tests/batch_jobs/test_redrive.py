@@ -101,7 +101,7 @@ def test_what_is_refused_again_waits_with_its_place_and_the_new_reason():
         ("__penstock.replays", b"2"),
     ]
     assert counts.outcomes == {"again": 1}
-    assert [one.topic for one, _ in counts.reasons.items()] == ["orders"]
+    assert [name.topic for name, _ in counts.reasons.items()] == ["orders"]
 
 
 def test_after_so_many_attempts_it_is_parked():
@@ -207,8 +207,8 @@ def test_split_and_redrive_bring_everything_back():
     for name, job in (("source", split), ("dead", back)):
         for data in list(cluster.logs[name, 0]):
             batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
-            for one in (*job.process(batch, TaskCounts()), *job.rest()):
-                cluster.store(one.topic, one.batch, one.partition)
+            for header in (*job.process(batch, TaskCounts()), *job.rest()):
+                cluster.store(header.topic, header.batch, header.partition)
 
     def as_repaired(row, headers):
         value = row.value

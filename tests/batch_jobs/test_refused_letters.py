@@ -107,7 +107,7 @@ def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(s
         "returned": len(fine), "again": bad, "refused": len(values) - len(fine) - bad,
     }  # fmt: skip
     assert counts.reasons.total() == len(values) - len(fine)
-    messages = {one.message for one, _ in counts.reasons.items() if one.policy == "broker"}
+    messages = {name.message for name, _ in counts.reasons.items() if name.policy == "broker"}
     assert len(messages) == len(KINDS)
     assert all(message.endswith(")") or "topic orders: " in message for message in messages)
 

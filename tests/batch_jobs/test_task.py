@@ -112,7 +112,7 @@ def test_a_task_from_beginning_to_end():
     chunks = []
     result = run(task(cluster, on_chunk=chunks.append), split())
     check(cluster, result)
-    assert [one.offset for one in chunks] == sorted({one.offset for one in chunks})
+    assert [chunk.offset for chunk in chunks] == sorted({chunk.offset for chunk in chunks})
     assert len(chunks) == cluster.commits > 5
     assert chunks[-1] == result.progress
     assert result.progress.since == 0

@@ -41,13 +41,13 @@ def test_a_row_says_on_which_day_it_was_seen(watched, opened, topic):
 
 def test_facets_narrow_each_other(watched, opened, topic):
     running, address = watched()
-    one, two = topic("first"), topic("second")
-    produce(running, one, b"bad 1", b"bad 2", client="a")
+    first, two = topic("first"), topic("second")
+    produce(running, first, b"bad 1", b"bad 2", client="a")
     produce(running, two, b"bad 1", client="b")
     page = opened(address)
     wait_until(lambda: rows(page).count() == 3, what="three reasons")
 
-    facet(page, 0, one[-12:]).click()
+    facet(page, 0, first[-12:]).click()
     wait_until(lambda: rows(page).count() == 2, what="the rows of a topic")
     assert facet(page, 3, "b").count() == 0  # this client sent nothing to the topic
     assert facet(page, 0, two[-12:]).count() == 1  # another topic can still be chosen
@@ -141,12 +141,12 @@ def test_error_codes_have_names(watched, opened, topic):
 
 def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
     running, address = watched()
-    one, two = topic("first"), topic("second")
-    produce(running, one, b"bad 1", client="a&b=c")
+    first, two = topic("first"), topic("second")
+    produce(running, first, b"bad 1", client="a&b=c")
     produce(running, two, b"bad 1", b"bad 2")
     page = opened(address)
     wait_until(lambda: rows(page).count() == 3, what="three reasons")
-    facet(page, 0, one[-12:]).click()
+    facet(page, 0, first[-12:]).click()
     facet(page, 3, "a&b=c").click()
     page.locator("#filter").fill("no: bad")
     page.locator("#within").select_option("3600")
@@ -154,7 +154,7 @@ def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
 
     again = opened(page.url)
     wait_until(lambda: rows(again).count() == 1, what="the same row")
-    assert one in rows(again).first.inner_text()
+    assert first in rows(again).first.inner_text()
     assert again.locator("#filter").input_value() == "no: bad"
     assert again.locator("#within").input_value() == "3600"
     assert again.locator("#facets button[aria-pressed=true]").count() == 2
@@ -222,25 +222,25 @@ def test_refusals_are_saved_as_csv_and_json(watched, opened, topic):
 
 def test_a_reason_shows_topics_clients_what_to_do_and_commands(watched, opened, topic):
     running, address = watched()
-    one, two = topic("first"), topic("second")
-    produce(running, one, b"bad 1", client="a")
+    first, two = topic("first"), topic("second")
+    produce(running, first, b"bad 1", client="a")
     produce(running, two, b"bad 1", b"bad 1", client="b")
     page = opened(address, permissions=["clipboard-read", "clipboard-write"])
     wait_until(lambda: rows(page).count() == 2, what="two topics")
-    rows(page).filter(has_text=one).get_by_role("button", name="no: bad 1").click()
+    rows(page).filter(has_text=first).get_by_role("button", name="no: bad 1").click()
 
     dialog = page.get_by_role("dialog", name="no: bad 1")
     dialog.wait_for()
     text = dialog.inner_text()
     assert "error 87 INVALID_RECORD" in text
     assert "penstock.mode=observe" in text
-    for name in (one, two, "a, ", "b, "):
+    for name in (first, two, "a, ", "b, "):
         assert name in text
     dialog.get_by_role(
         "button", name="Copy the command to check the records of the last hour"
     ).click()
     dialog.get_by_text("Copied").wait_for()
-    quoted = one.replace("'", "'\\''")
+    quoted = first.replace("'", "'\\''")
     assert page.evaluate("navigator.clipboard.readText()") == (
         f"penstock check '{running.file}' --since 1h --topic '{quoted}'"
     )

@@ -29,7 +29,9 @@ def move_leaders(bootstrap: str, topics: Iterable[str], chance: random.Random) -
                 topics=tuple(
                     ReassignableTopic(
                         name=TopicName(topic),
-                        partitions=tuple(_shuffled(one, chance) for one in partitions.values()),
+                        partitions=tuple(
+                            _shuffled(partition, chance) for partition in partitions.values()
+                        ),
                     )
                     for topic, partitions in chosen.items()
                 )

@@ -44,7 +44,9 @@ class Away:
         return tuple(self.all[name] for name in given.split(","))
 
     def ranges(self, topics, start):
-        return tuple(OffsetRange(one.name, 0, 0, 0 if "empty" in one.name else 4) for one in topics)
+        return tuple(
+            OffsetRange(topic.name, 0, 0, 0 if "empty" in topic.name else 4) for topic in topics
+        )
 
 
 class Pool:

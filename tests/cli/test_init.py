@@ -99,7 +99,7 @@ def test_check_and_pytest_pass_at_once(tmp_path):
         )
         for command in (["penstock", "check", CONFIGURATION_FILE], ["pytest", "-q"])
     ]  # fmt: skip
-    assert [one.returncode for one in runs] == [0, 0], [one.stdout + one.stderr for one in runs]
+    assert [run.returncode for run in runs] == [0, 0], [run.stdout + run.stderr for run in runs]
     assert "orders_policy.Orders" in runs[0].stdout
     assert "warning" not in runs[0].stdout
     assert "6 passed" in runs[1].stdout

@@ -155,7 +155,9 @@ def test_the_list_has_what_comes_along_is_installed_and_named(environment, file)
 def test_the_list_for_programs(environment, file):
     done = penstock(environment, "policies", "--json", file())
 
-    listed = {(one["origin"], one["name"]): one for one in json.loads(done.stdout)["policies"]}
+    listed = {
+        (policy["origin"], policy["name"]): policy for policy in json.loads(done.stdout)["policies"]
+    }
     large = listed["file", "large"]
     assert (large["class"], large["mode"]) == ("acme_policies:Amounts", "observe")
     assert large["set"] == ["amount.max", "secret"]

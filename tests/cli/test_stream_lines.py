@@ -73,7 +73,7 @@ def test_what_is_left_is_told_while_nothing_comes(clock, capsys):
     for _ in range(100):
         clock.now += 1
         shown.looked({}, 0)
-    assert [one.split(":")[0] for one in capsys.readouterr().err.splitlines()] == [
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == [
         "batch 0", "batch 1",
     ]  # fmt: skip
 

@@ -26,7 +26,7 @@ def lines(tmp_path):
 
 
 def run(*arguments):
-    return cli.main([str(one) for one in ("suggest", *arguments)])
+    return cli.main([str(argument) for argument in ("suggest", *arguments)])
 
 
 def test_a_file_of_records(file, lines, tmp_path, capsys):
@@ -65,7 +65,7 @@ def test_what_is_proposed_from_a_sample_is_counted_over_all_records(file, tmp_pa
     assert cli.main([str(one) for one in audit]) == 0
     found = json.loads((report / "report.json").read_text())
     assert (found["judged"], found["refused"]) == (303, 3)
-    assert {one["policy"] for one in found["reasons"]} <= {"t-schema", "t-rules"}
+    assert {reason["policy"] for reason in found["reasons"]} <= {"t-schema", "t-rules"}
 
 
 def test_no_more_than_the_limit(file, lines, capsys):

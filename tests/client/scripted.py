@@ -187,9 +187,9 @@ class ScriptedConnection:
         if api in {OFFSET_COMMIT, GROUP_COMMIT}:
             into = self.outstanding if api == OFFSET_COMMIT else self.committed
             for topic in request.topics:
-                for one in topic.partitions:
-                    place = (str(request.group_id), str(topic.name), int(one.partition_index))
-                    into[place] = (int(one.committed_offset), one.committed_metadata)
+                for partition in topic.partitions:
+                    place = (str(request.group_id), str(topic.name), int(partition.partition_index))
+                    into[place] = (int(partition.committed_offset), partition.committed_metadata)
         return self._refused(api, request, response, 0)
 
     def _refused(self, api: int, request: Any, response: Any, code: int) -> Any:
@@ -238,9 +238,9 @@ def partitions_added(request: Any, response: Any, code: int) -> Any:
                 name=topic.name,
                 results_by_partition=tuple(
                     module.AddPartitionsToTxnPartitionResult(
-                        partition_index=one, partition_error_code=ErrorCode(code)
+                        partition_index=partition, partition_error_code=ErrorCode(code)
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.v3_and_below_topics
@@ -258,8 +258,8 @@ def offsets_committed(request: Any, response: Any, code: int) -> Any:
             topic_kind(
                 name=topic.name,
                 partitions=tuple(
-                    one_kind(partition_index=one.partition_index, error_code=ErrorCode(code))
-                    for one in topic.partitions
+                    one_kind(partition_index=partition.partition_index, error_code=ErrorCode(code))
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

@@ -227,16 +227,16 @@ def test_a_chunk_without_records_still_moves_on(connection, task):
 
 def test_ranges_of_a_partition_have_positions_of_their_own(kafka, connection, topic, task):
     work, target = task(), topic("target", partitions=2)
-    one, other = work._replace(first=0), work._replace(first=50)
+    first, other = work._replace(first=0), work._replace(first=50)
     with (
-        open_writer(connection, one, transactions=True) as a,
+        open_writer(connection, first, transactions=True) as a,
         open_writer(connection, other, transactions=True) as b,
     ):
         a.write(target, 0, encode_batch(records(0, 10)), BatchSource(work.topic, 0, 0))
         b.write(target, 1, encode_batch(records(50, 10)), BatchSource(work.topic, 0, 50))
         b.commit(Position(60))
         a.commit(Position(10))
-    for task_, offset in ((one, 10), (other, 60)):
+    for task_, offset in ((first, 10), (other, 60)):
         with open_writer(connection, task_, transactions=True) as again:
             assert again.position == Position(offset)
     assert len(committed(kafka, target)) == 20

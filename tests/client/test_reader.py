@@ -55,7 +55,7 @@ class Read:
 
 
 def offsets_of(cluster):
-    return [one.offset for one in cluster.fetches]
+    return [fetch.offset for fetch in cluster.fetches]
 
 
 def test_one_response_is_read_ahead():
@@ -95,14 +95,14 @@ def test_a_batch_above_the_limit_comes_and_nothing_is_read_ahead():
     next(batches)
     assert offsets_of(cluster) == [0]
     assert [one.first for one in batches] == [5]
-    assert [one.max_bytes for one in cluster.fetches] == [100, 100]
+    assert [fetch.max_bytes for fetch in cluster.fetches] == [100, 100]
 
 
 def test_no_more_is_requested_than_the_range_may_need():
     log = [batch(at, 100, payload=bytes(1000)) for at in range(0, 6000, 100)]
     cluster = ScriptedCluster(fetched(*log[:10]), fetched(*log[10:50]), fetched(*log[50:]))
     assert len(Read(cluster, 0, 6000).ranges) == 60
-    first, second, third = (one.max_bytes for one in cluster.fetches)
+    first, second, third = (fetch.max_bytes for fetch in cluster.fetches)
     assert (first, second) == (2**20, SETTINGS.fetch_max_bytes)
     wanted = 10 * len(log[0])
     assert 1.2 * wanted - 100 < third < 1.2 * wanted + 100
@@ -137,7 +137,7 @@ def test_an_error_for_now_is_retried_with_new_metadata(code, outer):
     cluster.leaders.append(Leader(2, 6))
     cluster.epoch_ends = {5: 4}
     assert Read(cluster).ranges == [(0, 4), (4, 10)]
-    assert [(one.node, one.epoch) for one in cluster.fetches] == [(1, 5), (1, 5), (2, 6)]
+    assert [(fetch.node, fetch.epoch) for fetch in cluster.fetches] == [(1, 5), (1, 5), (2, 6)]
     assert len(cluster.pauses) == 1
 
 
@@ -365,7 +365,7 @@ class TestQuotas:
             fetched(batch(4, 6)),
         )
         assert Read(cluster).ranges == [(0, 4), (4, 10)]
-        assert [one.at for one in cluster.fetches] == pytest.approx([0, 0.7, 3.2])
+        assert [fetch.at for fetch in cluster.fetches] == pytest.approx([0, 0.7, 3.2])
 
     def test_a_long_throttle_is_no_timeout(self):
         throttled = [fetched(is_empty=True, throttle_ms=9000)] * 5
@@ -391,7 +391,7 @@ class TestFollowers:
     def test_it_is_fetched_from(self):
         cluster = self.script(fetched(batch(0, 4)), fetched(batch(4, 6)))
         assert Read(cluster).ranges == [(0, 4), (4, 10)]
-        assert [(one.node, one.rack) for one in cluster.fetches] == [
+        assert [(fetch.node, fetch.rack) for fetch in cluster.fetches] == [
             (1, "east"), (3, "east"), (3, "east"),
         ]  # fmt: skip
         assert cluster.pauses == []
@@ -405,7 +405,7 @@ class TestFollowers:
         cluster = self.script(response, fetched(batch(0, 10)))
         read = Read(cluster)
         assert (read.ranges, read.lost) == ([(0, 10)], [])
-        assert [(one.node, one.rack) for one in cluster.fetches] == [
+        assert [(fetch.node, fetch.rack) for fetch in cluster.fetches] == [
             (1, "east"), (3, "east"), (2, ""),
         ]  # fmt: skip
         assert cluster.pauses == []
@@ -417,7 +417,7 @@ class TestFollowers:
     def test_no_rack_no_follower(self):
         cluster = ScriptedCluster(fetched(replica=3), fetched(batch(0, 10)))
         assert Read(cluster).ranges == [(0, 10)]
-        assert {one.node for one in cluster.fetches} == {1}
+        assert {fetch.node for fetch in cluster.fetches} == {1}
 
 
 class TestNothing:

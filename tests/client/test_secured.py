@@ -48,10 +48,10 @@ def secured(files):
         admin = AdminClient(settings)
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         for mechanism in mechanisms:
-            one = UserScramCredentialUpsertion(
+            upsertion = UserScramCredentialUpsertion(
                 "alice", ScramCredentialInfo(mechanism, 4096), b"alice-secret"
             )
-            for done in admin.alter_user_scram_credentials([one]).values():
+            for done in admin.alter_user_scram_credentials([upsertion]).values():
                 done.result(60)
         for name in ("open", "closed"):
             create_topic(admin, name)

@@ -24,8 +24,8 @@ class Cluster:
         self.now = 0.0
 
     def ask(self, partitions):
-        self.asked.append([one.number for one in partitions])
-        return {one: self._answer(one) for one in partitions}
+        self.asked.append([partition.number for partition in partitions])
+        return {partition: self._answer(partition) for partition in partitions}
 
     def _answer(self, partition):
         if self.without_leader[partition.number] > 0:
@@ -44,7 +44,7 @@ class Cluster:
 
 def test_all_are_asked_about_at_once():
     cluster = Cluster()
-    assert cluster.offsets() == {one: 10 * one.number for one in PARTITIONS}
+    assert cluster.offsets() == {partition: 10 * partition.number for partition in PARTITIONS}
     assert (len(cluster.asked), cluster.now) == (1, 0)
 
 
@@ -57,7 +57,9 @@ def test_many_are_asked_about_in_chunks():
 
 def test_only_partitions_without_a_leader_are_asked_about_again_in_growing_pauses():
     cluster = Cluster([3, 7, 7, 7, 7, 7, 7])
-    assert cluster.offsets(chunk=4) == {one: 10 * one.number for one in PARTITIONS}
+    assert cluster.offsets(chunk=4) == {
+        partition: 10 * partition.number for partition in PARTITIONS
+    }
     assert cluster.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [3, 7], [7], [7], [7], [7], [7]]
     assert cluster.now == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1 + 1)
 

@@ -36,10 +36,10 @@ def produce(kafka):
 
 
 def test_topics_by_name_and_glob(cluster, topic):
-    one, two, other = topic("glob", 2), topic("glob"), topic("other")
+    first, two, other = topic("glob", 2), topic("glob"), topic("other")
     found = cluster.topics(f"{other},glob-*")
-    assert [t.name for t in found] == [other, *sorted([one, two])]
-    assert [t.partitions for t in found if t.name == one] == [(0, 1)]
+    assert [t.name for t in found] == [other, *sorted([first, two])]
+    assert [t.partitions for t in found if t.name == first] == [(0, 1)]
     assert all(t.topic_id.int for t in found)
 
 
@@ -52,15 +52,15 @@ def test_a_topic_that_does_not_exist_is_named_with_those_near_it(cluster, topic)
 
 
 def test_ranges_of_several_topics(cluster, topic, produce):
-    one, two = topic("a", 2), topic("b")
-    produce(one, JANUARY, FEBRUARY, partition=1)
+    first, two = topic("a", 2), topic("b")
+    produce(first, JANUARY, FEBRUARY, partition=1)
     produce(two, FEBRUARY, FEBRUARY, FEBRUARY)
-    topics = cluster.topics(f"{one},{two}")
+    topics = cluster.topics(f"{first},{two}")
     assert cluster.ranges(topics, "earliest") == (
-        OffsetRange(one, 0, 0, 0), OffsetRange(one, 1, 0, 2), OffsetRange(two, 0, 0, 3)
+        OffsetRange(first, 0, 0, 0), OffsetRange(first, 1, 0, 2), OffsetRange(two, 0, 0, 3)
     )  # fmt: skip
     assert cluster.ranges(topics, "2026-01-02", "2026-02-02") == (
-        OffsetRange(one, 0, 0, 0), OffsetRange(one, 1, 1, 2), OffsetRange(two, 0, 0, 3)
+        OffsetRange(first, 0, 0, 0), OffsetRange(first, 1, 1, 2), OffsetRange(two, 0, 0, 3)
     )  # fmt: skip
     assert cluster.ranges(topics[1:], "0:1", "0:2") == (OffsetRange(two, 0, 1, 2),)
     for start, end, told in (

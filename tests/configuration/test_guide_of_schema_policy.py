@@ -12,7 +12,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = "".join((DOCS / page).read_text() for page in ("schemas.md", "built-in.md"))
 
 
-@pytest.mark.parametrize("key", [*(one.name for one in TOPIC_CONFIGS), *FILE_KEYS, *RULE_KEYS])
+@pytest.mark.parametrize(
+    "key", [*(config.name for config in TOPIC_CONFIGS), *FILE_KEYS, *RULE_KEYS]
+)
 def test_each_key_has_its_place(key):
     assert re.search(rf"`(topics\.\S+\.)?{re.escape(key)}[`=]", GUIDE)
 

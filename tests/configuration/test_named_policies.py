@@ -76,7 +76,7 @@ def test_it_may_have_any_interface_of_records(file):
     types = {f"policies.{name}.type": f"mine.{cls}" for name, cls in classes.items()}
     configuration = load(file, {"policies": "a,b,c,d", "policies.a.limit": "1"}, types)
 
-    assert [one.interface for one in configuration.named_policies] == [
+    assert [policy.interface for policy in configuration.named_policies] == [
         VALIDATION, RECORDS, VALIDATORS, INTERCEPTORS,
     ]  # fmt: skip
 

@@ -11,19 +11,19 @@ IGNORED = ROOT / "deploy" / "docker" / "Dockerfile.dockerignore"
 
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions with their arguments, lines that continue put together."""
-    lines = [one for one in DOCKERFILE.read_text().splitlines() if not one.startswith("#")]
+    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
     whole = re.sub(r"\\\n\s*", "", "\n".join(lines))
-    return [tuple(one.split(maxsplit=1)) for one in whole.splitlines() if one]  # type: ignore[misc]
+    return [tuple(line.split(maxsplit=1)) for line in whole.splitlines() if line]  # type: ignore[misc]
 
 
 def stages() -> list[list[tuple[str, str]]]:
     """Return the instructions of each stage, FROM included."""
     found: list[list[tuple[str, str]]] = []
-    for one in instructions():
-        if one[0] == "FROM":
+    for instruction in instructions():
+        if instruction[0] == "FROM":
             found.append([])
         if found:
-            found[-1].append(one)
+            found[-1].append(instruction)
     return found
 
 
@@ -77,8 +77,8 @@ def test_packages_are_installed_by_hash_or_from_this_checkout():
         if " install " in part and "pip" in part
     ]
     assert len(installs) == 3
-    for one in installs:
-        assert "--require-hashes" in one or "--no-index" in one, one
+    for install in installs:
+        assert "--require-hashes" in install or "--no-index" in install, install
 
 
 def test_what_is_copied_exists_and_is_in_the_context():

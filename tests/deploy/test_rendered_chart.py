@@ -213,7 +213,7 @@ def test_every_value_has_its_place(tmp_path):
     container = pod(stateful)["containers"][0]
     mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
     assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
-    assert {one["name"] for one in pod(stateful)["volumes"]} == set(mounts) - {"state"}
+    assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts) - {"state"}
     assert container["env"] == EVERYTHING["env"]
     assert container["envFrom"] == EVERYTHING["envFrom"]
     assert only(objects, "ConfigMap")["data"]["orders.py"] == "class One: pass\n"
@@ -225,9 +225,9 @@ def test_every_value_has_its_place(tmp_path):
     labels = monitor["spec"]["selector"]["matchLabels"]
     services = [one for one in objects if one["kind"] == "Service"]
     assert [
-        one["metadata"]["name"]
-        for one in services
-        if labels.items() <= one["metadata"]["labels"].items()
+        service["metadata"]["name"]
+        for service in services
+        if labels.items() <= service["metadata"]["labels"].items()
     ] == ["trial-penstock-metrics"]
 
 

@@ -50,7 +50,7 @@ def test_it_fits_the_schema_of_cyclonedx():
 def test_it_has_every_package_of_the_image_and_no_other():
     document = json.loads(SBOM.read_text())
     assert document["bomFormat"] == "CycloneDX"
-    found = {plain(one["name"]): one["version"] for one in document["components"]}
+    found = {plain(component["name"]): component["version"] for component in document["components"]}
     found.pop("penstock", None)
     assert found == pinned()
     described = document["metadata"]["component"]
@@ -60,7 +60,7 @@ def test_it_has_every_package_of_the_image_and_no_other():
 
 def test_packages_say_what_they_are_and_under_which_licence():
     components = json.loads(SBOM.read_text())["components"]
-    others = [one for one in components if one["name"] != "penstock"]
+    others = [component for component in components if component["name"] != "penstock"]
     assert all(one["purl"].startswith("pkg:pypi/") for one in others)
     # The metadata of protobuf do not say.
     assert {one["name"] for one in others if not one.get("licenses")} <= {"protobuf"}

@@ -245,8 +245,8 @@ def test_of_a_batch_that_is_bad_as_a_whole_each_record_is_marked():
     headers = read(verdict.replacement.data).records.headers
     assert verdict.diverted[0].count == count
     assert verdict.diverted[0].verdict.code == 44
-    assert all(dict(one)["__mark.errors.code"] == b"44" for one in headers)
-    texts = [dict(one)["__mark.errors.message"] for one in headers]
+    assert all(dict(header)["__mark.errors.code"] == b"44" for header in headers)
+    texts = [dict(header)["__mark.errors.message"] for header in headers]
     assert texts[0].startswith(b"all of it")
     assert sum(map(len, texts)) <= TEXTS_MAX_BYTES
     assert texts[-1] == b""

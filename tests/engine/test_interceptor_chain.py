@@ -97,25 +97,25 @@ values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes)
 @settings(max_examples=200)
 @given(some_kinds, values)
 def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
-    one, verdicts = run(kinds, records)
+    first, verdicts = run(kinds, records)
     other, expected = run(["record"] * len(kinds), records)
 
     assert verdicts == expected
-    assert (list(one.keys), list(one.values)) == (list(other.keys), list(other.values))
+    assert (list(first.keys), list(first.values)) == (list(other.keys), list(other.values))
     # Record by record, what one changes in a record that another drops is no change.
-    assert one.changed == other.changed or (one.verdicts and one.changed)
+    assert first.changed == other.changed or (first.verdicts and first.changed)
 
 
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(some_kinds, values)
 def test_the_first_failure_ends_it(kinds, records):
-    one, verdicts = run(kinds, records, until_failure=True)
+    first, verdicts = run(kinds, records, until_failure=True)
     other, expected = run(["record"] * len(kinds), records, until_failure=True)
 
     assert verdicts == expected
     if not verdicts or verdicts[-1][1] is not Outcome.FAILED:
-        assert (list(one.keys), list(one.values)) == (list(other.keys), list(other.values))
+        assert (list(first.keys), list(first.values)) == (list(other.keys), list(other.values))
 
 
 def test_what_is_behind_the_first_failure_is_not_given_to_the_next():

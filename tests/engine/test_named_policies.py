@@ -152,7 +152,7 @@ def test_the_first_objection_in_the_order_of_the_list_counts(file):
 
     records = columns(b"a", b"b", b"d", b"x")
     verdict = chain.judge(3, TOPIC_ID, records)
-    assert [(one.index, one.policy, one.message) for one in verdict.record_errors] == [
+    assert [(error.index, error.policy, error.message) for error in verdict.record_errors] == [
         (0, "values", "a ''"), (1, "columns", "column"), (2, "validator", "validator"),
     ]  # fmt: skip
     assert each(chain, records) == [
@@ -318,7 +318,7 @@ def test_explain_names_them_in_order(file):
     record = LocatedRecord(0, TOPIC_ID, Record(0, None, b"b", ()))
 
     steps = explain(found.plan, found.instances, "orders", record).steps
-    assert [(one.kind, one.name, one.decided) for one in steps] == [
+    assert [(step.kind, step.name, step.decided) for step in steps] == [
         ("interceptor", "mark", "replaced value"),
         ("record", "values", "accepted"),
         ("batch", "batches", "accepted"),
@@ -352,7 +352,7 @@ def test_explain_asks_the_strictest_modes_first(file):
     record = LocatedRecord(0, TOPIC_ID, Record(0, None, b"a", ()))
 
     explained = explain(found.plan, found.instances, "orders", record)
-    assert [one.name for one in explained.steps] == ["mark", "validator"]
+    assert [step.name for step in explained.steps] == ["mark", "validator"]
     assert explained.verdict.policy == "validator"
 
 
@@ -369,7 +369,7 @@ def test_explain_shows_what_gateways_show_where_interceptors_only_observe(file):
     def steps(value):
         record = LocatedRecord(0, TOPIC_ID, Record(0, None, value, ()))
         explained = explain(found.plan, found.instances, "orders", record)
-        return [(one.kind, one.name, one.decided) for one in explained.steps]
+        return [(step.kind, step.name, step.decided) for step in explained.steps]
 
     assert steps(b"a") == [("record", "strict", "refused with 87: a ''")]
     assert steps(b"b") == [

@@ -133,13 +133,13 @@ def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last
 @settings(max_examples=200)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values)
 def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
-    one = policies_of(several, last).judge(3, TOPIC_ID, columns(*records))
+    judge = policies_of(several, last).judge(3, TOPIC_ID, columns(*records))
     other = policies_of(several, last, plain=True).judge(3, TOPIC_ID, columns(*records))
 
-    assert (one.outcome, one.code, one.cause) == (other.outcome, other.code, other.cause)
+    assert (judge.outcome, judge.code, judge.cause) == (other.outcome, other.code, other.cause)
     found, expected = (
         nameless((e.index, "", e.policy, 0, e.message) for e in verdict.record_errors)
-        for verdict in (one, other)
+        for verdict in (judge, other)
     )
     assert found == expected
 
@@ -291,7 +291,10 @@ def test_a_position_twice_has_its_first_message():
             return [(1, "first"), (0, None), (1, "second")]
 
     verdict = chain(validators=[Twice]).judge(3, TOPIC_ID, columns(b"a", b"b"))
-    assert [(one.index, one.message) for one in verdict.record_errors] == [(0, None), (1, "first")]
+    assert [(error.index, error.message) for error in verdict.record_errors] == [
+        (0, None),
+        (1, "first"),
+    ]
 
 
 def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():

@@ -31,8 +31,8 @@ def test_a_mode_holds_for_all_topics_or_those_of_a_pattern(modes, observed):
     plan = plan_of({**VALIDATED, **modes})
 
     topics = ("orders", "pii-a", "pii-new-a")
-    assert {one for one in topics if plan.for_topic(one).waited_for is None} == observed
-    assert {one for one in topics if plan.observes_topic(one)} == observed
+    assert {topic for topic in topics if plan.for_topic(topic).waited_for is None} == observed
+    assert {topic for topic in topics if plan.observes_topic(topic)} == observed
 
 
 def test_what_is_set_on_the_topic_wins():
@@ -115,7 +115,7 @@ def test_the_topics_whose_records_may_not_be_stored_have_patterns():
         [("a.I", re.compile("^orders")), ("a.J", re.compile("^a", re.IGNORECASE))]
     )
     assert plan.intercepted_topics[:2] == ["^orders", ""]
-    [of_glob] = [one for one in plan.intercepted_topics[2:] if re.search(one, "payments")]
+    [of_glob] = [topic for topic in plan.intercepted_topics[2:] if re.search(topic, "payments")]
     assert re.search(of_glob, "orders") is None
 
 

@@ -89,7 +89,7 @@ def test_it_is_called_once_before_judging_with_the_records_that_are_left(cls, va
     left = [b"bad", b"goo"] if validators else [b"x1", b"bad", b"goo"]
     assert calls[0] == ("prepare", 3, left)
     assert prepared() == [left]
-    found = [(one.index, one.message) for one in verdict.record_errors]
+    found = [(error.index, error.message) for error in verdict.record_errors]
     assert found == ([(0, "x")] if validators else []) + [(1, "bad")]
 
 
@@ -131,7 +131,7 @@ def test_columns_are_judged_in_the_batch_that_was_prepared_for():
 
     verdict = chain(validation=Remembers).judge(3, TOPIC_ID, columns(b"a", b"bad"))
     assert calls[0] is True
-    assert [one.index for one in verdict.record_errors] == [1]
+    assert [error.index for error in verdict.record_errors] == [1]
 
 
 def test_nothing_is_prepared_for_where_nothing_is_left():
@@ -408,7 +408,7 @@ async def test_a_worker_may_prepare_for_longer_than_it_may_judge(tmp_path):
         await asyncio.sleep(2)
         gate.open()
         verdict = await held
-        assert [one.message for one in verdict.record_errors] == ["prepared"]
+        assert [error.message for error in verdict.record_errors] == ["prepared"]
         away = await judging.ask(b"away")
         assert (away.code, away.message) == (7, "the registry is away")
 

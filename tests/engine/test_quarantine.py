@@ -22,7 +22,7 @@ def batch_of(*values, headers=(), codec=0, **fields):
 
 
 def blame(*positions):
-    return {one: Blame("a.V", f"no {one}", 87) for one in positions}
+    return {position: Blame("a.V", f"no {position}", 87) for position in positions}
 
 
 def letters_of(data):
@@ -70,7 +70,7 @@ def test_letters_say_where_records_come_from_and_why(record_batches, codec):
 def test_an_idempotent_producers_letters_keep_their_ids():
     numbers = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 2**31 - 1}
     ids = [
-        [read_id(one) for one in written(batch_of(b"a", b"b", **numbers), positions)[0]
+        [read_id(header) for header in written(batch_of(b"a", b"b", **numbers), positions)[0]
          .records.headers]
         for positions in ((0, 1), (0, 1), (1,))
     ]  # fmt: skip
@@ -115,9 +115,10 @@ def test_each_letter_has_the_reason_of_its_own_record():
     (found,) = letters_of(write_letters(batch_of(b"a", b"b", b"c", b"d"), blamed, PLACE))
     reasons = [
         tuple(
-            dict(one)[f"__penstock.{name}"] for name in ("policy", "message", "code", "timestamp")
+            dict(header)[f"__penstock.{name}"]
+            for name in ("policy", "message", "code", "timestamp")
         )
-        for one in found.records.headers
+        for header in found.records.headers
     ]
     assert reasons == [
         (b"a.V", b"no", b"87", b"1000"),

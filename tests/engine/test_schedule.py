@@ -437,16 +437,16 @@ def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors
 def test_a_batch_that_is_judged_alone_is_not_kept_waiting_by_other_partitions(depth):
     """Its worker was killed; until there is another, the second worker judges for both."""
     world = World(WorkerLimits(2)).open()
-    one, two = sorted(world.ready, key=lambda process: process.worker.number)
+    first, two = sorted(world.ready, key=lambda process: process.worker.number)
     partitions = [("t", number) for number in range(20)]
     slots = {at: world.schedule._find_queue(at).worker for at in partitions}
-    ours = next(at for at in partitions if slots[at] is one.worker)
+    ours = next(at for at in partitions if slots[at] is first.worker)
     others = next(at for at in partitions if slots[at] is two.worker)
     lost = world.submit(ours)
-    world.begin(one)
+    world.begin(first)
     for _ in range(depth):
         world.submit(others)
-    world.die(one, by_another=True)
+    world.die(first, by_another=True)
     steps = 0
     while lost not in world.answers and steps < 400:
         world.submit(others)

@@ -270,9 +270,9 @@ def test_what_a_handler_holds_counts_until_its_response_is_sent():
         assert turns > 5
         found = parse_response(talk.client.take(), 32, 4).results
         assert len(found) == 500
-        ours = [one.name for one in found[0].configs[50:]]
+        ours = [config.name for config in found[0].configs[50:]]
         assert ours == list(config_keys())
-        assert all([one.name for one in result.configs[50:]] == ours for result in found)
+        assert all([config.name for config in result.configs[50:]] == ours for result in found)
         assert talk.session.held_bytes == 0
 
     asyncio.run(run())

@@ -158,7 +158,7 @@ def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
                     for _ in range(10)
                 }
 
-            sizes = await asyncio.gather(*(received(*one) for one in clients))
+            sizes = await asyncio.gather(*(received(*client) for client in clients))
             assert len(set.union(*sizes)) == 1
             for _, writer in clients:
                 writer.close()

@@ -220,8 +220,8 @@ def test_scope_request_tells_no_failure_of_what_is_stored():
     talk.decide()
     talk.decide()
     producers = talk.producers
-    for key, one in producers._producers.items():
-        for stored in one.batches:
+    for key, producer in producers._producers.items():
+        for stored in producer.batches:
             producers.on_response(key, 0, stored, 0, Stored(1))
     again = Intercepted(producers)
     again.policies = again.policies._replace(whole_request=True)

@@ -65,7 +65,7 @@ def test_a_client_id_that_is_no_text_is_read_as_a_broker_reads_it():
     talk.session.client_data(request(1, "till").replace(b"till", b"t\xffl\n"))
     assert talk.senders == [ClientContext(None, "t\ufffdl\n", "10.0.0.7")]
     talk.session.client_data(request(2, "") + request(3, "x" * 5_000))
-    assert [len(one.client_id) for one in talk.senders[1:]] == [0, 5_000]
+    assert [len(sender.client_id) for sender in talk.senders[1:]] == [0, 5_000]
 
 
 def test_partitions_of_a_request_have_one_sender():
@@ -73,7 +73,7 @@ def test_partitions_of_a_request_have_one_sender():
     frame = produce_request([("judged", [(n, b"records") for n in range(5)])])
     talk.session.client_data(request_frame(frame, 1, "till"))
     assert talk.senders == [ClientContext(None, "till", "10.0.0.7")] * 5
-    assert len({id(one) for one in talk.senders}) == 1
+    assert len({id(sender) for sender in talk.senders}) == 1
 
 
 def test_a_retry_is_what_was_decided_when_it_came_first():

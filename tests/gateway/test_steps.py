@@ -109,15 +109,15 @@ class AdminTalk(Talk):
             throttle_time=NOW,
             topics=tuple(
                 r7.CreatableTopicResult(
-                    name=one.name,
+                    name=topic.name,
                     topic_id=uuid.uuid4(),
                     error_code=ErrorCode(0),
                     error_message=None,
-                    num_partitions=one.num_partitions,
-                    replication_factor=one.replication_factor,
+                    num_partitions=topic.num_partitions,
+                    replication_factor=topic.replication_factor,
                     configs=(),
                 )
-                for one in finish(request.read_body()).topics
+                for topic in finish(request.read_body()).topics
             ),
         )
         body = io.BytesIO()
@@ -150,7 +150,7 @@ async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
     created, turns = await talk.sent()
     assert talk.judges.judged == TOPICS
     assert turns >= 2 * TOPICS // create_topics.SLICE, "the results are read, then judged"
-    names = [one.name for one in finish(created.read_body()).topics]
+    names = [topic.name for topic in finish(created.read_body()).topics]
     assert names == [f"t{n}" for n in range(0, TOPICS, 2)]
     talk.answer(created)
     turns = 0
@@ -159,7 +159,7 @@ async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
         await asyncio.sleep(0)
     assert turns >= 1.5 * TOPICS // create_topics.SLICE
     results = parse_response(talk.client.take(), 19, 7).topics
-    assert [(one.name, int(one.error_code)) for one in results] == [
+    assert [(result.name, int(result.error_code)) for result in results] == [
         (f"t{n}", 44 if n % 2 else 0) for n in range(TOPICS)
     ]
 

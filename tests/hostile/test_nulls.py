@@ -109,6 +109,6 @@ def test_a_partition_that_is_named_twice(judging, kafka, topic):
     for address in (kafka.bootstrap_servers, judging.broker_address()):
         with RawClient(address) as client:
             answers = produced(client.call(request))
-        told.append({place: one.error_code for place, one in answers.items()})
+        told.append({place: answer.error_code for place, answer in answers.items()})
     assert told[0] == told[1]
     assert not unexpected(judging)

@@ -51,7 +51,7 @@ class Asked:
         try:
             told = parse_response(answer, of.api_key, of.version)
             if of.api_key == DESCRIBE_CONFIGS:  # a gateway knows keys that the broker does not
-                return [int(one.error_code) for one in told.results]
+                return [int(result.error_code) for result in told.results]
             return codes(told)
         except Exception as error:
             return f"not readable: {type(error).__name__}"

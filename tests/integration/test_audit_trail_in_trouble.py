@@ -46,9 +46,9 @@ def placed(cluster):
         done.result(60)
     wait_until(
         lambda: all(
-            one.leader >= 0
+            partition.leader >= 0
             for name in (orders, audit)
-            for one in admin.list_topics(name, timeout=60).topics[name].partitions.values()
+            for partition in admin.list_topics(name, timeout=60).topics[name].partitions.values()
         ),
         what="leaders",
     )
@@ -79,7 +79,7 @@ def refuse(running, topic, count):
     with RawClient(running.broker_address(), timeout_s=60) as client:
         for _ in range(count // PARTITIONS):
             partitions = client.call(request).responses[0].partition_responses
-            assert [int(one.error_code) for one in partitions] == [87] * PARTITIONS
+            assert [int(partition.error_code) for partition in partitions] == [87] * PARTITIONS
 
 
 def counted(running):

@@ -105,7 +105,7 @@ def test_a_refusal_is_told_to_whoever_watches(watched, topic):
         state = late.wait_for("state")
     assert [one["count"] for one in state["refusals"]["rows"]] == [2]
     assert state["topics"] == [{"topic": name, "records": {"accepted": 1, "refused": 4}}]
-    assert [one["reachable"] for one in state["brokers"]] == [True]
+    assert [broker["reachable"] for broker in state["brokers"]] == [True]
 
 
 @pytest.mark.parametrize("mode", ["quarantine", "mark"])
@@ -160,7 +160,7 @@ def test_plans_with_settings_of_topics(watched, topic):
         {"key": "penstock.mode", "value": "observe", "from": "pattern",
          "line": "topics.pii-*.penstock.mode"}
     ]  # fmt: skip
-    assert [one["class"] for one in found[plain]["policies"]] == ["policies.Check"]
+    assert [policy["class"] for policy in found[plain]["policies"]] == ["policies.Check"]
 
 
 def test_a_reload_while_somebody_watches(watched, topic):

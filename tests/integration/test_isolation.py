@@ -40,12 +40,12 @@ def test_a_slow_policy_on_one_topic_leaves_another_topic_alone(gateway, topic, t
     waits = produce_request([(slow, [(0, encode_batch(values(str(gate).encode())))])])
     passes = produce_request([(quick, [(0, BATCH)])])
 
-    with RawClient(running.address) as one, RawClient(running.address) as other:
-        one.send(one.frame(waits))
+    with RawClient(running.address) as client, RawClient(running.address) as other:
+        client.send(client.frame(waits))
         for _ in range(600):
             assert produced(other.call(passes))[quick, 0].error_code == 0
         gate.touch()
-        assert produced(one.response(type(waits)))[slow, 0].error_code == 0
+        assert produced(client.response(type(waits)))[slow, 0].error_code == 0
 
 
 @pytest.mark.kips("B40")

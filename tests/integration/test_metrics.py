@@ -107,13 +107,13 @@ def test_formats_compression_and_what_processes_use(observed, topic):
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=prometheus)
     with urllib.request.urlopen(request, timeout=60) as response:
         headers, body = response.headers, gzip.decompress(response.read())
-    families = {one.name: one for one in openmetrics_families(body.decode())}
+    families = {family.name: family for family in openmetrics_families(body.decode())}
 
     assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert headers["Content-Encoding"] == "gzip"
     records = {
-        (one.labels["topic"], one.labels["outcome"]): one.value
-        for one in families["penstock_records"].samples
+        (sample.labels["topic"], sample.labels["outcome"]): sample.value
+        for sample in families["penstock_records"].samples
     }
     assert records[name, "accepted"] == 1
     before = scrape(port)

@@ -183,7 +183,7 @@ def test_without_acknowledgements(measured, topic, kafka):
         client.send(client.frame(produce_request([(name, [(0, batch)])], acks=0)))
         assert produce(client, name, encode_batch(values(b"b")))[0] == 0
     assert [one[2] for one in read_topic(kafka.bootstrap_servers, name)] == [b"a", b"b"]
-    assert [one[0] for one in dead_letters(kafka, f"{name}.dead")] == [b"bad"]
+    assert [letter[0] for letter in dead_letters(kafka, f"{name}.dead")] == [b"bad"]
 
 
 def check_exactly_once(kafka, name, sent, *, doubles=False):

@@ -117,7 +117,7 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(
     two_gateways, topic, kafka, tmp_path
 ):
     name = topic()
-    one, other = two_gateways
+    first, other = two_gateways
 
     def send(address, sequence, *found):
         data = encode_batch(values(*found), producer_id=4711, producer_epoch=0,
@@ -126,10 +126,10 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(
             response = produced(client.call(produce_request([(name, [(0, data)])])))[name, 0]
         return response.error_code, response.error_message
 
-    assert send(one.address, 0, b"1", b"2") == (7, "the registry is away")
+    assert send(first.address, 0, b"1", b"2") == (7, "the registry is away")
     answers(*tmp_path.glob("gateway-*"))
     assert send(other.address, 0, b"1", b"2") == (0, None)
-    assert send(one.address, 2, b"3") == (0, None)
+    assert send(first.address, 2, b"3") == (0, None)
     stored = read_topic(kafka.bootstrap_servers, name)
     assert values_of(stored) == [b"1", b"2", b"3"]
 

@@ -149,10 +149,10 @@ def test_a_producer_moves_between_replicas_with_every_batch(replicas, topic, sto
 def test_a_producer_goes_on_at_a_replica_when_the_other_is_killed(replicas, topic, stored):
     name = topic()
     batches = [Batches(name) for _ in range(10)]
-    one, other = replicas
+    first, other = replicas
     for number, of in enumerate(batches):
-        assert of.send(one.address, 0, b"%d-a" % number, b"drop", b"%d-b" % number) == 0
-    one.kill()
+        assert of.send(first.address, 0, b"%d-a" % number, b"drop", b"%d-b" % number) == 0
+    first.kill()
     for number, of in enumerate(batches):
         assert of.send(other.address, 0, b"%d-a" % number, b"drop", b"%d-b" % number) == 0
         assert of.send(other.address, 3, b"drop", b"%d-c" % number) == 0
@@ -169,11 +169,11 @@ def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, store
     batches = Batches(name)
     # A broker that does not know the producer would take the second batch for the first.
     assert batches.send(replicas[0].address, 0, b"0", b"drop", b"drop", b"4", b"drop", b"drop") == 0
-    with RawClient(replicas[0].address) as one, RawClient(replicas[1].address) as other:
+    with RawClient(replicas[0].address) as client, RawClient(replicas[1].address) as other:
         for first in range(6, 60, 6):
-            one.send(one.frame(batches.request(first, b"%d" % first, b"drop", b"drop")))
+            client.send(client.frame(batches.request(first, b"%d" % first, b"drop", b"drop")))
             code = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
-            assert one.receive()
+            assert client.receive()
             if code:
                 assert code in {7, 45}, "a broker says so, too: it comes too early"
                 again = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
@@ -299,10 +299,10 @@ def own_topic():
 
 def test_gateways_share_the_state_of_producers_unless_told_otherwise(gateway, topic, stored):
     name, state = topic(), own_topic()
-    one, other = (gateway({**INTERCEPTED, **state}, POLICIES) for _ in range(2))
+    first, other = (gateway({**INTERCEPTED, **state}, POLICIES) for _ in range(2))
     batches = Batches(name)
     for number in range(6):
-        running = (one, other)[number % 2]
+        running = (first, other)[number % 2]
         assert batches.send(running.address, 2 * number, b"%d" % number, b"drop") == 0
     assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
 

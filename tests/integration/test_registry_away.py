@@ -83,7 +83,7 @@ def codes(running, good):
     """Send each topic's record to all of its partitions, so to all workers; return the codes."""
     found = set()
     for name, value in good.items():
-        batches = {one: encode_batch(values(value)) for one in range(PARTITIONS)}
+        batches = {partition: encode_batch(values(value)) for partition in range(PARTITIONS)}
         found |= {answer.error_code for answer in call(running, name, batches).values()}
     return found
 
@@ -157,10 +157,10 @@ def test_what_one_worker_has_looked_up_the_others_do_not_ask_for(gateway, topic,
     """One record, then the registry goes: nothing of forty batches waits."""
     running = gateway(settings(registry, policy_workers=3))
     name = topic("judged", 40)  # so it is not among the topics that all workers load
-    one = registry.register(f"{name}-value", text_of(ORDER))
-    assert told(running, name, order(one)) == (0, None)
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
+    assert told(running, name, order(schema_id)) == (0, None)
     registry.goes_away()
-    batches = {number: encode_batch(values(order(one, number))) for number in range(40)}
+    batches = {number: encode_batch(values(order(schema_id, number))) for number in range(40)}
     answers = call(running, name, batches)
     assert {answer.error_code for answer in answers.values()} == {0}
-    assert registry.requests.count(f"GET /schemas/ids/{one}") == 1
+    assert registry.requests.count(f"GET /schemas/ids/{schema_id}") == 1

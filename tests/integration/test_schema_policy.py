@@ -187,7 +187,7 @@ def test_what_serializers_write_is_stored_and_what_does_not_fit_is_not(
     assert delivered == [KafkaError.INVALID_RECORD] * 7
     assert elsewhere == [None] * 7
     found = [(p, value, headers) for p, _, value, headers in read_topic(running.address, name)]
-    assert found == [(1, value, [tuple(one) for one in headers]) for value, headers in sent]
+    assert found == [(1, value, [tuple(header) for header in headers]) for value, headers in sent]
     (event,) = running.wait_for("records refused")
     assert event["topic"] == name
     assert f"the value does not fit schema {name}-value version 1 (id 2): {why}" in str(event)
@@ -197,13 +197,21 @@ def test_what_serializers_write_is_stored_and_what_does_not_fit_is_not(
 def test_each_bad_record_has_its_own_text(gateway, topic, stored, registry):
     name = topic("judged", 2)
     registry.register("other", '"string"')
-    one = registry.register(f"{name}-value", text_of(ORDER))
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(settings(registry))
     batch = encode_batch(
-        values(order(one), order(one)[:-1], b"{}", order(one), order(77), order(1), None)
+        values(
+            order(schema_id),
+            order(schema_id)[:-1],
+            b"{}",
+            order(schema_id),
+            order(77),
+            order(1),
+            None,
+        )
     )
 
-    answers = call(running, name, {0: batch, 1: encode_batch(values(order(one)))})
+    answers = call(running, name, {0: batch, 1: encode_batch(values(order(schema_id)))})
 
     assert {index: answer.error_code for index, answer in answers.items()} == {0: 87, 1: 0}
     schema = f"schema {name}-value version 1 (id 2)"
@@ -221,9 +229,9 @@ def test_while_the_registry_is_away_new_ids_wait_and_known_ones_go_on(
     gateway, topic, stored, registry
 ):
     name = topic("judged", 2)
-    one = registry.register(f"{name}-value", text_of(ORDER))
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(settings(registry))
-    assert told(running, name, order(one)) == (0, None)
+    assert told(running, name, order(schema_id)) == (0, None)
 
     registry.goes_away()
     two = registry.register(f"{name}-value", text_of(ORDER_2))
@@ -233,7 +241,7 @@ def test_while_the_registry_is_away_new_ids_wait_and_known_ones_go_on(
     event = running.wait_for("records postponed", 3)[0]
     assert (event["topic"], event["code"]) == (name, 7)
     assert re.search(r"schema 2 cannot be looked up: .*Connection refused", event["message"])
-    known = [order(one, number) for number in range(50)]
+    known = [order(schema_id, number) for number in range(50)]
     other = producer_of(running)
     going_on = send(other, name, known, partition=1)
     assert other.flush(60) == 0
@@ -245,7 +253,7 @@ def test_while_the_registry_is_away_new_ids_wait_and_known_ones_go_on(
     assert producer.flush(60) == 0
     assert waiting == [None] * 200
     found = stored(name)
-    assert [value for p, _, value, _ in found if p == 0] == [order(one), *new]
+    assert [value for p, _, value, _ in found if p == 0] == [order(schema_id), *new]
     assert [value for p, _, value, _ in found if p == 1] == known
     assert running.events("policy worker died") == []
 
@@ -255,13 +263,13 @@ def test_a_registry_that_is_away_at_the_start_keeps_nothing_else_up(
     gateway, topic, stored, registry
 ):
     judged, other = topic("judged"), topic("other")
-    one = registry.register(f"{judged}-value", text_of(ORDER))
+    schema_id = registry.register(f"{judged}-value", text_of(ORDER))
     registry.goes_away()
     # A topic that the file names by its whole name is prepared at the start.
     running = gateway(settings(registry) | {f"topics.{judged}.{VALIDATION}": "true"})
     assert told(running, other, b"anything") == (0, None)
     producer = producer_of(running)
-    sent = [order(one, number) for number in range(50)]
+    sent = [order(schema_id, number) for number in range(50)]
     found = send(producer, judged, sent)
     running.wait_for("records postponed")
     assert stored(judged) == []
@@ -280,7 +288,7 @@ def alter(admin, topic, key, value):
 
 def test_a_topic_is_switched_on_by_its_configs(gateway, topic, registry):
     name = topic("plain")
-    one = registry.register(f"{name}-value", text_of(ORDER))
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(settings(registry))
     admin = AdminClient({"bootstrap.servers": running.address})
     resource = ConfigResource(ResourceType.TOPIC, name)
@@ -297,10 +305,10 @@ def test_a_topic_is_switched_on_by_its_configs(gateway, topic, registry):
     assert described()[VALIDATION] == ("true", False)
     assert described()["schema.validation.level"] == ("payload", True)
     assert told(running, name, b"anything")[0] == 87
-    assert told(running, name, order(one)) == (0, None)
-    assert told(running, name, order(one) + b"x")[0] == 87
+    assert told(running, name, order(schema_id)) == (0, None)
+    assert told(running, name, order(schema_id) + b"x")[0] == 87
     alter(admin, name, "schema.validation.level", "id")
-    assert told(running, name, order(one) + b"x") == (0, None)
+    assert told(running, name, order(schema_id) + b"x") == (0, None)
 
 
 @pytest.mark.slow
@@ -328,17 +336,17 @@ def test_invalid_configs_are_refused(gateway, topic, registry, key, value, why):
 
 def test_conditions_of_a_data_contract_hold(gateway, topic, stored, registry):
     name = topic("judged")
-    one = registry.register(f"{name}-value", text_of(ORDER), rule_set=CONTRACT)
+    schema_id = registry.register(f"{name}-value", text_of(ORDER), rule_set=CONTRACT)
     level = {f"topics.{name}.schema.validation.level": "rules"}
     running = gateway(settings(registry) | level)
-    assert told(running, name, order(one, 1)) == (0, None)
-    code, text = told(running, name, order(one, 0))
+    assert told(running, name, order(schema_id, 1)) == (0, None)
+    code, text = told(running, name, order(schema_id, 0))
     assert code == 87
     assert text == (
         f"the value does not fit schema {name}-value version 1 (id 1): "
         'rule "positive" failed: ids count from one'
     )
-    assert values_of(stored(name)) == [order(one, 1)]
+    assert values_of(stored(name)) == [order(schema_id, 1)]
 
 
 @pytest.mark.slow
@@ -346,7 +354,7 @@ def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     gateway, topic, stored, registry
 ):
     known, other = topic("judged"), topic("other")
-    one = registry.register(f"{known}-value", text_of(ORDER))
+    schema_id = registry.register(f"{known}-value", text_of(ORDER))
     running = gateway(
         settings(
             registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=240_000
@@ -355,7 +363,7 @@ def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     running.wait_for("topics loaded")
     slow = topic("judged")
     two = registry.register(f"{slow}-value", text_of(ORDER_2))
-    assert told(running, known, order(one)) == (0, None)
+    assert told(running, known, order(schema_id)) == (0, None)
     registry.only, registry.fault = f"/schemas/ids/{two}", Fault.LATE
     producer = producer_of(running, request_timeout_ms=300_000, message_timeout_ms=300_000)
     sent = [framed(two, avro({"id": number, "to": "x"}, ORDER_2)) for number in range(20)]
@@ -363,7 +371,7 @@ def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     wait_until(lambda: f"GET /schemas/ids/{two}" in registry.requests, what="the look-up")
     since = time.monotonic()
     for _ in range(20):
-        assert told(running, known, order(one)) == (0, None)
+        assert told(running, known, order(schema_id)) == (0, None)
         assert told(running, other, b"anything") == (0, None)
     # Longer than policy.timeout.ms, 5 s, lets a policy judge.
     time.sleep(max(0.0, since + 6 - time.monotonic()))
@@ -385,27 +393,27 @@ def test_look_ups_that_take_too_long_together_are_taken_up_again(gateway, topic,
         settings(registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=15_000)
     )
     running.wait_for("topics loaded")
-    one = registry.register(f"{name}-value", text_of(ORDER))  # after that: it is not known
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))  # after that: it is not known
     producer = producer_of(running)
-    registry.only, registry.fault = f"/schemas/ids/{one}", Fault.LATE
-    found = send(producer, name, [order(one)])
+    registry.only, registry.fault = f"/schemas/ids/{schema_id}", Fault.LATE
+    found = send(producer, name, [order(schema_id)])
     event = running.wait_for("records postponed")[0]
-    assert event["message"].startswith(f"schema {one} cannot be looked up: ")
+    assert event["message"].startswith(f"schema {schema_id} cannot be looked up: ")
     registry.release()
     assert producer.flush(60) == 0
     assert found == [None]
-    assert values_of(stored(name)) == [order(one)]
+    assert values_of(stored(name)) == [order(schema_id)]
     assert running.events("policy worker died") == []
 
 
 def test_wrong_credentials_are_our_trouble_until_a_reload(gateway, topic, stored):
     with FakeRegistry(user_info="penstock:right") as registry:
         name = topic("judged")
-        one = registry.register(f"{name}-value", text_of(ORDER))
+        schema_id = registry.register(f"{name}-value", text_of(ORDER))
         wrong = "penstock:not-the-right-one"
         running = gateway(settings(registry, schema_registry_basic_auth_user_info=wrong))
         producer = producer_of(running)
-        found = send(producer, name, [order(one, number) for number in range(30)])
+        found = send(producer, name, [order(schema_id, number) for number in range(30)])
         event = running.wait_for("records postponed")[0]
         assert "answers with status 401" in event["message"]
         assert event["code"] == 7
@@ -415,39 +423,39 @@ def test_wrong_credentials_are_our_trouble_until_a_reload(gateway, topic, stored
         running.process.send_signal(signal.SIGHUP)
         assert producer.flush(60) == 0
         assert found == [None] * 30
-        assert values_of(stored(name)) == [order(one, number) for number in range(30)]
+        assert values_of(stored(name)) == [order(schema_id, number) for number in range(30)]
 
 
 def test_without_acks_the_connection_is_closed(gateway, topic, stored, registry):
     name = topic("judged")
-    one = registry.register(f"{name}-value", text_of(ORDER))
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(settings(registry))
-    for value in (order(one)[:-1], order(77)):
+    for value in (order(schema_id)[:-1], order(77)):
         request = produce_request([(name, [(0, encode_batch(values(value)))])], acks=0)
         with RawClient(running.address, 60) as client:
             client.send(client.frame(request))
             assert client.closed()
-    assert told(running, name, order(one)) == (0, None)
-    assert values_of(stored(name)) == [order(one)]
+    assert told(running, name, order(schema_id)) == (0, None)
+    assert values_of(stored(name)) == [order(schema_id)]
 
 
 def test_a_transaction_goes_on_after_one_that_was_refused(gateway, topic, kafka, registry):
     name = topic("judged")
-    one = registry.register(f"{name}-value", text_of(ORDER))
+    schema_id = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(settings(registry))
     producer = producer_of(running, transactional_id=uuid.uuid4().hex)
     producer.init_transactions(60)
     producer.begin_transaction()
-    send(producer, name, [order(one, 1)])
+    send(producer, name, [order(schema_id, 1)])
     producer.flush(60)
-    refused = send(producer, name, [order(one, 2)[:-1]])
+    refused = send(producer, name, [order(schema_id, 2)[:-1]])
     with pytest.raises(KafkaException) as raised:
         producer.commit_transaction(60)
     assert raised.value.args[0].txn_requires_abort()
     producer.abort_transaction(60)
     assert producer.flush(60) == 0
     assert [error.code() for error in refused] == [KafkaError.INVALID_RECORD]
-    committed = _commit(producer, name, [order(one, 3), order(one, 4)])
+    committed = _commit(producer, name, [order(schema_id, 3), order(schema_id, 4)])
     found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
     assert values_of(found) == committed
 
@@ -479,8 +487,8 @@ def subjects_of(registry, *names):
     found = {}
     for number, name in enumerate(names):
         schema = ORDER | {"name": f"Order{number}"}
-        one = registry.register(f"{name}-value", text_of(schema))
-        found[name] = framed(one, avro({"id": 1}, schema))
+        schema_id = registry.register(f"{name}-value", text_of(schema))
+        found[name] = framed(schema_id, avro({"id": 1}, schema))
     return found
 
 

@@ -221,4 +221,4 @@ def states(kafka) -> set[str]:
     """The states of all transactional ids."""
     with RawClient(kafka.bootstrap_servers) as client:
         found = client.call(ListTransactionsRequest(state_filters=(), producer_id_filters=()))
-    return {one.transaction_state for one in found.transaction_states}
+    return {state.transaction_state for state in found.transaction_states}

@@ -46,7 +46,7 @@ class World:
         name = f"t-{uuid.uuid4().hex[:8]}"
         create_topic(self._admin, name, partitions=2)
         leaders = self._admin.list_topics(name, timeout=30).topics[name].partitions.values()
-        assert len({one.leader for one in leaders}) == 2
+        assert len({leader.leader for leader in leaders}) == 2
         return name
 
     def committed(self, name: str) -> list[bytes]:

@@ -26,10 +26,10 @@ def test_every_culprit_is_named_and_its_neighbours_are_told(judged, topic, java_
 def test_a_single_culprit_and_a_batch_policy(judged, topic, java_client):
     name = topic()
 
-    one = java_client("produce", judged.address, name, "bad-1")
+    client = java_client("produce", judged.address, name, "bad-1")
     batch = java_client("produce", judged.address, name, "no-1", "good-2")
 
-    assert one == [["refused", "bad-1", "InvalidRecordException", REASON]]
+    assert client == [["refused", "bad-1", "InvalidRecordException", REASON]]
     assert {tuple(line[2:]) for line in batch} == {("PolicyViolationException", "no is not yes")}
 
 

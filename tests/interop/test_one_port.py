@@ -185,7 +185,7 @@ def test_behind_a_load_balancer_and_on_its_port(cluster, files, topic, tmp_path)
             secure(files, HOST, port, at=LoadBalancer.host) as client,
         ):
             found = client.call(DescribeClusterRequest(include_cluster_authorized_operations=False))
-            assert {(one.host, int(one.port)) for one in found.brokers} == {
+            assert {(broker.host, int(broker.port)) for broker in found.brokers} == {
                 (f"broker-{node}.{HOST}", 443) for node in range(FIRST, FIRST + NODES)
             }
         leader = f"broker-{FIRST}.{HOST}"
@@ -213,7 +213,7 @@ def controller(client):
     """The addresses of brokers in a Metadata response."""
     found = client.call(MetadataRequest(topics=(), allow_auto_topic_creation=False,
                                         include_topic_authorized_operations=False))  # fmt: skip
-    return {int(one.node_id): (one.host, int(one.port)) for one in found.brokers}
+    return {int(broker.node_id): (broker.host, int(broker.port)) for broker in found.brokers}
 
 
 def test_every_response_names_the_names(one_port, files, topic):
@@ -224,8 +224,8 @@ def test_every_response_names_the_names(one_port, files, topic):
             assert controller(client) == expected
             asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("a-group",))
             wait_until(lambda: client.call(asked).coordinators[0].error_code == 0)  # noqa: B023
-            [one] = client.call(asked).coordinators
-            assert (one.host, int(one.port)) == expected[int(one.node_id)]
+            [coordinator] = client.call(asked).coordinators
+            assert (coordinator.host, int(coordinator.port)) == expected[int(coordinator.node_id)]
 
 
 def test_a_name_is_one_broker(one_port, files, topic):
@@ -246,9 +246,10 @@ def test_new_leaders_in_produce_responses_have_names(one_port, files, topic):
         asked = produce_request([(topic, [(1, encode_batch(values(b"x")))])], version=10)
         answer = client.call(asked)
     assert produced(answer)[topic, 1].error_code == 6
-    assert [(int(one.node_id), one.host, int(one.port)) for one in answer.node_endpoints] == [
-        (FIRST + 1, f"broker-{FIRST + 1}.{HOST}", port)
-    ]
+    assert [
+        (int(endpoint.node_id), endpoint.host, int(endpoint.port))
+        for endpoint in answer.node_endpoints
+    ] == [(FIRST + 1, f"broker-{FIRST + 1}.{HOST}", port)]
 
 
 def test_names_that_are_none_of_ours(one_port, files):

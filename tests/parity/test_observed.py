@@ -80,7 +80,7 @@ def test_what_is_counted_is_what_spark_judges(
 
     for start in range(0, count, AT_ONCE):
         answers = send(running.broker_address(), name, batches[start : start + AT_ONCE], PARTITIONS)
-        assert not any(int(one.error_code) for one in answers)
+        assert not any(int(answer.error_code) for answer in answers)
         sent = min(start + AT_ONCE, count)
         wait_until(lambda sent=sent: counted(port, name).total() >= sent, 600)
     stored = {

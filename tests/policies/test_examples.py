@@ -125,7 +125,7 @@ def test_the_tenants_of_the_guide_keep_to_their_own_records():
     policy = space["OwnTenant"]
     own = [("tenant", b"shop-7")]
     headers = [own, [*own, ("tenant", b"shop-8")], [("tenant", b"")], [("tenant", None)], []]
-    records = [{"value": b"v", "headers": one} for one in headers]
+    records = [{"value": b"v", "headers": header} for header in headers]
 
     told = judge(policy, records, principal="User:shop-7")
     assert [one.outcome for one in told] == ["accepted", *["refused"] * 4]

@@ -70,7 +70,9 @@ class Json:
     """A compiled schema that takes every JSON object."""
 
     def objections(self, payloads):
-        return [(n, "at $: is no object") for n, one in enumerate(payloads) if one[:1] != b"{"]
+        return [
+            (n, "at $: is no object") for n, payload in enumerate(payloads) if payload[:1] != b"{"
+        ]
 
     def decode(self, payload):
         return orjson.loads(payload)
@@ -374,7 +376,7 @@ def of_redacted_batch(mode):
         policies, 3, TOPIC_ID, batch, on_intercepted=lambda: None, max_bytes=2**20
     )
     (diverted,) = verdict.diverted
-    assert [one.message for one in diverted.verdict.record_errors] == ["too young"]
+    assert [error.message for error in diverted.verdict.record_errors] == ["too young"]
     stored = read_batch(verdict.replacement.data, api_version=9, max_decompressed_bytes=2**20)
     return stored.records, verdict.replacement.letters
 
@@ -385,7 +387,7 @@ def test_a_marked_record_is_redacted():
         PREFIX + b'{"ssn":"***","age":5}',
         PREFIX + b'{"ssn":"***","age":50}',
     ]
-    assert [dict(one).get("__mark.errors.message") for one in stored.headers] == [
+    assert [dict(header).get("__mark.errors.message") for header in stored.headers] == [
         b"too young", None,
     ]  # fmt: skip
     assert letters == b""

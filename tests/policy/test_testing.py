@@ -174,7 +174,7 @@ class LaterAlone(RecordValidationPolicy):
 
 @pytest.mark.parametrize("policy", [Later, LaterAlone])
 def test_what_a_policy_cannot_decide_now_is_postponed(policy):
-    [one, other] = judge(policy, ["fine", "later"])
-    assert one == other
-    assert (one.outcome, one.code, one.message) == ("postponed", 7, "the registry is away")
+    [first, other] = judge(policy, ["fine", "later"])
+    assert first == other
+    assert (first.outcome, first.code, first.message) == ("postponed", 7, "the registry is away")
     assert judge(policy, ["fine"]) == [Verdict("accepted")]

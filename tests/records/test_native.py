@@ -45,11 +45,11 @@ def asked(records):
     """What is behind prefixes, and which headers are there; asked before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
     fields = [one for one in (*records.keys[:1], *records.values[:1]) if one]
-    prefixes = {b"k", b"x" * 99, *(one[:size] for one in fields for size in (1, 2, len(one)))}
+    prefixes = {b"k", b"x" * 99, *(field[:size] for field in fields for size in (1, 2, len(field)))}
     names = {"", "\ufffd", *(one.key for some in records.headers for one in some)}
     return (
         fresh,
-        [(records.keys_after(one), records.values_after(one)) for one in sorted(prefixes)],
+        [(records.keys_after(prefix), records.values_after(prefix)) for prefix in sorted(prefixes)],
         {name: records.has_header(name) for name in names},
     )
 

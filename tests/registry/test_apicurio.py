@@ -180,7 +180,7 @@ def serialized(serializer, value, topic, *, is_key=False):
     headers = []
     field = MessageField.KEY if is_key else MessageField.VALUE
     data = serializer(value, SerializationContext(topic, field, headers))
-    return data, [Header(*one) for one in headers]
+    return data, [Header(*header) for header in headers]
 
 
 def framed(data, headers, *, is_key=False):
@@ -257,7 +257,7 @@ def test_guids_in_headers_are_found(topic, is_key, path):
             ("PROTOBUF", ProtobufSerializer(message, theirs, conf=conf), message(id=7)),
         ):
             data, headers = serialized(serializer, value, topic, is_key=is_key)
-            assert [one.key for one in headers] == [KEY_HEADER if is_key else VALUE_HEADER]
+            assert [header.key for header in headers] == [KEY_HEADER if is_key else VALUE_HEADER]
             found, payload = framed(data, headers, is_key=is_key)
             check_header(found, schema_type)
             client = client_of(registry.url)

@@ -12,7 +12,7 @@ def test_a_file_is_replaced(tmp_path):
     write_file(path, "one\n")
     write_file(path, "zw\u00f6lf\n")
     assert path.read_text(encoding="utf-8") == "zw\u00f6lf\n"
-    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path):
@@ -21,7 +21,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path):
         write_file(tmp_path / "report.json", "text")
     with pytest.raises(UnicodeEncodeError):
         write_file(tmp_path / "other", "\ud800")
-    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_several_writers_leave_one_whole_file(tmp_path):
@@ -30,4 +30,4 @@ def test_several_writers_leave_one_whole_file(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(lambda text: write_file(path, text), texts * 5):
             assert path.read_text() in texts
-    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]

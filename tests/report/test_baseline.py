@@ -21,7 +21,7 @@ def of(judged, refused, topic="t", **why):
 
 def worse(now, before, tolerance=0.0):
     found = compare(report_of(*now), report_of(*before), FILE, tolerance)
-    return [(one.topic, one.policy, one.code) for one in found.worse]
+    return [(proposal.topic, proposal.policy, proposal.code) for proposal in found.worse]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_topics_are_compared_with_themselves():
 def test_the_largest_rises_come_first_and_are_told_in_words():
     now = [records(count=70), records(count=10, message="x"), records(count=20, message="y")]
     found = compare(report_of(*now), report_of(*of(100, 0)), FILE)
-    assert [in_words(one) for one in found.worse] == [
+    assert [in_words(proposal) for proposal in found.worse] == [
         "t: 30 of 100 (30.0000%), before 0 of 100 (0.0000%)",
         "t, p.P: 30 of 100 (30.0000%), before 0 of 100 (0.0000%)",
         "t, p.P, 87 y: 20 of 100 (20.0000%), before 0 of 100 (0.0000%)",

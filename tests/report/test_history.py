@@ -45,7 +45,7 @@ def test_the_name_of_a_series_stays_in_the_folder(tmp_path, source):
     add_run(tmp_path / "history", report(source=source))
     [series] = (tmp_path / "history").iterdir()
     assert len(series.name) < 100
-    assert [one.name for one in tmp_path.iterdir()] == ["history"]
+    assert [file.name for file in tmp_path.iterdir()] == ["history"]
 
 
 def test_what_is_no_run_is_named_and_left_alone(tmp_path):
@@ -90,8 +90,8 @@ def test_audits_at_the_same_time(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "RUNS_MAX", 10)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda n: add_run(tmp_path, report(n + 1)), range(40)))
-    assert all(not one.unreadable for one in results)
-    assert all(1 <= len(one.runs) <= 10 for one in results)
+    assert all(not result.unreadable for result in results)
+    assert all(1 <= len(result.runs) <= 10 for result in results)
     assert len(add_run(tmp_path, report()).runs) == 10
     assert len(files(tmp_path)) == 10
 

@@ -85,7 +85,7 @@ def test_the_worst_is_small_too():
     for n in range(3000):
         counts.add(records("<&>" * 50, message="<&>" * 340 + str(n), policy="&" * 200, first=n))
     for samples in counts.samples.values():
-        samples[:] = [Sample(0, one.offset, b"\xff" * 256, b"<\xfe" * 128) for one in samples]
+        samples[:] = [Sample(0, sample.offset, b"\xff" * 256, b"<\xfe" * 128) for sample in samples]
     html, _ = page_of(counts)
     assert len(html.encode()) < MB
 

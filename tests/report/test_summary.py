@@ -18,11 +18,14 @@ def test_topics_and_policies():
         records("b", count=3, outcome="dropped", policy="q.Q"),
         records("b", count=1, outcome="failed", policy="q.Q"),
     )
-    assert [(one.topic, one.judged, one.share) for one in report.topics] == [
+    assert [(topic.topic, topic.judged, topic.share) for topic in report.topics] == [
         ("a", 100, 0.02),
         ("b", 4, 0.25),
     ]
-    assert [(one.topic, one.policy, one.count, one.turned_away) for one in report.policies] == [
+    assert [
+        (policy.topic, policy.policy, policy.count, policy.turned_away)
+        for policy in report.policies
+    ] == [
         ("b", "q.Q", 4, 1),
         ("a", "p.P", 2, 2),
     ]
@@ -36,9 +39,12 @@ def test_rare_reasons_and_hints_are_counted_together(monkeypatch):
     counts = counted(*(records(count=n, message=f"m{n}") for n in range(1, 6)))
     counts.key_prefixes.add("rare", 4)
     report = summarize(counts, ABOUT)
-    assert [one.message for one in report.reasons] == ["m5", "m4"]
+    assert [reason.message for reason in report.reasons] == ["m5", "m4"]
     assert report.reasons_left_out == 6
-    assert [(one.hint, one.count) for one in report.key_prefixes] == [("shop", 15), ("(others)", 4)]
+    assert [(prefix.hint, prefix.count) for prefix in report.key_prefixes] == [
+        ("shop", 15),
+        ("(others)", 4),
+    ]
 
 
 def test_times():
@@ -48,13 +54,13 @@ def test_times():
         records(hour=None, count=3),
         records(hour=10**10, count=4, message="bad"),
     )
-    assert [(one.hour, one.total) for one in report.hours] == [
+    assert [(hour.hour, hour.total) for hour in report.hours] == [
         (None, 3),
         ("2025-11-24T16:00+00:00", 2),
         ("2025-11-24T17:00+00:00", 1),
     ]
     assert (report.out_of_range.refused, report.hours_width) == (4, 1)
-    assert sum(one.total for one in report.hours) + report.out_of_range.total == report.judged
+    assert sum(hour.total for hour in report.hours) + report.out_of_range.total == report.judged
 
 
 @pytest.mark.parametrize(

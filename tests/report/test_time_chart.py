@@ -41,10 +41,10 @@ def test_bars_and_the_line_are_in_proportion():
     chart = chart_of(2, bad=(1,))
     clean, bad = chart.bars
     assert (chart.records_top, chart.share_top) == (10, 0.1)
-    assert [(one.outcome, one.y, one.height) for one in clean.segments] == [
+    assert [(segment.outcome, segment.y, segment.height) for segment in clean.segments] == [
         ("accepted", pytest.approx(HEIGHT * 0.1), pytest.approx(HEIGHT * 0.9))
     ]
-    assert [one.outcome for one in bad.segments] == ["accepted", "refused"]
+    assert [segment.outcome for segment in bad.segments] == ["accepted", "refused"]
     assert bad.segments[-1].y == pytest.approx(0)
     assert re.fullmatch(r"M\d+\.\d+ 100\.00L\d+\.\d+ 0\.00", chart.line)
     assert in_words(bad) == "2025-11-24 17:00: 9 accepted, 1 refused; 10 % turned away"

@@ -180,7 +180,7 @@ def standstill(told: Told, begun: float, ended: float) -> float:
         begun: When it began to send, in seconds since 1970.
         ended: When it sent no more.
     """
-    answered = (one.at for one in told.outcomes.values() if one.event in _CERTAIN)
+    answered = (outcome.at for outcome in told.outcomes.values() if outcome.event in _CERTAIN)
     times = [begun, *sorted(at for at in answered if begun < at < ended), ended]
     return max(after - before for before, after in itertools.pairwise(times))
 

@@ -148,8 +148,8 @@ class Client:
     def told(self) -> dict[Producer, Told]:
         """Return what each producer was told."""
         with self._output.open(errors="replace") as lines:
-            found = told_by(lines, [one.name for one in self.producers])
-        return {one: found[one.name] for one in self.producers}
+            found = told_by(lines, [producer.name for producer in self.producers])
+        return {producer: found[producer.name] for producer in self.producers}
 
     def complaints(self) -> str:
         """Return the end of what it wrote on its standard error."""

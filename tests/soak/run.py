@@ -153,19 +153,21 @@ class Soak:
             with (self._folder / f"{topic}.stored").open("w") as evidence:
                 for message in messages:
                     try:
-                        one = stored(message)
+                        letter = stored(message)
                     except (ValueError, KeyError):
                         foreign[topic] += 1
                         continue
-                    one = one._replace(epoch=epochs.of(one.partition, message.offset()))
-                    foreign[topic] += topic == MARKED and not has_right_marks(message, one.letter)
-                    found[one.producer].append(one)
-                    evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
+                    letter = letter._replace(epoch=epochs.of(letter.partition, message.offset()))
+                    foreign[topic] += topic == MARKED and not has_right_marks(
+                        message, letter.letter
+                    )
+                    found[letter.producer].append(letter)
+                    evidence.write("\t".join(map(str, (message.offset(), *letter))) + "\n")
             with (self._folder / f"{topic}.batches").open("w") as evidence:
                 for batch in headers:
                     evidence.write("\t".join(map(str, batch)) + "\n")
-        for one in self._dead_letters(stage, foreign):
-            found[one.producer].append(one)
+        for letter in self._dead_letters(stage, foreign):
+            found[letter.producer].append(letter)
         self._findings += [
             f"{topic} has {count} records that nobody has sent, or with wrong headers"
             for topic, count in foreign.items()
@@ -184,11 +186,11 @@ class Soak:
         found: dict[bytes, Stored] = {}
         for message in read_topic(stage.upstream, DEAD, full=True):
             try:
-                letter_id, one = dead_letter(message)
+                letter_id, second = dead_letter(message)
             except (ValueError, KeyError):
                 foreign[DEAD] += 1
                 continue
-            found.setdefault(letter_id, one)
+            found.setdefault(letter_id, second)
         return found.values()
 
     def _tell(

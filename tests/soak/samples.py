@@ -65,9 +65,9 @@ def _smaps(pid: int, key: str) -> int:
 def thread_names(pid: int) -> dict[str, int]:
     """Return how many threads of each name a process has; those of librdkafka have names."""
     names: Counter[str] = Counter()
-    for one in Path(f"/proc/{pid}/task").iterdir():
+    for file in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):  # ended since
-            names[(one / "comm").read_text().strip()] += 1
+            names[(file / "comm").read_text().strip()] += 1
     return dict(sorted(names.items()))
 
 
@@ -77,9 +77,9 @@ def _of_brokers(names: Mapping[str, int]) -> int:
 
 def _no_sockets(pid: int) -> int:
     count = 0
-    for one in Path(f"/proc/{pid}/fd").iterdir():
+    for file in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):  # closed since
-            count += not str(one.readlink()).startswith("socket:")
+            count += not str(file.readlink()).startswith("socket:")
     return count
 
 

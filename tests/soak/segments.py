@@ -39,7 +39,7 @@ def batches(kafka: LocalKafka, topic: str) -> Iterator[Batch]:
         topic: The topic's name.
     """
     data = kafka.folder / f"node-{kafka.nodes[0].node_id}" / "data"
-    folders = {int(one.name.rpartition("-")[2]): one for one in data.glob(f"{topic}-[0-9]*")}
+    folders = {int(file.name.rpartition("-")[2]): file for file in data.glob(f"{topic}-[0-9]*")}
     for partition in sorted(folders):
         for segment in sorted(folders[partition].glob("*.log")):
             yield from _of(segment.read_bytes(), partition)

@@ -46,7 +46,7 @@ def after_warm_up(samples: Sequence[tuple[float, float]]) -> list[tuple[float, f
     if not samples:
         return []
     begin, end = samples[0][0], samples[-1][0]
-    return [one for one in samples if one[0] >= begin + (end - begin) * WARM_UP]
+    return [sample for sample in samples if sample[0] >= begin + (end - begin) * WARM_UP]
 
 
 def line(samples: Sequence[tuple[float, float]]) -> Line | None:

@@ -34,7 +34,9 @@ def series(per_hour):
 
 
 def test_every_client_has_producers_whose_names_are_unlike():
-    names = [one.name for client in CLIENTS for one in producers(client, random.Random(1))]
+    names = [
+        producer.name for client in CLIENTS for producer in producers(client, random.Random(1))
+    ]
 
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names} == set(CLIENTS)

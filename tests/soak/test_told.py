@@ -21,7 +21,7 @@ def test_lines_are_taken_in():
         ["a", "b"],
     )
 
-    assert {number: one.event for number, one in found["a"].outcomes.items()} == {
+    assert {number: outcome.event for number, outcome in found["a"].outcomes.items()} == {
         0: "acknowledged", 1: "unknown"
     }  # fmt: skip
     assert found["a"].troubles == {1: [2.5, 3.5]}

@@ -95,7 +95,7 @@ def command(request, runner, monkeypatch) -> Callable[..., Done]:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = cli.main([str(one) for one in arguments])
+                code = cli.main([str(argument) for argument in arguments])
             except SystemExit as error:
                 code = int(error.code or 0)
         assert "Traceback" not in err.getvalue()

@@ -143,9 +143,9 @@ def test_the_same_rows_have_the_same_verdicts(evaluators, some, cut):
     before = {name: array.to_pylist() for name, array in columns.items()}
     expected = without_names(evaluation.apply(evaluators[0], columns, None))
     alone = without_names(evaluation.judge(evaluators[0], columns, None))
-    for one in evaluators[1:]:
-        assert without_names(evaluation.apply(one, columns, None)) == expected
-        assert without_names(evaluation.judge(one, columns, None)) == alone
+    for evaluator in evaluators[1:]:
+        assert without_names(evaluation.apply(evaluator, columns, None)) == expected
+        assert without_names(evaluation.judge(evaluator, columns, None)) == alone
     assert {name: array.to_pylist() for name, array in columns.items()} == before
 
 

@@ -62,7 +62,7 @@ def contracts(folder):
     jsonschema_rs.validator_for(json.loads(SCHEMA.read_text())).validate(report)
     (found,) = report["contracts"]
     assert (found["policy"], found["contract"]) == ("c", "contract orders 1, order")
-    rules = {one["name"]: (one["measured"], one["held"]) for one in found["rules"]}
+    rules = {rule["name"]: (rule["measured"], rule["held"]) for rule in found["rules"]}
     freshness = rules["freshness"][0]
     return found["topic"], rules | {"freshness": (None, rules["freshness"][1])}, freshness
 
@@ -139,6 +139,6 @@ def test_the_functions_measure_too(spark, rows, produce, topic, kafka, tmp_path)
     frame = rows(*({"value": one, "topic": name} for one in values()))
     for given in (name, frame):
         (found,) = audit(given, plan, spark=spark).contracts
-        measured = {one.name: (one.measured, one.held) for one in found.rules}
+        measured = {rule.name: (rule.measured, rule.held) for rule in found.rules}
         measured.pop("freshness")
         assert measured == {key: of for key, of in EXPECTED.items() if key != "freshness"}

@@ -49,10 +49,10 @@ def test_what_is_accepted_is_written_with_key_headers_time_and_partition(
     )
     write(frame, target, configured(), **{"kafka.compression.type": "zstd"})
     found = read_topic(kafka.bootstrap_servers, target, full=True, **COMMITTED)
-    one, two = sorted(found, key=lambda record: record.partition())
-    assert (one.key(), one.value(), one.partition()) == (b"k", b"a", 1)
-    assert one.headers() == [("h", b"1"), ("h", None)]
-    assert one.timestamp()[1] == 1_700_000_000_000
+    first, two = sorted(found, key=lambda record: record.partition())
+    assert (first.key(), first.value(), first.partition()) == (b"k", b"a", 1)
+    assert first.headers() == [("h", b"1"), ("h", None)]
+    assert first.timestamp()[1] == 1_700_000_000_000
     assert (two.key(), two.value(), two.partition()) == (None, None, 2)
 
 

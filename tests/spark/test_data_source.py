@@ -157,15 +157,15 @@ def test_records_that_were_removed_are_an_error_unless_it_is_allowed(
 
 
 def test_a_pattern(spark, kafka, read, produce, topic):
-    one, two = topic("like-this"), topic("like-that")
-    for name in (one, two):
+    first, two = topic("like-this"), topic("like-that")
+    for name in (first, two):
         produce(name, [{"value": name.encode()}])
 
     def like(pattern):
         reader = spark.read.format("penstock").option("subscribePattern", pattern)
         return reader.option("kafka.bootstrap.servers", kafka.bootstrap_servers).load()
 
-    assert {row.topic for row in like(f"{one[:-1]}.|{two}").collect()} == {one, two}
+    assert {row.topic for row in like(f"{first[:-1]}.|{two}").collect()} == {first, two}
     with pytest.raises(Exception, match=r"subscribePattern nothing: no topic of .* matches it"):
         like("nothing").collect()
 

@@ -44,7 +44,7 @@ def test_audit_of_a_frame_counts_what_judge_says(rows, plan):
     report = audit(rows(b"good", b"bad", b"odd one"), plan())
     assert (report.judged, report.accepted, report.refused) == (3, 1, 2)
     assert not report.about.is_topic
-    assert {one.message for one in report.reasons} == {"bad is not good", "odd one"}
+    assert {reason.message for reason in report.reasons} == {"bad is not good", "odd one"}
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def test_audit_and_split_have_the_names(command, file, topic, produce, tmp_path)
     done = command("audit", file, "--topic", name, "--report", tmp_path / "r")
     assert done.code == 0, done
     report = json.loads((tmp_path / "r" / "report.json").read_text())
-    counts = {(one["policy"], one["code"]): one["count"] for one in report["reasons"]}
+    counts = {(reason["policy"], reason["code"]): reason["count"] for reason in report["reasons"]}
     assert counts == {
         ("no-a", 87): 4, ("no-b", 87): 2, ("keyed", 87): 2, ("mark", 0): 2, ("whole", 44): 2,
     }  # fmt: skip

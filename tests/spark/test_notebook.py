@@ -18,8 +18,8 @@ CELLS = json.loads(NOTEBOOK.read_text())["cells"]
 
 
 def test_it_is_kept_without_results():
-    codes = [one for one in CELLS if one["cell_type"] == "code"]
-    assert all(not one["outputs"] and one["execution_count"] is None for one in codes)
+    codes = [cell for cell in CELLS if cell["cell_type"] == "code"]
+    assert all(not code["outputs"] and code["execution_count"] is None for code in codes)
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
     shutil.copytree(ROOT / "examples", examples)
     script = examples / "cells.py"
     script.write_text(
-        "\n".join("".join(one["source"]) for one in CELLS if one["cell_type"] == "code")
+        "\n".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code")
     )
     environment = {
         **os.environ, "KAFKA": kafka.bootstrap_servers, "ORDERS": orders,

@@ -30,7 +30,9 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
                     count = sum(one.end - one.first for one in batches)
                     columns = [[task], [count], [os.getpid()], [id(connection)]]
                     names = ["task", "records", "process", "connection"]
-                    yield pa.RecordBatch.from_arrays([pa.array(one) for one in columns], names)
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array(column) for column in columns], names
+                    )
 
     return read
 

@@ -105,9 +105,11 @@ def file(configured, registry):
 def filled(registry, produce, topic):
     """A topic with two good records, one bad and a tombstone; and the id of their schema."""
     name = topic("in")
-    one = register(registry, name)
-    produce(name, [{"key": b"%d" % at, "value": value} for at, value in enumerate(contents(one))])
-    return name, one
+    schema_id = register(registry, name)
+    produce(
+        name, [{"key": b"%d" % at, "value": value} for at, value in enumerate(contents(schema_id))]
+    )
+    return name, schema_id
 
 
 @contextlib.contextmanager

@@ -41,14 +41,14 @@ class Job:
 
     def write(self, run, batch=0, *, attempt=0, tasks=(0, 1), query="q"):
         rows = {
-            one: pa.RecordBatch.from_pydict({"value": pa.array([b"%d-%d" % (batch, one)])})
-            for one in tasks
+            task: pa.RecordBatch.from_pydict({"value": pa.array([b"%d-%d" % (batch, task)])})
+            for task in tasks
         }
         return [
             self.task.write(
-                Attempt(self.name, run, BatchId(query, batch), one, attempt), [rows[one]]
+                Attempt(self.name, run, BatchId(query, batch), task, attempt), [rows[task]]
             )
-            for one in tasks
+            for task in tasks
         ]
 
     def commit(self, written):

@@ -28,12 +28,17 @@ def test_columns_of_kafka_are_made_and_others_left_out():
         Row(None, None, None, None, None, None, None),
     ]
     (batch,) = record_batches(iter(rows), schema(*COLUMNS))
-    one, two = batch.to_pylist()
-    assert one["timestamp"] == dt.datetime.fromtimestamp(1_700_000_000.123456, dt.UTC)
-    assert (one["key"], one["value"], one["partition"], one["offset"]) == ("k", b"v", 3, 2**40)
-    assert one["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    first, two = batch.to_pylist()
+    assert first["timestamp"] == dt.datetime.fromtimestamp(1_700_000_000.123456, dt.UTC)
+    assert (first["key"], first["value"], first["partition"], first["offset"]) == (
+        "k",
+        b"v",
+        3,
+        2**40,
+    )
+    assert first["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
     assert set(two.values()) == {None}
-    assert "verdict" not in one
+    assert "verdict" not in first
 
 
 def test_batches_are_of_a_bounded_number_of_rows():

@@ -101,8 +101,8 @@ def test_to_folders(command, configured, produce, topic, spark, tmp_path):
     ]  # fmt: skip
     assert (good / "_SUCCESS").exists()
     assert not list(tmp_path.glob("*.incomplete"))
-    one = rejected.orderBy("partition", "offset").first()
-    assert (one["topic"], one["partition"], one["offset"]) == (source, 0, 0)
+    first = rejected.orderBy("partition", "offset").first()
+    assert (first["topic"], first["partition"], first["offset"]) == (source, 0, 0)
     again = command(*arguments)
     assert again.code == 2
     assert "holds files already" in again.err
@@ -248,6 +248,6 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
 def test_wrong_use_is_told(command, configured, topic, arguments, told):
     name = topic("in")
     done = command("split", configured(), "--topic", name,
-                   *(one.replace("{t}", name) for one in arguments))  # fmt: skip
+                   *(argument.replace("{t}", name) for argument in arguments))  # fmt: skip
     assert done.code == 2, done
     assert told in done.err

@@ -54,7 +54,9 @@ def test_interceptors_dropped_and_failed_records(rows, plan):
     assert {name: counts[name] for name in ("accepted", "refused", "dropped", "failed")} == {
         "accepted": 3, "refused": 1, "dropped": 1, "failed": 1,
     }  # fmt: skip
-    found = {(one.topic, one.outcome, one.code, one["count"]) for one in counts["reasons"]}
+    found = {
+        (reason.topic, reason.outcome, reason.code, reason["count"]) for reason in counts["reasons"]
+    }
     assert found == {("t", "refused", 87, 1), ("t", "dropped", 0, 1), ("t", "failed", -1, 1)}
 
 
@@ -64,7 +66,7 @@ def test_counts_of_reasons_are_exact_and_bounded(rows, plan):
     split(rows(*sent, partitions=2), plan(), observation=seen)
     found = seen.get
     assert (found["accepted"], found["refused"]) == (9, 3040)
-    counts = {one.message: one["count"] for one in found["reasons"]}
+    counts = {reason.message: reason["count"] for reason in found["reasons"]}
     assert len(found["reasons"]) == len(counts) == 1000
     assert counts.pop("bad is not good") == 40
     assert set(counts.values()) == {2}
@@ -104,7 +106,7 @@ def test_the_headers_are_those_of_the_command(command, configured, produce, topi
         .option("subscribe", source).option("includeHeaders", "true").load()
     )  # fmt: skip
     _, rejected = split(df, load_plan(file))
-    found = {row.key: [tuple(one) for one in row.headers] for row in rejected.collect()}
+    found = {row.key: [tuple(header) for header in row.headers] for row in rejected.collect()}
     assert found == expected["raw"]
     assert dict(found[b"1"])["__dlq.errors.partition"] == b"7"
 
@@ -143,5 +145,5 @@ def test_the_one_topic(rows, plan):
     _, rejected = split(rows(b"bad").drop("topic"), plan(only_t), topic="t", observation=seen)
     (row,) = rejected.collect()
     assert (row.topic, dict(row.headers)["__dlq.errors.topic"]) == ("t", b"t")
-    assert [one.topic for one in seen.get["reasons"]] == ["t"]
+    assert [reason.topic for reason in seen.get["reasons"]] == ["t"]
     assert seen.get["refused"] == 1

@@ -52,20 +52,24 @@ class World:
         self.committed = {one: at for one, at in self.committed.items() if one.topic != name}
 
     def grow(self, count=10):
-        self.logs = {one: (start, end + count) for one, (start, end) in self.logs.items()}
+        self.logs = {name: (start, end + count) for name, (start, end) in self.logs.items()}
 
     # The source
 
     def topics(self):
         self._ask("topics")
         return tuple(
-            Topic(name, topic_id, tuple(one.number for one in self.logs if one.topic == name))
+            Topic(name, topic_id, tuple(log.number for log in self.logs if log.topic == name))
             for name, topic_id in self.ids.items()
         )
 
     def positions(self, partitions):
         self._ask("positions")
-        return {one: self.committed[one] for one in partitions if one in self.committed}
+        return {
+            partition: self.committed[partition]
+            for partition in partitions
+            if partition in self.committed
+        }
 
     def check(self, runs):
         assert None not in runs
@@ -82,9 +86,9 @@ class World:
 
     def _known(self, partitions, which):
         return {
-            one: self.logs[one][which]
-            for one in partitions
-            if one in self.logs and one not in self.away
+            partition: self.logs[partition][which]
+            for partition in partitions
+            if partition in self.logs and partition not in self.away
         }
 
     def _ask(self, what):
@@ -152,9 +156,9 @@ class World:
     def each_once(self, *names):
         """Check that all records were done once."""
         assert set(self.written.values()) <= {1}
-        for one, (start, end) in self.logs.items():
-            done = {at for (of, at) in self.written if of == (self.ids[one.topic], one.number)}
-            assert done >= set(range(start, end)), one
+        for name, (start, end) in self.logs.items():
+            done = {at for (of, at) in self.written if of == (self.ids[name.topic], name.number)}
+            assert done >= set(range(start, end)), name
 
 
 @pytest.fixture
@@ -365,7 +369,7 @@ def test_where_a_job_begins_is_committed_before_anything_is_read(world):
     failing = [{Partition("t", 1)}, set()]
     world.on_work = lambda world, batch: failing.pop(0) if failing else ()
     stream = world.stream(first=lambda: {Partition("t", n): 100 + n for n in range(3)})
-    assert {one.number: at.offset for one, at in world.committed.items()} == {
+    assert {name.number: at.offset for name, at in world.committed.items()} == {
         0: 100, 1: 101, 2: 102,
     }  # fmt: skip
     assert world.written == {}

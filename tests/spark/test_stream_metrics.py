@@ -46,9 +46,12 @@ LABELS = ("topic", "partition", "policy", "outcome", "version")
 
 def samples(text):
     return {
-        (one.name, tuple(one.labels[key] for key in LABELS if key in one.labels)): one.value
+        (
+            sample.name,
+            tuple(sample.labels[key] for key in LABELS if key in sample.labels),
+        ): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 

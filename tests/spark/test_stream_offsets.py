@@ -53,8 +53,8 @@ def test_a_stream_comes_to_the_end_whatever_happens_and_each_offset_is_done_once
     chance = random.Random(7)
     offsets = StreamOffsets("run", available_now=True)
     ends = {Partition("t", number): chance.randrange(500) for number in range(20)}
-    for one in ends:
-        offsets.add(one, 0, kept_at=0.0)
+    for end in ends:
+        offsets.add(end, 0, kept_at=0.0)
     done = dict.fromkeys(ends, 0)
     rounds = 0
     while not offsets.is_at_end:
@@ -67,18 +67,18 @@ def test_a_stream_comes_to_the_end_whatever_happens_and_each_offset_is_done_once
         if batch is None:
             continue
         result = []
-        for one in batch.ranges:
+        for end in batch.ranges:
             fate = chance.random()
             if fate < 0.1:
-                result.append(Unfinished(*one.of, reason="no leader"))
+                result.append(Unfinished(*end.of, reason="no leader"))
             elif fate < 0.2:
-                result.append(Unfinished(*one.of))
+                result.append(Unfinished(*end.of))
             else:
-                reached = chance.randint(one.start + 1, one.end) if fate < 0.5 else one.end
-                assert one.start == done[one.of]
-                done[one.of] = reached
-                if reached < one.end:
-                    result.append(Unfinished(*one.of, reached))
+                reached = chance.randint(end.start + 1, end.end) if fate < 0.5 else end.end
+                assert end.start == done[end.of]
+                done[end.of] = reached
+                if reached < end.end:
+                    result.append(Unfinished(*end.of, reached))
         offsets.done(batch, unfinished(*result), 1.0)
     assert done == ends
 
@@ -137,8 +137,8 @@ def test_positions_are_committed_again_before_brokers_forget_them(offsets):
 def test_positions_of_many_partitions_are_committed_in_portions():
     offsets = StreamOffsets("run")
     ends = {Partition("t", number): 0 for number in range(2 * KEPT_AT_ONCE + 1)}
-    for one in ends:
-        offsets.add(one, 0)
+    for end in ends:
+        offsets.add(end, 0)
     sizes = []
     while (batch := step(offsets, ends)) is not None:
         sizes.append(len(batch.kept))

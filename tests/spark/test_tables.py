@@ -37,7 +37,10 @@ def test_a_table_with_kafkas_columns(command, configured, rows, table, tmp_path)
     assert done.code == 0, done
     assert f"table:{name}: 4 records judged: 2 accepted, 2 refused" in done.out
     found = json.loads((report / "report.json").read_text())
-    assert {(one["topic"], one["count"]) for one in found["reasons"]} == {("t", 1), ("u", 1)}
+    assert {(reason["topic"], reason["count"]) for reason in found["reasons"]} == {
+        ("t", 1),
+        ("u", 1),
+    }
 
 
 ARCHIVE = """
@@ -97,10 +100,10 @@ def test_types_that_are_converted(spark, table):
 
     row = first(partition="cast(n AS bigint)", headers="pairs", timestamp="never")
     assert (row.key, row.value, row.partition) == (None, b"\xc3\xa4", 1)
-    assert ([tuple(one) for one in row.headers], row.timestamp) == ([("a", b"b")], None)
+    assert ([tuple(header) for header in row.headers], row.timestamp) == ([("a", b"b")], None)
     row = first(timestamp="local", headers="tags", offset="n")
     assert str(row.timestamp) == "2026-01-02 03:04:05"
-    assert (row.offset, [tuple(one) for one in row.headers]) == (1, [("a", b"b")])
+    assert (row.offset, [tuple(header) for header in row.headers]) == (1, [("a", b"b")])
 
 
 @pytest.mark.parametrize(

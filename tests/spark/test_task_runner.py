@@ -21,7 +21,7 @@ def described(task):
 
 
 def sorted_lines(results):
-    return b"\n".join(sorted(line for one in results for line in one.splitlines()))
+    return b"\n".join(sorted(line for result in results for line in result.splitlines()))
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_a_sample_that_is_gone_has_no_contents(audited, produce, topic, admin):
         future.result(60)
     add_payloads(access.connect(), found.counts)
     [samples] = found.counts.samples.values()
-    assert [(one.offset, one.key, one.value) for one in samples] == [
+    assert [(sample.offset, sample.key, sample.value) for sample in samples] == [
         (0, None, None),
         (1, b"k", b"bad"),
     ]

@@ -91,7 +91,7 @@ def test_a_damaged_batch_fails_and_the_next_is_read(evaluator):
     damaged[-1] ^= 1
     found = counted(log(good_and_bad(), bytes(damaged), good_and_bad(8)), evaluator())
     assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4, "failed": 4}
-    [reason] = [one for one, _ in found.counts.reasons.items() if one.outcome == "failed"]
+    [reason] = [name for name, _ in found.counts.reasons.items() if name.outcome == "failed"]
     assert (reason.code, "corrupt" in reason.message) == (2, True)
     assert found.counts.samples[reason][0].offset == 4
     assert found.ranges[0].records == 12

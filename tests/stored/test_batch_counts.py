@@ -109,5 +109,5 @@ def test_a_batch_that_cannot_be_read_is_so_many_records_that_failed():
     counting.add_unreadable(Reason("t", "failed", "", 2, "it is damaged"), 4, 70, 30)
     counts = counting.counts()
     assert (counts.outcomes["failed"], counts.times.without_time["failed"]) == (30, 30)
-    [one] = counts.partitions.values()
-    assert (one.first_refused, one.last_refused) == (70, 99)
+    [partition] = counts.partitions.values()
+    assert (partition.first_refused, partition.last_refused) == (70, 99)

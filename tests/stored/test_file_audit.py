@@ -42,13 +42,13 @@ def test_counts_and_hints():
 def test_samples_are_the_lowest_offsets_in_any_order():
     found = audit(*(record(n, b"bad") for n in range(100, 0, -1)))
     (samples,) = found.samples.values()
-    assert [one.offset for one in samples] == [1, 2, 3, 4, 5]
+    assert [sample.offset for sample in samples] == [1, 2, 3, 4, 5]
 
 
 def test_the_lowest_offsets_over_several_parts():
     first = [record(n, b"bad") for n in range(20_000, 9_999, -1)]
     (samples,) = audit(*first, *(record(n, b"bad") for n in range(10))).samples.values()
-    assert [one.offset for one in samples] == [0, 1, 2, 3, 4]
+    assert [sample.offset for sample in samples] == [0, 1, 2, 3, 4]
 
 
 def test_two_plans():
@@ -61,6 +61,6 @@ def test_contents_of_samples():
     found = audit(*records)
     add_file_payloads(records, found, max_bytes=2)
     (samples,) = found.samples.values()
-    assert [(one.offset, one.key, one.value) for one in samples] == [
+    assert [(sample.offset, sample.key, sample.value) for sample in samples] == [
         (n, b"ke", b"ba") for n in range(3)
     ]

@@ -222,5 +222,5 @@ def test_at_once_each_core_has_a_task_however_small():
     ranges = [OffsetRange("t", number, 0, 5) for number in range(10)]
     assert len(plan_tasks(ranges, cores=4, ordered=True)) == 1
     tasks = plan_tasks(ranges, cores=4, ordered=True, at_once=True)
-    assert sorted(len(one.ranges) for one in tasks) == [2, 2, 3, 3]
+    assert sorted(len(task.ranges) for task in tasks) == [2, 2, 3, 3]
     assert len(plan_tasks(ranges[:3], cores=4, ordered=True, at_once=True)) == 3

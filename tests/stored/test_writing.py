@@ -319,7 +319,7 @@ def positions(kafka, source, job):
 
 def has_written(kafka, source):
     """Whether more is committed than where the job begins."""
-    return any(one.offset for one in positions(kafka, source, f"j-{source}").values())
+    return any(position.offset for position in positions(kafka, source, f"j-{source}").values())
 
 
 HOW = {"spark": ["--master", "local[2]"], "local": ["--local"]}
@@ -402,18 +402,18 @@ def test_offsets_that_are_done_are_counted(split, produce, topic, kafka):
 
 def test_a_job_is_of_its_topics_and_its_start(kafka, topic):
     cluster = Cluster({"bootstrap.servers": kafka.bootstrap_servers}, None)
-    one, other = cluster.topics(f"{topic()},{topic()}")
-    assert job_id("split", [one], [other], "earliest") == job_id(
-        "split", [one], [other], "earliest"
+    first, other = cluster.topics(f"{topic()},{topic()}")
+    assert job_id("split", [first], [other], "earliest") == job_id(
+        "split", [first], [other], "earliest"
     )
     ids = {
         job_id(*given)
         for given in [
-            ("split", [one], [other], "earliest"),
-            ("split", [one], [other], "latest"),
-            ("split", [other], [one], "earliest"),
-            ("split", [one, other], [one], "earliest"),
-            ("redact", [one], [other], "earliest"),
+            ("split", [first], [other], "earliest"),
+            ("split", [first], [other], "latest"),
+            ("split", [other], [first], "earliest"),
+            ("split", [first, other], [first], "earliest"),
+            ("redact", [first], [other], "earliest"),
         ]
     }
     assert len(ids) == 5

@@ -30,15 +30,15 @@ class CountingCluster(MemoryCluster):
             yield batch
 
     def end_offsets(self, topics):
-        return {Partition(one.name, 0): self.end(one.name) for one in topics}
+        return {Partition(topic.name, 0): self.end(topic.name) for topic in topics}
 
     def offsets_since(self, topics, timestamp_ms):
         assert timestamp_ms >= 0, "negative numbers ask for the latest or the earliest offset"
         return {
-            Partition(one.name, 0): next(
-                (row.offset for row in self.rows(one.name) if row.timestamp >= timestamp_ms), -1
+            Partition(topic.name, 0): next(
+                (row.offset for row in self.rows(topic.name) if row.timestamp >= timestamp_ms), -1
             )
-            for one in topics
+            for topic in topics
         }
 
 

@@ -34,7 +34,7 @@ def orders(count=1000, seed=1):
 
 
 def refused(found):
-    return {(one.policy, *one.keys): one.refused for one in found.proposals}
+    return {(proposal.policy, *proposal.keys): proposal.refused for proposal in found.proposals}
 
 
 def test_records_without_mistakes_are_not_refused():
@@ -56,7 +56,9 @@ def test_records_without_mistakes_are_not_refused():
     assert schema["properties"]["amount"] == {"type": "number"}
     assert schema["properties"]["customer"]["properties"]["age"] == {"type": ["integer", "null"]}
     assert schema["properties"]["lines"]["items"]["required"] == ["sku"]
-    expressions = {name: text for one in found.proposals for name, text in one.keys.items()}
+    expressions = {
+        name: text for proposal in found.proposals for name, text in proposal.keys.items()
+    }
     assert expressions["rules.amount"] == "value.amount > 0 && value.amount <= 2000"
     assert expressions["rules.currency"] == 'value.currency in ["EUR", "USD"]'
     assert expressions["rules.customer_age"] == (
@@ -85,7 +87,7 @@ def test_each_says_how_many_mistakes_it_would_refuse():
 def test_what_is_no_json_gets_no_schema():
     found = propose("t", [record(b"\0\0\0\0\1x")] * 100, 0.01)
     assert found.schema is None
-    assert [one.policy for one in found.proposals] == ["KeyRequired"]
+    assert [proposal.policy for proposal in found.proposals] == ["KeyRequired"]
     assert "SchemaPolicy" in found.notes[0]
     found = propose("t", [record(b"text")] * 80 + [record({"a": 1})] * 20, 0.01)
     assert found.notes == ["20.0% of the values are JSON objects: nothing is proposed for values"]
@@ -93,7 +95,7 @@ def test_what_is_no_json_gets_no_schema():
 
 def test_little_is_said_of_few_records():
     found = propose("t", [record({"a": "x", "b": 1})] * 3, 0.01)
-    assert [one.policy for one in found.proposals] == ["JsonSchema", "KeyRequired"]
+    assert [proposal.policy for proposal in found.proposals] == ["JsonSchema", "KeyRequired"]
     found = propose("t", [record(None, key=None)] * 3, 0.01)
     assert (found.proposals, found.schema) == ([], None)
     assert "  nothing is proposed" in list(table(found))

@@ -67,5 +67,5 @@ def _bare(schema: Any) -> Any:
         if key in bare:
             bare[key] = _bare(bare[key])
     if isinstance(bare.get("fields"), list):
-        bare["fields"] = [_bare(one) for one in bare["fields"]]
+        bare["fields"] = [_bare(field) for field in bare["fields"]]
     return bare

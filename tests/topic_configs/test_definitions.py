@@ -117,7 +117,7 @@ def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
     assert (found.mode == "observe") == may_observe
     assert (found.records_policy is not None) == may_name_a_class
     assert not found.unusable
-    shown = {one.key for one in of_topic.settings_and_origins("t", own)}
+    shown = {origin.key for origin in of_topic.settings_and_origins("t", own)}
     assert (MODE in shown, RECORDS_POLICY in shown) == (may_observe, may_name_a_class)
     assert of_topic.allows_key(MODE) == may_observe
 

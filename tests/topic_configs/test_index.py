@@ -121,17 +121,19 @@ def settings_for_batches(index: TopicConfigIndex, topic: str, topic_id: UUID) ->
 def state(index: TopicConfigIndex) -> dict[str, object]:
     """All that decides about batches and about creations."""
     return {
-        "batches": {one: settings_for_batches(index, topic, one) for one, topic in TOPICS.items()},
+        "batches": {
+            name: settings_for_batches(index, topic, name) for name, topic in TOPICS.items()
+        },
         "creations": {
-            one: (entry.topic, dict(entry.settings), entry.unreadable)
-            for one, entry in index.creations(lambda _: True).items()
+            name: (entry.topic, dict(entry.settings), entry.unreadable)
+            for name, entry in index.creations(lambda _: True).items()
         },
         "known": {one: index.has_topic(one) for one in TOPICS},
     }
 
 
 def records_of_a_topic(topic_id: UUID, topic: str) -> st.SearchStrategy[Record]:
-    readable = st.sampled_from([value_of(topic, one) for one in SETTINGS])
+    readable = st.sampled_from([value_of(topic, setting) for setting in SETTINGS])
     unreadable = st.sampled_from([*WITHOUT_A_NAME, *with_a_name(topic)])
     return st.builds(
         Record, st.just(topic_key(topic_id).encode()), st.none() | readable | unreadable
@@ -140,7 +142,7 @@ def records_of_a_topic(topic_id: UUID, topic: str) -> st.SearchStrategy[Record]:
 
 def records_of_a_creation(creation: UUID, topic: str) -> st.SearchStrategy[Record]:
     """Written once, deleted later: what is not about any topic is about no topic."""
-    readable = [value_of(topic, one) for one in SETTINGS]
+    readable = [value_of(topic, setting) for setting in SETTINGS]
     return st.builds(
         Record,
         st.just(creation_key(creation).encode()),
@@ -182,7 +184,7 @@ def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(
 
 
 def expected(topic: str, value: bytes) -> object:
-    readable = {value_of(topic, one): one for one in SETTINGS}
+    readable = {value_of(topic, setting): setting for setting in SETTINGS}
     return readable.get(value, UNREADABLE)
 
 

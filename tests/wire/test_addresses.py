@@ -144,7 +144,7 @@ def test_addresses_are_replaced_and_nothing_else(api_key, version):
         if "host" in fields:
             fields |= {"host": f"gateway{'x' * (node % 90)}", "port": 100 + node}
         return dataclasses.replace(
-            value, **{name: expected(one, node) for name, one in fields.items()}
+            value, **{name: expected(field, node) for name, field in fields.items()}
         )
 
     assert parse_response(result, api_key, version) == expected(entity)
@@ -199,7 +199,7 @@ def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
 
 def with_tags(tags):
     """A response to Produce of partitions with tagged fields, which nobody knows."""
-    partitions = b"".join(bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00" + one for one in tags)
+    partitions = b"".join(bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00" + tag for tag in tags)
     topic = bytes(16) + varint(len(tags) + 1) + partitions + b"\x00"
     body = (7).to_bytes(4, "big") + b"\x00\x02" + topic + bytes(4) + b"\x00"
     return len(body).to_bytes(4, "big") + body

@@ -44,8 +44,15 @@ def test_no_key_has_a_coordinator(version, message):
     keys = ("", "a", "b" * 200, "a")
     response = parse_response(finish(refused(find(version, *keys), message)), 10, version)
     assert [
-        (one.key, one.node_id, one.host, one.port, one.error_code, one.error_message)
-        for one in response.coordinators
+        (
+            coordinator.key,
+            coordinator.node_id,
+            coordinator.host,
+            coordinator.port,
+            coordinator.error_code,
+            coordinator.error_message,
+        )
+        for coordinator in response.coordinators
     ] == [(key, -1, "", -1, 15, message) for key in keys]
     assert finish(refused(find(version), message))
 

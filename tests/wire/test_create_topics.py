@@ -84,7 +84,7 @@ def test_a_request_is_what_the_protocol_library_reads():
     )
     frame = wire.request(
         7,
-        topics=[write_entity(one) for one in topics],
+        topics=[write_entity(topic) for topic in topics],
         timeout=SECOND,
         validate_only=True,
         client_id="me",

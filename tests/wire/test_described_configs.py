@@ -111,8 +111,8 @@ def config(version, name):
 
 def content(*configs) -> bytes:
     buffer = io.BytesIO()
-    for one in configs:
-        entity_writer(type(one))(buffer, one)
+    for config in configs:
+        entity_writer(type(config))(buffer, config)
     return buffer.getvalue()
 
 
@@ -210,7 +210,7 @@ def test_what_is_added_to_a_topic_again_and_again_is_not_copied():
 
 def test_different_configs_are_walked_in_slices():
     names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
-    frame = written(response(4, *[(2, "t", 0, one) for one in names]))
+    frame = written(response(4, *[(2, "t", 0, name) for name in names]))
     _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
     assert slices >= 4
 

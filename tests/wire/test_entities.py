@@ -19,7 +19,7 @@ STREAMS_GROUP_HEARTBEAT = 88
 REQUESTS = [(19, 7), (19, 2), (20, 5), (20, 6), (21, 2), (32, 4), (33, 0), (33, 2), (37, 3), (44, 0),
             (44, 1), (3, 1), (3, 12), (88, 0), (9, 8), (68, 0)]  # fmt: skip
 RESPONSES = [(19, 7), (20, 6), (32, 1), (33, 2), (37, 3), (44, 1), (3, 12), (3, 1)]
-KINDS = [load_request_schema(*one) for one in REQUESTS] + [
+KINDS = [load_request_schema(*request) for request in REQUESTS] + [
     load_response_schema(*one) for one in RESPONSES
 ]
 

@@ -61,7 +61,7 @@ def test_a_request_is_read_and_any_part_of_it_taken_out(data):
     places = [(t, p) for t, (_, ps) in enumerate(topics) for p in range(len(ps))]
     refused = set(data.draw(st.lists(st.sampled_from(places), unique=True))) if places else set()
     kept = [
-        (topic, [one for p, one in enumerate(partitions) if (t, p) not in refused])
+        (topic, [partition for p, partition in enumerate(partitions) if (t, p) not in refused])
         for t, (topic, partitions) in enumerate(topics)
     ]
     kept = [(topic, partitions) for topic, partitions in kept if partitions]
@@ -228,7 +228,8 @@ FIELDS = (*ProduceRequest.__slots__,)
 def fields(request):
     return {
         name: [
-            (*topic[:3], [tuple(one) for one in topic.partitions], topic.tail) for topic in value
+            (*topic[:3], [tuple(partition) for partition in topic.partitions], topic.tail)
+            for topic in value
         ]
         if name == "topics"
         else value
@@ -300,7 +301,9 @@ def test_many_entries_are_read_and_answered_in_slices(topics, entries):
     frame = request_frame(produce_request(topics), 7)
     request, count = slices(read_in_slices(frame))
     assert count >= 5_000 // 500
-    places = [(t, i) for t, one in enumerate(request.topics) for i in range(len(one.partitions))]
+    places = [
+        (t, i) for t, topic in enumerate(request.topics) for i in range(len(topic.partitions))
+    ]
     assert len(places) == entries
     assert read_request(frame).topics == request.topics
     refusals = dict.fromkeys(places, PartitionResponse(87, "why"))

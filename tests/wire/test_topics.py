@@ -127,7 +127,9 @@ def test_what_a_response_of_any_version_does_not_know(version):
 
     def entity(_kind, **fields):
         wanted = getattr(of, _kind)
-        return wanted(**{one: fields[one] for one in fields if one in wanted.__dataclass_fields__})
+        return wanted(
+            **{field: fields[field] for field in fields if field in wanted.__dataclass_fields__}
+        )
 
     parts = entity(
         "MetadataResponsePartition", error_code=ErrorCode(0), partition_index=i32(1),
@@ -156,7 +158,7 @@ def test_what_a_response_of_any_version_does_not_know(version):
     changed = bytearray(frame)
     for one in unknown:
         changed[one.code_at : one.code_at + 2] = b"\0\x2c"
-    codes = [int(one.error_code) for one in read_response(bytes(changed), kind).topics]
+    codes = [int(topic.error_code) for topic in read_response(bytes(changed), kind).topics]
     assert codes == [44, 0, 44, 29, 0, 44]
 
 

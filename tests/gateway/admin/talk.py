@@ -62,7 +62,7 @@ def _value(hint: Any, given: Any) -> Any:
     if not isinstance(given, (list, tuple)):
         return given
     kinds = [hint, *typing.get_args(hint)]
-    (of,) = {typing.get_args(one)[0] for one in kinds if typing.get_origin(one) is tuple}
+    (of,) = {typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple}
     return tuple(made(of, **one) if isinstance(one, Mapping) else one for one in given)
 
 

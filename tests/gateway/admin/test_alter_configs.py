@@ -50,8 +50,8 @@ def read(response):
 
 
 def sent_in(asked):
-    return {one.resource_name: [(config.name, config.value) for config in one.configs]
-            for one in asked.body.resources}  # fmt: skip
+    return {resource.resource_name: [(config.name, config.value) for config in resource.configs]
+            for resource in asked.body.resources}  # fmt: skip
 
 
 async def probed(talk, api, version, *resources, validate_only=False, **codes):
@@ -97,7 +97,7 @@ async def test_a_refused_resource_is_left_out(api, version):
     assert read(await talk.told()) == {
         "a": (44, "the policy says no"), "b": (40, "of the cluster"), "c": (29, "of the cluster")
     }  # fmt: skip
-    assert [one.resource for one in talk.refusals] == [("TOPIC", "a")]
+    assert [refusal.resource for refusal in talk.refusals] == [("TOPIC", "a")]
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)

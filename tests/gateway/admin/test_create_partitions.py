@@ -17,7 +17,9 @@ def wanted(*names, validate_only=False):
 
 
 def read(response):
-    return {one.name: (int(one.error_code), one.error_message) for one in response.results}
+    return {
+        result.name: (int(result.error_code), result.error_message) for result in response.results
+    }
 
 
 async def probed(talk, version, *names, results=None, validate_only=False):
@@ -27,7 +29,7 @@ async def probed(talk, version, *names, results=None, validate_only=False):
     assert asked.body.validate_only
     results = results or [{"name": name} for name in names]
     talk.answer(asked, results=results)
-    valid = [one["name"] for one in results if not one.get("error_code")]
+    valid = [result["name"] for result in results if not result.get("error_code")]
     if valid:
         partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
         await talk.describe_topics(

@@ -37,7 +37,7 @@ def results(*names, **codes):
 
 
 def read(response):
-    return {one.name: (int(one.error_code), one.error_message) for one in response.topics}
+    return {topic.name: (int(topic.error_code), topic.error_message) for topic in response.topics}
 
 
 async def probed(talk, version, *names, answer=None, **request):
@@ -71,7 +71,9 @@ def own(value="on", key=OWN):
 async def test_an_accepted_request_is_sent_as_it_came(version):
     talk = AdminTalk()
     sent, body = await probed(talk, version, "a", configs=[RETENTION])
-    assert [(one.name, one.value) for one in body.topics[0].configs] == [("retention.ms", "5")]
+    assert [(config.name, config.value) for config in body.topics[0].configs] == [
+        ("retention.ms", "5")
+    ]
     await talk.passes(API, sent, **results("a"))
     alteration, creation = talk.topics.asked
     assert (alteration.resource_name, alteration.configs) == ("a", {"retention.ms": "5"})
@@ -93,25 +95,25 @@ async def test_a_refused_topic_is_left_out(version):
     assert talk.topics.asked[0][:3] == ("a", 9, 3)
     assert talk.cluster.disallowed == ["b"]
     if version >= IDS_FROM:
-        assert [one.topic_id for one in response.topics] == [None, ID, ID]
+        assert [topic.topic_id for topic in response.topics] == [None, ID, ID]
 
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
     talk, _ = await keeping()
     _, body = await probed(talk, version, "a", configs=[own(), RETENTION])
-    assert [one.name for one in body.topics[0].configs] == ["retention.ms"]
+    assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
     body = await created(talk, "a")
-    assert [one.name for one in body.topics[0].configs] == ["retention.ms"]
+    assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
     response = await talk.told()
     assert read(response) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {OWN: "on"}
     if version >= CONFIGS_FROM:
         (topic,) = response.topics
-        found = {one.name: (one.value, one.config_source) for one in topic.configs}
+        found = {config.name: (config.value, config.config_source) for config in topic.configs}
         assert found.keys() == {"retention.ms", *definitions.config_keys()}
         assert (found[OWN], found["retention.ms"]) == (("on", 1), ("5", 1))
-        assert not any(one.is_sensitive or one.read_only for one in topic.configs)
+        assert not any(config.is_sensitive or config.read_only for config in topic.configs)
         assert (topic.num_partitions, topic.replication_factor) == (4, 2)
 
 
@@ -165,7 +167,7 @@ async def test_a_request_that_only_validates_changes_nothing(version):
     assert log._kept.records == []
     assert talk.cluster.disallowed == ["a"]
     if version >= CONFIGS_FROM:
-        assert OWN in {one.name for one in response.topics[0].configs}
+        assert OWN in {config.name for config in response.topics[0].configs}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ async def test_a_value_that_a_key_cannot_have():
 async def test_a_key_without_a_value_is_left_to_the_cluster():
     talk, _ = await keeping()
     _, body = await probed(talk, 7, "a", configs=[own(None)], answer=results("a", a=40))
-    assert [(one.name, one.value) for one in body.topics[0].configs] == [(OWN, None)]
+    assert [(config.name, config.value) for config in body.topics[0].configs] == [(OWN, None)]
     assert read(await talk.told())["a"][0] == 40
 
 

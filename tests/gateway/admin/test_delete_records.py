@@ -20,8 +20,8 @@ def deleted(*topics):
 
 def read(response):
     return {
-        topic.name: [(one.partition_index, one.low_watermark, int(one.error_code))
-                     for one in topic.partitions]
+        topic.name: [(partition.partition_index, partition.low_watermark, int(partition.error_code))
+                     for partition in topic.partitions]
         for topic in response.topics
     }  # fmt: skip
 

@@ -27,8 +27,8 @@ def described(*names, kind=TOPIC):
 
 
 def read(response):
-    return [(one.resource_name, {config.name: config for config in one.configs})
-            for one in response.results]  # fmt: skip
+    return [(result.resource_name, {config.name: config for config in result.configs})
+            for result in response.results]  # fmt: skip
 
 
 async def keeping(properties=None):
@@ -50,7 +50,7 @@ async def test_every_key_is_added_to_a_topic(version):
     (_, a), (_, b) = read(await talk.told())
     assert a.keys() == b.keys() == ALL | {"retention.ms"}
     assert (a[OWN].value, a[OWN].config_source, a["retention.ms"].value) == ("on", 1, "5")
-    assert [(one.value, one.source) for one in a[OWN].synonyms] == [("on", 1)]
+    assert [(synonym.value, synonym.source) for synonym in a[OWN].synonyms] == [("on", 1)]
     assert (b[OWN].value, b[OWN].config_source) == ("off", 5)
     assert not a[OWN].read_only
     if version >= 3:

@@ -55,7 +55,7 @@ async def test_a_refused_topic_has_no_coordinator(version, kind):
         assert first.error_message == "the policy says no"
     (creation,) = talk.topics.asked
     assert (creation.num_partitions, creation.replication_factor) == (50, 3)
-    assert [one.topic for one in talk.refusals] == [TOPICS[kind]]
+    assert [refusal.topic for refusal in talk.refusals] == [TOPICS[kind]]
 
 
 @pytest.mark.parametrize("version", versions(API))

@@ -20,8 +20,8 @@ def known(*codes):
 
 
 def read(response):
-    assert {(one.host, one.port) for one in response.brokers} == {("gateway", 9192)}
-    return {one.name: int(one.error_code) for one in response.topics}
+    assert {(broker.host, broker.port) for broker in response.brokers} == {("gateway", 9192)}
+    return {topic.name: int(topic.error_code) for topic in response.topics}
 
 
 async def described(talk, version, *codes):

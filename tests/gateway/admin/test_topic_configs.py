@@ -218,70 +218,70 @@ async def settled() -> None:
 
 
 async def test_a_topic_is_judged_by_its_settings_from_before_it_is_there(gateways):
-    one, two = await gateways.start("one"), await gateways.start("two")
+    first, two = await gateways.start("one"), await gateways.start("two")
 
-    creation = await one.begin("orders", OWN)
+    creation = await first.begin("orders", OWN)
     topic_id = gateways.cluster.create("orders")
     await settled()
-    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (first, two)] == [OWN, OWN]
 
-    await one.finish(creation, topic_id)
+    await first.finish(creation, topic_id)
     await settled()
-    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (first, two)] == [OWN, OWN]
     assert gateways.kept.keys == [
         f"creation/{creation}", f"topic/{topic_id}", f"-creation/{creation}",
     ]  # fmt: skip
 
 
 async def test_a_creation_that_came_to_nothing_leaves_nothing(gateways):
-    one = await gateways.start()
+    gateway = await gateways.start()
 
-    await one.withdraw(await one.begin("orders", OWN))
+    await gateway.withdraw(await gateway.begin("orders", OWN))
 
-    assert not one.names("orders")
-    assert dict(one.of("orders", gateways.cluster.create("orders"))) == {}
+    assert not gateway.names("orders")
+    assert dict(gateway.of("orders", gateways.cluster.create("orders"))) == {}
 
 
 async def test_settings_that_are_put_are_replaced_as_a_whole(gateways):
-    one = await gateways.start()
+    gateway = await gateways.start()
     topic_id = gateways.cluster.create("orders")
 
-    await one.put("orders", topic_id, OWN)
-    await one.put("orders", topic_id, {"record.validation.policy": "x"})
-    assert dict(one.of("orders", topic_id)) == {"record.validation.policy": "x"}
+    await gateway.put("orders", topic_id, OWN)
+    await gateway.put("orders", topic_id, {"record.validation.policy": "x"})
+    assert dict(gateway.of("orders", topic_id)) == {"record.validation.policy": "x"}
 
-    await one.put("orders", topic_id, {})
-    assert dict(one.of("orders", topic_id)) == {}
+    await gateway.put("orders", topic_id, {})
+    assert dict(gateway.of("orders", topic_id)) == {}
 
 
 async def test_only_what_is_kept_is_forgotten(gateways):
-    one = await gateways.start()
-    topic_id = await gateways.create(one, "orders", OWN)
+    gateway = await gateways.start()
+    topic_id = await gateways.create(gateway, "orders", OWN)
     written = len(gateways.kept.keys)
 
-    await one.forget([uuid4()])
+    await gateway.forget([uuid4()])
     assert len(gateways.kept.keys) == written
-    await one.forget([uuid4(), topic_id])
+    await gateway.forget([uuid4(), topic_id])
     assert gateways.kept.keys[written:] == [f"-topic/{topic_id}"]
 
 
 async def test_who_changed_is_told_and_remembered(gateways):
-    one = await gateways.start()
-    assert one.changed_at("orders") == 0.0
+    gateway = await gateways.start()
+    assert gateway.changed_at("orders") == 0.0
 
     gateways.later(5)
-    await one.put("orders", gateways.cluster.create("orders"), OWN)
+    await gateway.put("orders", gateways.cluster.create("orders"), OWN)
 
     assert gateways.changes == ["orders"]
-    assert one.changed_at("orders") == gateways.clock.now
+    assert gateway.changed_at("orders") == gateways.clock.now
 
 
 async def test_topics_are_new_until_they_have_been_seen(gateways):
-    one, topic_id = await gateways.start(), uuid4()
+    first, topic_id = await gateways.start(), uuid4()
 
-    assert one.unknown(["orders", topic_id]) == ["orders", topic_id]
-    one.see(["orders"])
-    assert one.unknown(["orders", topic_id]) == [topic_id]
+    assert first.unknown(["orders", topic_id]) == ["orders", topic_id]
+    first.see(["orders"])
+    assert first.unknown(["orders", topic_id]) == [topic_id]
 
 
 # Two who alter a topic at the same moment
@@ -329,10 +329,10 @@ async def test_both_hold_also_when_the_second_died_and_the_log_is_compacted_late
 
 
 async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways):
-    one, two = await gateways.start("one"), await gateways.start("two")
+    first, two = await gateways.start("one"), await gateways.start("two")
     two._follower._log.lags = True
     topic_id = gateways.cluster.create("orders")
-    await one.put("orders", topic_id, OWN)
+    await first.put("orders", topic_id, OWN)
 
     reading = asyncio.ensure_future(two.read_to_end())
     await asyncio.sleep(0.02)
@@ -345,9 +345,9 @@ async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways
 
 
 async def test_read_on_gives_up_after_a_time(gateways):
-    one, two = await gateways.start("one"), await gateways.start("two")
+    first, two = await gateways.start("one"), await gateways.start("two")
     two._follower._log.lags = True
-    await one.put("orders", uuid4(), OWN)
+    await first.put("orders", uuid4(), OWN)
 
     with pytest.raises(CompactedTopicError):
         await two.read_to_end()
@@ -357,55 +357,55 @@ async def test_read_on_gives_up_after_a_time(gateways):
 
 
 async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
-    one = await gateways.start()
-    one._follower._log.lags = True
+    gateway = await gateways.start()
+    gateway._follower._log.lags = True
 
-    putting = asyncio.ensure_future(one.put("orders", uuid4(), OWN))
+    putting = asyncio.ensure_future(gateway.put("orders", uuid4(), OWN))
     await asyncio.sleep(0.02)
     assert not putting.done()
-    one._follower._log.lags = False
-    one._follower._log.deliver()
+    gateway._follower._log.lags = False
+    gateway._follower._log.deliver()
     await putting
 
 
 @pytest.mark.parametrize("why", ["cannot be written", "cannot be read"])
 async def test_a_creation_that_cannot_be_kept_is_looked_after_later(gateways, why):
-    one = await gateways.start()
-    one._follower._log.failure = why if "written" in why else ""
-    one._follower._log.lags = "read" in why
+    gateway = await gateways.start()
+    gateway._follower._log.failure = why if "written" in why else ""
+    gateway._follower._log.lags = "read" in why
 
     with pytest.raises(CompactedTopicError):
-        await one.begin("orders", OWN)
+        await gateway.begin("orders", OWN)
 
-    one._follower._log.failure, one._follower._log.lags = "", False
-    one._follower._log.deliver()
+    gateway._follower._log.failure, gateway._follower._log.lags = "", False
+    gateway._follower._log.deliver()
     await settled()
     gateways.later(LEFT_AFTER_S + 1)
-    await one.sweep(gateways.cluster.look_up)
+    await gateway.sweep(gateways.cluster.look_up)
     assert gateways.open_creations == []
 
 
 async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
-    one = await gateways.start()
-    creation = await one.begin("orders", OWN)
+    gateway = await gateways.start()
+    creation = await gateway.begin("orders", OWN)
     topic_id = gateways.cluster.create("orders")
-    one._follower._log.failure = "no leader"
+    gateway._follower._log.failure = "no leader"
     with pytest.raises(CompactedTopicError):
-        await one.finish(creation, topic_id)
-    one.leave(creation)
-    assert dict(one.of("orders", topic_id)) == OWN
+        await gateway.finish(creation, topic_id)
+    gateway.leave(creation)
+    assert dict(gateway.of("orders", topic_id)) == OWN
 
-    one._follower._log.failure = ""
+    gateway._follower._log.failure = ""
     gateways.later(LEFT_AFTER_S + 1)
-    await one.sweep(gateways.cluster.look_up)
-    assert dict(one.of("orders", topic_id)) == OWN
+    await gateway.sweep(gateways.cluster.look_up)
+    assert dict(gateway.of("orders", topic_id)) == OWN
     assert gateways.open_creations == []
 
 
 async def test_close_ends_the_following(gateways):
-    one = await gateways.start()
-    await one.close()
-    assert one._follower._log.closed
+    gateway = await gateways.start()
+    await gateway.close()
+    assert gateway._follower._log.closed
 
 
 # Crashes between any two steps
@@ -424,10 +424,10 @@ CRASHES = {
 
 async def crash(gateways: Gateways, how: Mapping) -> None:
     """Have a gateway die while it creates a topic."""
-    one = await gateways.start(dies=how.get("log", 0))
+    gateway = await gateways.start(dies=how.get("log", 0))
     with suppress(Died):
-        await gateways.create(one, "orders", OWN, dies=how.get("cluster", ""))
-    gateways.kept.logs.remove(one._follower._log)
+        await gateways.create(gateway, "orders", OWN, dies=how.get("cluster", ""))
+    gateways.kept.logs.remove(gateway._follower._log)
 
 
 async def check_the_promise(gateways: Gateways, now: StoredTopicConfigs) -> None:
@@ -507,16 +507,16 @@ async def test_a_creation_that_took_long_is_finished_although_others_took_it_for
     gateways, stalled_s
 ):
     """Clocks differ, processes are stopped and go on: the creator knows what it wanted."""
-    one, two = await gateways.start("one"), await gateways.start("two")
-    creation = await one.begin("orders", OWN)
+    first, two = await gateways.start("one"), await gateways.start("two")
+    creation = await first.begin("orders", OWN)
     gateways.later(stalled_s)
     await two.sweep(gateways.cluster.look_up)
 
     topic_id = gateways.cluster.create("orders")
-    await one.finish(creation, topic_id)
+    await first.finish(creation, topic_id)
     await settled()
 
-    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (first, two)] == [OWN, OWN]
 
 
 # What creations that are left open do to topics that have nothing to do with them
@@ -624,45 +624,45 @@ async def test_when_a_creation_is_taken_to_have_been_left_behind(
 
 
 async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways):
-    one = await gateways.start()
-    creation = await one.begin("orders", OWN)
+    gateway = await gateways.start()
+    creation = await gateway.begin("orders", OWN)
     gateways.later(ABANDONED_AFTER_S + LEFT_AFTER_S)
 
-    await one.sweep(gateways.cluster.look_up)
-    await one.prepare("orders", {})
-    assert one.index.creation(creation) is not None
+    await gateway.sweep(gateways.cluster.look_up)
+    await gateway.prepare("orders", {})
+    assert gateway.index.creation(creation) is not None
 
-    one.leave(creation)
-    await one.prepare("others", {})
-    assert one.index.creation(creation) is not None
-    await one.prepare("orders", {})
-    assert one.index.creation(creation) is None
+    gateway.leave(creation)
+    await gateway.prepare("others", {})
+    assert gateway.index.creation(creation) is not None
+    await gateway.prepare("orders", {})
+    assert gateway.index.creation(creation) is None
 
 
 async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways):
-    one = await gateways.start()
-    gone = await gateways.create(one, "gone", OWN)
-    anew = await gateways.create(one, "anew", OWN)
-    stays = await gateways.create(one, "stays", OWN)
+    gateway = await gateways.start()
+    gone = await gateways.create(gateway, "gone", OWN)
+    anew = await gateways.create(gateway, "anew", OWN)
+    stays = await gateways.create(gateway, "stays", OWN)
     del gateways.cluster.ids["gone"], gateways.cluster.ids["anew"]
     gateways.cluster.create("anew")
 
-    await one.sweep(gateways.cluster.look_up)
-    assert one.index.topics().keys() == {gone, anew, stays}
+    await gateway.sweep(gateways.cluster.look_up)
+    assert gateway.index.topics().keys() == {gone, anew, stays}
     gateways.later(ABANDONED_AFTER_S + 1)
     for _ in range(MISSED_TIMES - 1):
-        await one.sweep(gateways.cluster.look_up)
-        assert one.index.topics().keys() == {gone, stays}
-    await one.sweep(gateways.cluster.look_up)
-    assert one.index.topics().keys() == {stays}
+        await gateway.sweep(gateways.cluster.look_up)
+        assert gateway.index.topics().keys() == {gone, stays}
+    await gateway.sweep(gateways.cluster.look_up)
+    assert gateway.index.topics().keys() == {stays}
 
 
 async def test_what_the_cluster_does_not_tell_is_left_alone(gateways):
     await crash(gateways, CRASHES["after the cluster has created it"])
-    one = await gateways.start()
+    gateway = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
 
-    await one.sweep(lambda names: {}, starting=True)
+    await gateway.sweep(lambda names: {}, starting=True)
 
     assert len(gateways.open_creations) == 1
 
@@ -675,13 +675,13 @@ async def test_a_creation_of_a_later_version_is_not_settled_into_nothing(gateway
     """A gateway of a later version died: an older one must not let its topic pass unjudged."""
     gateways.kept.append(creation_key(uuid4()).encode(), value)
     topic_id = gateways.cluster.create("orders")
-    one = await gateways.start()
+    gateway = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
 
-    await one.sweep(gateways.cluster.look_up)
+    await gateway.sweep(gateways.cluster.look_up)
 
     with pytest.raises(UnreadableTopicConfigsError):
-        one.of("orders", topic_id)
+        gateway.of("orders", topic_id)
 
 
 @pytest.mark.parametrize("starting", [True, False])
@@ -689,10 +689,10 @@ async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, st
     for value in WITHOUT_A_NAME:
         gateways.kept.append(creation_key(uuid4()).encode(), value)
         gateways.kept.append(topic_key(uuid4()).encode(), value)
-    one = await gateways.start()
+    gateway = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
 
-    await one.sweep(gateways.cluster.look_up, starting=starting)
+    await gateway.sweep(gateways.cluster.look_up, starting=starting)
 
     assert "" not in gateways.cluster.asked
 
@@ -701,35 +701,35 @@ async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, st
 async def test_of_a_record_that_cannot_be_understood_it_is_said_that_its_topic_has_changed(
     gateways, value
 ):
-    one, topic_id = await gateways.start(), gateways.cluster.create("orders")
-    await one.put("orders", topic_id, OWN)
+    first, topic_id = await gateways.start(), gateways.cluster.create("orders")
+    await first.put("orders", topic_id, OWN)
     gateways.later(5)
 
     gateways.kept.append(topic_key(topic_id).encode(), value)
-    await one.read_to_end()
+    await first.read_to_end()
 
     assert gateways.changes == ["orders", "orders"]
-    assert one.changed_at("orders") == gateways.clock.now
+    assert first.changed_at("orders") == gateways.clock.now
 
 
 @pytest.mark.parametrize("value", WITHOUT_A_NAME)
 async def test_a_record_without_a_name_is_said_to_have_changed_some_topic(gateways, value):
-    one = await gateways.start()
+    gateway = await gateways.start()
     gateways.kept.append(topic_key(uuid4()).encode(), value)
-    await one.read_to_end()
+    await gateway.read_to_end()
     assert gateways.changes == [""]
 
 
 async def test_a_record_that_cannot_be_understood_does_not_hold_up_those_behind_it(gateways):
-    one, topic_id = await gateways.start(), gateways.cluster.create("orders")
+    first, topic_id = await gateways.start(), gateways.cluster.create("orders")
 
     for value in [*WITHOUT_A_NAME, *with_a_name("orders")]:
         gateways.kept.append(topic_key(topic_id).encode(), value)
-        await one.read_to_end()
+        await first.read_to_end()
         with pytest.raises(UnreadableTopicConfigsError):
-            one.of("orders", topic_id)
+            first.of("orders", topic_id)
         gateways.kept.append(
             topic_key(topic_id).encode(), TopicConfigRecord("orders", OWN, "two").encode()
         )
-        await one.read_to_end()
-        assert dict(one.of("orders", topic_id)) == OWN
+        await first.read_to_end()
+        assert dict(first.of("orders", topic_id)) == OWN

@@ -115,7 +115,10 @@ def test_records_of_a_batch_that_brokers_do_not_take_are_sent_one_by_one(topic, 
     assert topic.work() is None
     assert topic.settled == [(b"1", True), (b"2", True)]
     assert topic.warnings == []
-    assert [one._settings.get("batch.num.messages") for one in broker.producers] == [None, 1]
+    assert [producer._settings.get("batch.num.messages") for producer in broker.producers] == [
+        None,
+        1,
+    ]
 
 
 def test_after_a_fatal_error_the_one_that_sends_one_by_one_is_replaced_too(topic, broker):

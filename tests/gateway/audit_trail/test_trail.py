@@ -89,10 +89,10 @@ def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
     assert trail.left_out == 5_000 - held
     # Those from before are kept: a burst cannot wash out what was first.
     assert [checked(one)["number"] for one in sink.records] == list(range(1, held + 1))
-    told = [one for one in logs if one["event"] == "refusals left out of the audit trail"]
+    told = [log for log in logs if log["event"] == "refusals left out of the audit trail"]
     assert sum(one["count"] for one in told) == trail.left_out == told[-1]["total"]
     assert len(told) <= 3
-    events = [one["event"] for one in logs]
+    events = [log["event"] for log in logs]
     assert events.count("the audit trail cannot be written now") == 1
     assert events.count("the audit trail is written again") == 1
 
@@ -124,7 +124,7 @@ def test_the_end_does_not_wait_for_what_cannot_be_written(sink):
 
     assert (trail.written, trail.left_out, trail.held_bytes) == (0, 8, 0)
     assert sink.is_closed
-    assert next(one["count"] for one in logs if "count" in one) == 7
+    assert next(log["count"] for log in logs if "count" in log) == 7
 
 
 def test_an_error_in_the_thread_does_not_end_it(sink, monkeypatch):
@@ -137,7 +137,7 @@ def test_an_error_in_the_thread_does_not_end_it(sink, monkeypatch):
         trail.close(60)
 
     assert trail.written == 1
-    assert "an error in the audit trail" in [one["event"] for one in logs]
+    assert "an error in the audit trail" in [log["event"] for log in logs]
 
 
 def test_a_refusal_that_cannot_be_encoded_is_left_out(sink):

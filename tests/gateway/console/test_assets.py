@@ -22,7 +22,7 @@ def test_it_is_there(name):
 
 def test_none_is_forgotten():
     folder = files("penstock.gateway.console") / "page"
-    assert {one.name for one in folder.iterdir()} == set(NAMES)
+    assert {file.name for file in folder.iterdir()} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -119,7 +119,10 @@ async def test_the_state(console, counts):
     assert state["workers"] == {
         "states": {"ready": 1, "spare": 1}, "limit": 3, "waiting": 5, "sent": 2,
     }  # fmt: skip
-    assert [(one["node"], one["reachable"]) for one in state["brokers"]] == [(1, True), (2, False)]
+    assert [(broker["node"], broker["reachable"]) for broker in state["brokers"]] == [
+        (1, True),
+        (2, False),
+    ]
     assert state["ready"] == {
         "is_ready": False,
         "missing": ["policies: they have not been loaded yet"],
@@ -248,8 +251,8 @@ async def test_wrong_tokens_leave_connections_to_others(console):
         for given in (wrong, request("/login", "POST", b"token=secret")):  # it is not looked at
             answer = await login(given)
             assert (answer.status, dict(answer.headers)["Retry-After"]) == (429, "1")
-        for one in guesses:
-            one.cancel()
+        for guess in guesses:
+            guess.cancel()
         await asyncio.gather(*guesses, return_exceptions=True)
         assert (await login(request("/login", "POST", b"token=secret"))).status == 303
 

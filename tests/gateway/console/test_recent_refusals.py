@@ -151,7 +151,7 @@ def test_what_a_row_keeps_is_small(recent):
 
     import gc
 
-    assert not [one for one in gc.get_referrers(verdict) if isinstance(one, Refused)]
+    assert not [referrer for referrer in gc.get_referrers(verdict) if isinstance(referrer, Refused)]
 
 
 def test_what_clients_choose_is_not_kept_whole(recent):

@@ -104,12 +104,12 @@ async def test_nothing_is_encoded_for_nobody():
 
 
 async def test_what_waits_for_a_slow_one_is_bounded_in_bytes():
-    one = Subscriber()
+    subscriber = Subscriber()
     for _ in range(QUEUE_MAX):
-        one.put(bytes(QUEUE_MAX_BYTES // 4))
-    assert one.missed == QUEUE_MAX - 4
-    waiting = await one.next()
+        subscriber.put(bytes(QUEUE_MAX_BYTES // 4))
+    assert subscriber.missed == QUEUE_MAX - 4
+    waiting = await subscriber.next()
     assert len(waiting) < QUEUE_MAX_BYTES + 100
 
-    one.put(bytes(2 * QUEUE_MAX_BYTES))  # one alone always has room
-    assert len(await one.next()) == 2 * QUEUE_MAX_BYTES
+    subscriber.put(bytes(2 * QUEUE_MAX_BYTES))  # one alone always has room
+    assert len(await subscriber.next()) == 2 * QUEUE_MAX_BYTES

@@ -81,7 +81,7 @@ async def test_each_setting_says_where_it_comes_from(planned):
     plans, _, _ = planned(Cluster("pii-x", "orders", "plain"), configs)
     found = json.loads(await plans.read())
 
-    by_name = {one["topic"]: one for one in found["topics"]}
+    by_name = {topic["topic"]: topic for topic in found["topics"]}
     assert list(by_name) == ["orders", "pii-x", "plain"]
     assert by_name["orders"] == {
         "topic": "orders",
@@ -100,16 +100,22 @@ async def test_each_setting_says_where_it_comes_from(planned):
             {"key": "records.policy.enabled", "value": "true", "from": "topic", "line": ""},
         ],
     }  # fmt: skip
-    settings = {one["key"]: (one["from"], one["line"]) for one in by_name["pii-x"]["settings"]}
+    settings = {
+        setting["key"]: (setting["from"], setting["line"])
+        for setting in by_name["pii-x"]["settings"]
+    }
     assert settings == {
         "penstock.mode": ("pattern", "topics.pii-*.penstock.mode"),
         "record.validation.policy": ("pattern", "topics.pii-*.record.validation.policy"),
         "records.policy.class.name": ("pattern", "topics.*.records.policy.class.name"),
         "records.policy.enabled": ("pattern", "topics.pii-x.records.policy.enabled"),
     }
-    settings = {one["key"]: (one["from"], one["line"]) for one in by_name["plain"]["settings"]}
+    settings = {
+        setting["key"]: (setting["from"], setting["line"])
+        for setting in by_name["plain"]["settings"]
+    }
     assert settings["penstock.mode"] == ("file", "penstock.mode")
-    assert [one["pattern"] for one in found["patterns"]] == ["pii-*", "pii-x", "*"]
+    assert [pattern["pattern"] for pattern in found["patterns"]] == ["pii-*", "pii-x", "*"]
     assert found["topic_policies"] == [
         {"key": "create.topic.policy.class.name", "class": "a.Create", "observed": False}
     ]
@@ -117,8 +123,8 @@ async def test_each_setting_says_where_it_comes_from(planned):
 
 async def test_settings_that_cannot_be_read_are_said_to_be(planned):
     plans, _, _ = planned(Cluster("orders"), Configs(orders=None))
-    (one,) = json.loads(await plans.read())["topics"]
-    assert one["unusable"] == "cannot be understood"
+    (topic,) = json.loads(await plans.read())["topics"]
+    assert topic["unusable"] == "cannot be understood"
 
 
 async def test_topics_without_policy_are_counted(planned):

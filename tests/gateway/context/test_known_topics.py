@@ -53,7 +53,7 @@ class Own(TopicConfigs):
 
 
 async def found(plan, *names):
-    return [one.topic for one in await validated_topics(plan, Own(), Cluster(*names))]
+    return [topic.topic for topic in await validated_topics(plan, Own(), Cluster(*names))]
 
 
 async def test_topics_of_the_file_then_those_with_configs_then_those_that_a_glob_matches():

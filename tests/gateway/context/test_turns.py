@@ -96,7 +96,7 @@ def test_errors(loop):
     turns.begin(work("a", 2, []), done.append, never)
     while loop.calls:
         loop.turn()
-    assert [type(one) for one in errors] == [ValueError]
+    assert [type(error) for error in errors] == [ValueError]
     assert done == ["a"]
 
 

@@ -146,7 +146,7 @@ def test_counts_are_those_of_python(run, topic, monkeypatch):
         for _ in range(3):
             await client.list_groups()
             assert await client.produce(name, b"x") == 0
-        families = {one.name: one for one in gateway.counts.families()}
+        families = {family.name: family for family in gateway.counts.families()}
         totals = gateway.counts.totals()
         times = families["penstock_request_seconds"].cells
         found.append(
@@ -217,7 +217,7 @@ def test_what_is_judged_natively_is_counted_as_in_python(run, topic, tmp_path, m
     async def test(gateway, client):
         if gateway.lane is not None:
             await forwarded(gateway, partial(client.produce, name, b'{"id": 1}'))
-        families = {one.name: one for one in gateway.counts.families()}
+        families = {family.name: family for family in gateway.counts.families()}
         times = families["penstock_judging_seconds"].cells
 
         def counted():

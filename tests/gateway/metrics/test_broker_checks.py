@@ -63,7 +63,9 @@ async def test_clients_connections_count_by_address():
     checks.connected(Address("b", 2), "No route to host")
     checks.connected(Address("bootstrap", 9092), "Connection refused")  # nobody knows whose it is
 
-    assert {node: one.why_not for node, one in checks.brokers.items()} == {2: "No route to host"}
+    assert {node: broker.why_not for node, broker in checks.brokers.items()} == {
+        2: "No route to host"
+    }
 
     checks.connected(Address("b", 2))
     assert not checks.brokers[2].why_not

@@ -44,7 +44,7 @@ def test_what_is_over_the_bound_is_counted_together_and_told():
         (OTHER, "refused"): 1,
     }
     assert counter.over_bound == 3
-    assert [one["metric"] for one in logs] == ["records_total"]  # once
+    assert [log["metric"] for log in logs] == ["records_total"]  # once
 
 
 def test_a_time_is_in_the_first_bucket_that_holds_it():
@@ -55,7 +55,7 @@ def test_a_time_is_in_the_first_bucket_that_holds_it():
 
     found = read(histogram)
     buckets = {bound: found("x_seconds_bucket", api="a", le=str(bound)) for bound in BOUNDS}
-    assert buckets == {bound: sum(one <= bound for one in times) for bound in BOUNDS}
+    assert buckets == {bound: sum(time <= bound for time in times) for bound in BOUNDS}
     assert found("x_seconds_bucket", api="a", le="+Inf") == len(times)
     assert found("x_seconds_count", api="a") == len(times)
     assert found("x_seconds_sum", api="a") == pytest.approx(sum(times))

@@ -115,7 +115,7 @@ async def all_families():
 
 async def test_all_of_it_is_valid_openmetrics():
     text = (await render(await all_families(), is_openmetrics=True)).decode()
-    found = {one.name: one for one in text_string_to_metric_families(text)}
+    found = {family.name: family for family in text_string_to_metric_families(text)}
     [cpu] = found["penstock_workers_cpu_seconds"].samples
     assert (cpu.name, cpu.value) == ("penstock_workers_cpu_seconds_total", 1.5)
     assert found["penstock_event_loop_lag_seconds"].samples[0].value == 0.25
@@ -124,9 +124,9 @@ async def test_all_of_it_is_valid_openmetrics():
 
 async def rows():
     families = await all_families()
-    for one in families:
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        yield f"| `{one.name}` | {one.kind} | {labels} | {one.meaning} |"
+    for family in families:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        yield f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"
 
 
 async def test_the_document_has_every_metric():

@@ -403,7 +403,7 @@ class World:
     @property
     def has_order(self) -> bool:
         """Whether no client goes on without a batch of its own."""
-        return not any(code == TIMED_OUT for one in self.clients for _, code in one.refused)
+        return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
     def _check_order(self, request, told: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
@@ -477,7 +477,7 @@ class World:
             if gateway is not None and connection.gateway is not gateway:
                 continue
             self.connections[who].remove(connection)
-            attempts = [one.attempt for one in (*connection.replies, *connection.arrived)]
+            attempts = [reply.attempt for reply in (*connection.replies, *connection.arrived)]
             if gateway is None and self.chance.random() < 0.5:
                 self.progress(connection)
             for request in connection.arrived:

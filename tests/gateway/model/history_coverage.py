@@ -57,5 +57,7 @@ def table(seen: Seen) -> Iterator[str]:
     reached = {one for one in seen if one in legal()}
     yield f"{len(reached)} of {len(legal())} transitions"
     for what in ("decide", "send", "acknowledge"):
-        answers = sorted((int(one[2]), n) for one, n in seen.items() if one[:2] == ("answer", what))
+        answers = sorted(
+            (int(name[2]), n) for name, n in seen.items() if name[:2] == ("answer", what)
+        )
         yield f"{what}: " + ", ".join(f"{code} {count} times" for code, count in answers)

@@ -183,5 +183,5 @@ async def test_the_log_says_what_clients_get(writer, code, answer):
     made, _ = writer(code)
     with capture_logs() as logs:
         reason = await store(made)
-    (line,) = [one for one in logs if one["event"] == "dead letters cannot be stored"]
+    (line,) = [log for log in logs if log["event"] == "dead letters cannot be stored"]
     assert (line["answer"], line["reason"], line["topic"]) == (answer, reason, "orders")

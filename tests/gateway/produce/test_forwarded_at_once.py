@@ -45,7 +45,7 @@ class Stored(TopicConfigs):
         return {}
 
     def unknown(self, topics):
-        return [one for one in topics if one not in self.seen]
+        return [topic for topic in topics if topic not in self.seen]
 
     def see(self, topics):
         self.seen = (*self.seen, *topics)
@@ -201,7 +201,7 @@ def test_a_topic_that_cannot_be_judged_is_not_forwarded_at_once():
     )
     talk.session.client_data(produce(1, "judged"))
     assert (inline.seen, talk.broker.take()) == ([], b"")
-    assert [one.topic for one in talk.refusals] == ["judged"]
+    assert [refusal.topic for refusal in talk.refusals] == ["judged"]
 
 
 @pytest.mark.parametrize("attribute", ["has_interceptors", "producers"])

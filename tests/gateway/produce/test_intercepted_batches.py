@@ -154,7 +154,7 @@ def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expe
     talk.decide(verdict)
     talk.decide()
     answers = produced(parse_response(talk.client.take(), 0, 9))
-    assert {index: one.error_code for (_, index), one in answers.items()} == expected
+    assert {index: answer.error_code for (_, index), answer in answers.items()} == expected
     assert talk.broker.take() == b""
 
 

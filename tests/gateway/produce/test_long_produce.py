@@ -146,8 +146,8 @@ async def test_what_is_refused(make, verdict, most_in_a_turn):
 async def test_50_000_partitions_in_0_3_megabytes_are_refused_in_slices():
     count = ENTRIES_MAX - 1  # a topic is an entry, too
     frame = request_frame(produce_request([(TOPICS[0], [(0, None)])]), 1)
-    [one] = ProduceRequest(frame).topics
-    [partition] = one.partitions
+    [topic] = ProduceRequest(frame).topics
+    [partition] = topic.partitions
     entries = b"".join(n.to_bytes(4, "big") + bytes(2) for n in range(count))
     start = partition.start - len(varint(2))
     body = frame[4:start] + varint(count + 1) + entries + frame[partition.end :]
@@ -180,7 +180,7 @@ async def test_half_of_it_is_refused():
     for number, (*_, done) in enumerate(talk.verdicts):
         done(NO if number % 2 else ACCEPTED)
     await turns_until(lambda: talk.broker.data)
-    assert [one.name for one in ProduceRequest(talk.broker.take()).topics] == [*TOPICS[::2]]
+    assert [topic.name for topic in ProduceRequest(talk.broker.take()).topics] == [*TOPICS[::2]]
     talk.session.upstream_data(long_answer(TOPICS[::2]))
     await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))

@@ -88,7 +88,7 @@ async def test_what_is_refused_is_taken_out_of_a_long_request(handler, made):
     began = time.process_time()
     await handler(asked)
     assert time.process_time() - began < IN_TIME_S
-    assert [one.name for one in asked.sent.topics] == others
+    assert [topic.name for topic in asked.sent.topics] == others
 
 
 @pytest.mark.parametrize("operation", [APPEND, SUBTRACT])

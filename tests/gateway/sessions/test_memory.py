@@ -332,8 +332,8 @@ def test_small_clients_that_come_and_go_do_not_hide_those_that_are_stuck(budget,
 def test_who_waits_to_be_read_is_not_taken_for_those_who_keep_it_out(budget, clock):
     hoarders = connections(budget, 200)
     (large,) = connections(budget, 1)
-    for one in hoarders:
-        one.hold(60 * 1024)
+    for hoarder in hoarders:
+        hoarder.hold(60 * 1024)
     clock[0] += 1.0
     large.hold(100 * 1024)
     assert large.is_paused

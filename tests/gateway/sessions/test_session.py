@@ -175,10 +175,14 @@ def test_a_refusal_says_whose_it_is_and_how_large(sent, believed):
     talk.session.client_data(request_frame(request, 1, "a client"))
     talk.decide(NO)
 
-    (one,) = talk.refusals
-    assert (one.topic, one.partition, one.verdict) == ("judged", 0, NO)
-    assert (one.client_id, one.principal, one.address) == ("a client", "User:CN=client", "10.0.0.7")
-    assert (one.records, one.resource) == (believed, None)
+    (refusal,) = talk.refusals
+    assert (refusal.topic, refusal.partition, refusal.verdict) == ("judged", 0, NO)
+    assert (refusal.client_id, refusal.principal, refusal.address) == (
+        "a client",
+        "User:CN=client",
+        "10.0.0.7",
+    )
+    assert (refusal.records, refusal.resource) == (believed, None)
 
 
 def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():
@@ -224,7 +228,10 @@ def test_a_refused_partition_is_taken_out_and_merged_into_the_answer():
     assert talk.broker.take() == produce(1, "free", "other")
     talk.session.upstream_data(produce_answer(1, "free", "other"))
     partitions = produced(parse_response(talk.client.take(), 0, 9))
-    assert [(topic, one.error_code, one.base_offset) for (topic, _), one in partitions.items()] == [
+    assert [
+        (topic, partition.error_code, partition.base_offset)
+        for (topic, _), partition in partitions.items()
+    ] == [
         ("judged", 44, -1),
         ("free", 0, 5),
         ("other", 0, 5),
@@ -373,7 +380,7 @@ def test_acks_that_no_broker_takes_are_answered_and_nothing_is_judged(acks):
     assert not talk.verdicts
     assert not talk.broker.take()
     answers = produced(parse_response(talk.client.take(), 0, 9))
-    assert {place: one.error_code for place, one in answers.items()} == {
+    assert {place: answer.error_code for place, answer in answers.items()} == {
         ("judged", 0): 21,
         ("free", 0): 21,
     }
@@ -466,7 +473,7 @@ async def test_the_batches_of_a_large_request_are_submitted_in_slices():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     [sent] = ProduceRequest(talk.broker.take()).topics
-    assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
+    assert [partition.number for partition in sent.partitions] == list(range(0, partitions, 2))
 
 
 async def test_batches_of_a_partition_are_submitted_in_their_order():

@@ -308,7 +308,9 @@ def create_partitions(
 
 def results(response: Any) -> dict[str, tuple[int, str | None]]:
     """Code and message by topic."""
-    return {one.name: (int(one.error_code), one.error_message) for one in response.results}
+    return {
+        result.name: (int(result.error_code), result.error_message) for result in response.results
+    }
 
 
 @pytest.mark.parametrize("version", range(4))

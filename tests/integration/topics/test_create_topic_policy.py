@@ -134,7 +134,9 @@ def create_topics(*topics: Topic, version: int = 7, validate_only: bool = False)
 
 def told(response: Any) -> dict[str, tuple[int, str | None]]:
     """Code and message by topic, of which each is there once."""
-    results = {one.name: (int(one.error_code), one.error_message) for one in response.topics}
+    results = {
+        topic.name: (int(topic.error_code), topic.error_message) for topic in response.topics
+    }
     assert len(results) == len(response.topics)
     return results
 
@@ -235,12 +237,12 @@ def test_results_tell_of_each_topic_what_a_broker_tells(client, broker):
     few, many = unique("few"), unique("many")
     request = create_topics(Topic(few, 5, configs={"retention.ms": "1000"}), Topic(many, 50))
 
-    results = {one.name: one for one in client.call(request).topics}
+    results = {topic.name: topic for topic in client.call(request).topics}
 
     created, refused = results[few], results[many]
     assert created.topic_id is not None
     assert (created.num_partitions, created.replication_factor) == (5, 1)
-    assert {one.name: one.value for one in created.configs}["retention.ms"] == "1000"
+    assert {config.name: config.value for config in created.configs}["retention.ms"] == "1000"
     broker_refused = broker.call(create_topics(Topic(few))).topics[0]
     told_of_refused = [
         (one.topic_id, one.num_partitions, one.replication_factor, one.configs)
@@ -563,8 +565,8 @@ def run(file: Path, command: str) -> subprocess.CompletedProcess[str]:
 def test_librdkafka_lists_all_topics(judging, kafka):
     """Its request has bytes behind its end, which brokers ignore."""
     addresses = (kafka.bootstrap_servers, judging.address)
-    admins = [AdminClient({"bootstrap.servers": one}) for one in addresses]
+    admins = [AdminClient({"bootstrap.servers": address}) for address in addresses]
 
-    directly, through = (set(one.list_topics(timeout=60).topics) for one in admins)
+    directly, through = (set(admin.list_topics(timeout=60).topics) for admin in admins)
 
     assert directly <= through  # others make topics meanwhile

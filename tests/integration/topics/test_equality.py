@@ -155,10 +155,10 @@ def deletion(*names: str | IdOf) -> dict:
     return {
         "topic_names": list(names),
         "topics": [
-            {"name": None, "topic_id": one}
-            if isinstance(one, IdOf)
-            else {"name": one, "topic_id": None}
-            for one in names
+            {"name": None, "topic_id": name}
+            if isinstance(name, IdOf)
+            else {"name": name, "topic_id": None}
+            for name in names
         ],
         "timeout": TIMEOUT,
     }
@@ -219,12 +219,12 @@ def question(
 ) -> dict:
     """What Metadata is asked."""
     asked = [
-        one
-        if isinstance(one, dict)
-        else {"name": None, "topic_id": one}
-        if isinstance(one, IdOf)
-        else {"name": one, "topic_id": None}
-        for one in topics
+        topic
+        if isinstance(topic, dict)
+        else {"name": None, "topic_id": topic}
+        if isinstance(topic, IdOf)
+        else {"name": topic, "topic_id": None}
+        for topic in topics
     ]
     return {
         "topics": None if all_topics else asked,
@@ -328,11 +328,11 @@ class World:
     def comparable(self, value: Any) -> Any:
         """Give a value without what differs between the worlds."""
         if dataclasses.is_dataclass(value):
-            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             fields.pop("throttle_time", None)
             if fields.get("host"):
                 assert (fields.pop("host"), fields.pop("port")) in self._told
-            return {name: self.comparable(one) for name, one in fields.items()}
+            return {name: self.comparable(field) for name, field in fields.items()}
         if isinstance(value, tuple):
             return self._comparable_elements(value)
         if isinstance(value, UUID) and value != UNKNOWN_ID:
@@ -368,8 +368,8 @@ class World:
         resources = [described(TOPIC, name, keys) for name in partitions]
         told = self._broker.call(build(DESCRIBE_CONFIGS, 4, description(*resources)))
         topics = [
-            (one.resource_name, partitions[one.resource_name], *set_on_topic(one.configs))
-            for one in told.results
+            (result.resource_name, partitions[result.resource_name], *set_on_topic(result.configs))
+            for result in told.results
         ]
         return sorted(map(self.comparable, topics), key=str)
 
@@ -378,7 +378,8 @@ class World:
         found = [
             topic
             for topic in self._broker.call(request).topics
-            if not topic.error_code and all(one.leader_id >= 0 for one in topic.partitions)
+            if not topic.error_code
+            and all(partition.leader_id >= 0 for partition in topic.partitions)
         ]
         self.ids |= {topic.name: topic.topic_id for topic in found}
         self._names |= {topic.topic_id: topic.name for topic in found}
@@ -386,7 +387,11 @@ class World:
 
 
 def set_on_topic(configs: Iterable[Any]) -> list[str]:
-    return [f"{one.name}={one.value}" for one in configs if one.config_source == SET_ON_TOPIC]
+    return [
+        f"{config.name}={config.value}"
+        for config in configs
+        if config.config_source == SET_ON_TOPIC
+    ]
 
 
 # The cases, by API. A label is given where a topic is named twice.
@@ -1072,9 +1077,11 @@ def test_requests_that_come_at_once_are_answered_in_their_order(worlds):
         numbers = [struct.unpack_from(">i", frame, 4)[0] for frame in frames]
         assert numbers == list(range(1, len(requests) + 1))
         told = [
-            world.comparable(parse_response(frame, type(one).__api_key__, type(one).__version__))
-            for frame, one in zip(frames, requests, strict=True)
-            if not isinstance(one, ApiVersionsRequest)  # narrowed on purpose
+            world.comparable(
+                parse_response(frame, type(request).__api_key__, type(request).__version__)
+            )
+            for frame, request in zip(frames, requests, strict=True)
+            if not isinstance(request, ApiVersionsRequest)  # narrowed on purpose
         ]
         answers.append({str(number): one for number, one in enumerate(told)})
 
@@ -1323,9 +1330,10 @@ def without_other_configs(answer: Any) -> Any:
     for topic in answer.get("topics", ()):
         if topic.get("configs"):
             topic["configs"] = [
-                one
-                for one in sorted(topic["configs"], key=str)
-                if one["name"] in {"the key", RETENTION} and one["config_source"] == SET_ON_TOPIC
+                config
+                for config in sorted(topic["configs"], key=str)
+                if config["name"] in {"the key", RETENTION}
+                and config["config_source"] == SET_ON_TOPIC
             ]
     return answer
 

@@ -57,7 +57,7 @@ def test_a_topic_names_its_schema(client_of):
     assert client_of.produce(topic, b'{"id": 1}').error_code == OK
     answer = client_of.produce(topic, b'{"id": 1}', b'{"id": "Secret"}', b"{}", b"[")
     assert answer.error_code == INVALID_RECORD
-    told = {one.batch_index: one.batch_index_error_message for one in answer.record_errors}
+    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
     assert told == {
         1: "the value at /id must be of type integer",
         2: 'the value lacks the property "id"',

@@ -190,7 +190,7 @@ def check_settings(client: TopicClient, topic: str, expected: Mapping[str, str])
     answers = [client.produce(topic, value) for value in (b"bad", b"good")]
     policy = expected.get(RECORDS_POLICY, "").removeprefix("policies.")
     verdict = (44, policy) if policy else (0, None)
-    assert [(one.error_code, one.error_message) for one in answers] == [verdict, (0, None)]
+    assert [(answer.error_code, answer.error_message) for answer in answers] == [verdict, (0, None)]
     assert client.own_settings(topic) == expected
 
 

@@ -124,7 +124,7 @@ def test_the_files_default_holds(topic_client, topic):
 
     refused = topic_client.produce(topic, b"1", b"a")
     assert refused.error_code == INVALID_RECORD
-    assert [one.batch_index_error_message for one in refused.record_errors] == ["it has a"]
+    assert [error.batch_index_error_message for error in refused.record_errors] == ["it has a"]
     assert topic_client.produce(topic, b"b").error_code == 0
 
 
@@ -133,7 +133,7 @@ def test_a_topic_is_created_with_some_and_judged_in_order(topic_client, topic):
 
     assert topic_client.own_settings(topic) == {KEY: "no-b,no-a,small"}
     refused = topic_client.produce(topic, b"ab", b"a", b"b")
-    messages = [one.batch_index_error_message for one in refused.record_errors]
+    messages = [error.batch_index_error_message for error in refused.record_errors]
     assert messages == ["it has b", "it has a", "it has b"]
     assert topic_client.produce(topic, b"1", b"2", b"3").error_code == POLICY_VIOLATION
     assert topic_client.produce(topic, b"1", b"2").error_code == 0
@@ -143,7 +143,7 @@ def test_interceptors_come_first(topic_client, topic):
     topic_client.create(topic, {KEY: "no-b,mark"})
 
     refused = topic_client.produce(topic, b"1")
-    assert [one.batch_index_error_message for one in refused.record_errors] == ["it has b"]
+    assert [error.batch_index_error_message for error in refused.record_errors] == ["it has b"]
     assert alter(topic_client, topic, SET, "no-a,mark") == (0, None)
     assert topic_client.produce(topic, b"1").error_code == 0
 

@@ -51,7 +51,7 @@ def test_records_and_batches(client_of):
     assert client_of.produce(topic, GOOD, GOOD, GOOD).error_code == OK
     answer = client_of.produce(topic, GOOD, b'{"amount": 0}', b"{}")
     assert answer.error_code == INVALID_RECORD
-    told = {one.batch_index: one.batch_index_error_message for one in answer.record_errors}
+    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
     assert told == {
         1: 'rule "positive" failed: value.amount > 0',
         2: 'rule "positive" has no result: a field or key that it reads is not there: '
@@ -59,5 +59,5 @@ def test_records_and_batches(client_of):
     }
     answer = client_of.produce(topic, *[GOOD] * 4)
     assert answer.error_code == INVALID_RECORD
-    told = {one.batch_index: one.batch_index_error_message for one in answer.record_errors}
+    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
     assert told == dict.fromkeys(range(4), 'rule "small" failed: at most three records')

@@ -32,10 +32,10 @@ def verdict(contract: str, name: str, record: dict, folder: Path) -> list[str]:
     ]
     model.schema_ = [one for one in model.schema_ if one.name == name]
     model.slaProperties = None
-    for one in model.schema_:
-        one.quality = None
-        one.physicalName = one.name
-        for prop in one.properties:
+    for check in model.schema_:
+        check.quality = None
+        check.physicalName = check.name
+        for prop in check.properties:
             prop.quality = [rule for rule in prop.quality or () if rule.metric in WIRE] or None
     run = DataContract(data_contract=model, server="local").test()
     return sorted(

@@ -175,7 +175,7 @@ def test_properties_are_found_by_either_name(tmp_path, name, path):
     quality = {"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": [name]}}
     promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
     found = contract(tmp_path, NESTED, [quality], [promise])
-    assert [one.paths for one in found.rules] == [(path,), (path,)]
+    assert [rule.paths for rule in found.rules] == [(path,), (path,)]
 
 
 @pytest.mark.parametrize("name", ["nope", "x.nope", "x.t.nope", "y", ""])

@@ -27,8 +27,10 @@ def main() -> int:
                 f"{found.refused} schemas refused",
                 flush=True,
             )
-            for one in found.differences[:5]:
-                print(f"  {json.dumps(one.schema)} {one.text!r}: {one.native}, {one.library}")
+            for difference in found.differences[:5]:
+                print(
+                    f"  {json.dumps(difference.schema)} {difference.text!r}: {difference.native}, {difference.library}"
+                )
     return 1 if different else 0
 
 

@@ -13,7 +13,7 @@ TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
 def check(schema, references):
-    texts = {name: json.dumps(one) for name, one in references.items()}
+    texts = {name: json.dumps(reference) for name, reference in references.items()}
     return Judged(compile_check(SchemaTexts(json.dumps(schema), texts), formats=False))
 
 

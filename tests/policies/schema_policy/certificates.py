@@ -26,7 +26,7 @@ class Certificates:
         issued.private_key_and_cert_chain_pem.write_to_path(self.client)
         self.locked.write_bytes(
             _encrypted(issued.private_key_pem.bytes())
-            + b"".join(one.bytes() for one in issued.cert_chain_pems)
+            + b"".join(pem.bytes() for pem in issued.cert_chain_pems)
         )
 
     def server(self, *, wants_client: bool = False) -> ssl.SSLContext:

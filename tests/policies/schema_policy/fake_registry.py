@@ -60,7 +60,9 @@ class Schema(NamedTuple):
         }
         if self.references:
             keys = ("name", "subject", "version")
-            found["references"] = [dict(zip(keys, one, strict=True)) for one in self.references]
+            found["references"] = [
+                dict(zip(keys, reference, strict=True)) for reference in self.references
+            ]
         for name, text in (("metadata", self.metadata), ("ruleSet", self.rule_set)):
             if text != "null":
                 found[name] = json.loads(text)

@@ -35,7 +35,7 @@ def fits(properties, value, rule=ENCRYPT, tags=None, references=None, **more):
     schema = RegisteredSchema(
         "JSON",
         json.dumps({"type": "object", "properties": properties, **more}),
-        tuple(SchemaReference(one, one, 1) for one in references or {}),
+        tuple(SchemaReference(reference, reference, 1) for reference in references or {}),
         metadata={"tags": tags} if tags else {},
         rule_set=rules,
     )

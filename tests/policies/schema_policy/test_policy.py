@@ -90,13 +90,13 @@ def accepts(found):
 
 
 def test_each_record_of_a_batch_is_judged_and_told_what_is_wrong(registry):
-    one = registry.register("orders-value", json.dumps(ORDER))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
     other = registry.register("elsewhere", json.dumps(JSON_ORDER), "JSON")
     records = [
-        order(one),
-        order(one)[:-1],
-        order(one) + b"\x00",
-        framed(one, b""),
+        order(schema_id),
+        order(schema_id)[:-1],
+        order(schema_id) + b"\x00",
+        framed(schema_id, b""),
         b"",
         b"\x00\x00",
         b'{"id": 1}',
@@ -104,7 +104,7 @@ def test_each_record_of_a_batch_is_judged_and_told_what_is_wrong(registry):
         framed(99, b"x"),
         framed(other, b'{"id": 1}'),
         None,
-        order(one),
+        order(schema_id),
     ]
     found = verdicts(registry, records)
     assert [outcome for outcome, _ in found] == ["accepted", *["refused"] * 9, *["accepted"] * 2]
@@ -127,19 +127,21 @@ def test_each_record_of_a_batch_is_judged_and_told_what_is_wrong(registry):
     ],
 )
 def test_payloads_of_each_type(registry, schema_type, text, good, bad):
-    one = registry.register("orders-value", text, schema_type)
-    found = verdicts(registry, [framed(one, good), framed(one, bad), framed(one, good)])
+    schema_id = registry.register("orders-value", text, schema_type)
+    found = verdicts(
+        registry, [framed(schema_id, good), framed(schema_id, bad), framed(schema_id, good)]
+    )
     assert [outcome for outcome, _ in found] == ["accepted", "refused", "accepted"]
     assert found[1][1].startswith("the value does not fit schema orders-value version 1 (id 1): ")
 
 
 def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
-    one = registry.register("orders-value", json.dumps(ORDER))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
     topic = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
-    good = PolicyBatch(columns_of([Record(0, None, order(one))] * 2))
-    bad = PolicyBatch(columns_of([Record(0, None, order(one)[:size]) for size in (None, -1)]))
+    good = PolicyBatch(columns_of([Record(0, None, order(schema_id))] * 2))
+    bad = PolicyBatch(columns_of([Record(0, None, order(schema_id)[:size]) for size in (None, -1)]))
     policy.prepare_batch(topic, good)
     assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
     policy.prepare_batch(topic, good)
@@ -151,9 +153,9 @@ def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
 
 
 def test_at_the_level_of_ids_payloads_are_not_looked_at(registry):
-    one = registry.register("orders-value", json.dumps(ORDER))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
     level = VALUES | {"schema.validation.level": "id"}
-    assert accepts(verdicts(registry, [framed(one, b"\xff" * 20)], level))
+    assert accepts(verdicts(registry, [framed(schema_id, b"\xff" * 20)], level))
     assert only(verdicts(registry, [framed(5, b"")], level))[0] == "refused"
 
 
@@ -198,9 +200,9 @@ def test_nulls_pass_unless_they_are_refused(registry):
     ],
 )
 def test_subjects_may_be_named_after_records(registry, strategy, subject, schema_type, text, good):
-    one = registry.register(subject, text, schema_type)
+    schema_id = registry.register(subject, text, schema_type)
     by_record = VALUES | {"confluent.value.subject.name.strategy": strategy}
-    assert accepts(verdicts(registry, [framed(one, good)], by_record))
+    assert accepts(verdicts(registry, [framed(schema_id, good)], by_record))
     other = registry.register("orders-value", text + " ", schema_type)
     assert only(verdicts(registry, [framed(other, good)], by_record))[1].endswith(
         f"which is not under subject {subject}"
@@ -208,9 +210,11 @@ def test_subjects_may_be_named_after_records(registry, strategy, subject, schema
 
 
 def test_a_protobuf_message_of_another_type_is_under_another_subject(registry):
-    one = registry.register("shop.Order", PROTO_ORDER, "PROTOBUF")
+    schema_id = registry.register("shop.Order", PROTO_ORDER, "PROTOBUF")
     by_record = VALUES | {"confluent.value.subject.name.strategy": "RecordNameStrategy"}
-    found = verdicts(registry, [framed(one, b"\x02\x02"), framed(one, b"\x00")], by_record)
+    found = verdicts(
+        registry, [framed(schema_id, b"\x02\x02"), framed(schema_id, b"\x00")], by_record
+    )
     assert found == [
         ("accepted", None),
         ("refused", "the value has schema id 1, which is not under subject shop.Other"),
@@ -241,29 +245,29 @@ def test_the_latest_version_alone_may_be_wanted(registry):
     ],
 )
 def test_ids_may_be_in_headers(registry, location, in_header, in_prefix):
-    one = registry.register("orders-value", json.dumps(ORDER))
-    guid = bytes.fromhex(registry.guid(one).replace("-", ""))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
+    guid = bytes.fromhex(registry.guid(schema_id).replace("-", ""))
     payload = avro({"id": 1})
-    by_id = (Header("__value_schema_id", framed(one, b"")),)
+    by_id = (Header("__value_schema_id", framed(schema_id, b"")),)
     by_guid = (Header("x", b""), Header("__value_schema_id", b"\x01" + guid))
     records = [{"value": payload, "headers": headers} for headers in (by_id, by_guid)]
-    records.append({"value": framed(one, payload)})
+    records.append({"value": framed(schema_id, payload)})
     found = verdicts(registry, records, VALUES | {"schema.id.location": location})
     assert [outcome for outcome, _ in found] == [in_header, in_header, in_prefix]
 
 
 def test_a_version_that_was_deleted_softly_is_not_written_with(registry):
-    one = registry.register("orders-value", json.dumps(ORDER))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
     registry.register("orders-value", json.dumps(ORDER_2))
     registry.delete("orders-value", 1)
-    assert only(verdicts(registry, [order(one)]))[0] == "refused"
+    assert only(verdicts(registry, [order(schema_id)]))[0] == "refused"
 
 
 def test_schemas_refer_to_others(registry):
     registry.register("line", json.dumps({"type": "fixed", "name": "Line", "size": 2}))
     text = json.dumps({"type": "record", "name": "O", "fields": [{"name": "l", "type": "Line"}]})
-    one = registry.register("orders-value", text, references=[("Line", "line", 1)])
-    found = verdicts(registry, [framed(one, b"ab"), framed(one, b"abc")])
+    schema_id = registry.register("orders-value", text, references=[("Line", "line", 1)])
+    found = verdicts(registry, [framed(schema_id, b"ab"), framed(schema_id, b"abc")])
     assert [outcome for outcome, _ in found] == ["accepted", "refused"]
 
 
@@ -280,8 +284,8 @@ def in_context(registry, name, records, topic_configs=VALUES):
 def test_the_context_of_the_url_has_the_topics_subjects(registry, versions):
     registry.register("orders-value", '"string"')
     registry.register(":.team:other-value", '"int"')
-    one = registry.register(":.team:orders-value", json.dumps(ORDER))
-    assert one == 2
+    schema_id = registry.register(":.team:orders-value", json.dumps(ORDER))
+    assert schema_id == 2
     configs = VALUES | {"schema.versions": versions}
     assert accepts(in_context(registry, ".team", [order(2)], configs))
     assert only(in_context(registry, ".team", [framed(1, b"\x02")], configs)) == (
@@ -311,11 +315,11 @@ def counted():
 
 
 def test_a_schema_that_cannot_be_used_lets_nothing_pass_and_loses_nothing(registry):
-    one = registry.register("orders-value", '{"type": "record"}')
+    schema_id = registry.register("orders-value", '{"type": "record"}')
     two = registry.register("orders-value", json.dumps(ORDER))
     take_events()
     configs = {"schema.registry.url": registry.url}
-    records = [order(two), framed(one, b"x")]
+    records = [order(two), framed(schema_id, b"x")]
     found = judge(SchemaPolicy, records, topic="orders", configs=configs, topic_configs=VALUES)
     begins = "schema orders-value version 1 (id 1) cannot be judged by: "
     for answer in found:
@@ -323,14 +327,19 @@ def test_a_schema_that_cannot_be_used_lets_nothing_pass_and_loses_nothing(regist
         assert answer.message.startswith(begins)
     assert counted()["refused"] > 0
     level = VALUES | {"schema.validation.level": "id"}
-    assert accepts(verdicts(registry, [framed(one, b"x")], level))
+    assert accepts(verdicts(registry, [framed(schema_id, b"x")], level))
 
 
 def test_a_schema_that_cannot_be_used_lets_its_records_pass_where_that_is_wanted(registry, caplog):
-    one = registry.register("orders-value", '{"type": "record"}')
+    schema_id = registry.register("orders-value", '{"type": "record"}')
     two = registry.register("orders-value", json.dumps(ORDER))
     take_events()
-    records = [framed(one, SECRET.encode()), order(two), framed(one, b"y"), order(two)[:-1]]
+    records = [
+        framed(schema_id, SECRET.encode()),
+        order(two),
+        framed(schema_id, b"y"),
+        order(two)[:-1],
+    ]
     found = verdicts(registry, records, VALUES | ACCEPT)
     assert [outcome for outcome, _ in found] == ["accepted"] * 3 + ["refused"]
     assert counted()["accepted"] % 2 == 0
@@ -341,8 +350,10 @@ def test_a_schema_that_cannot_be_used_lets_its_records_pass_where_that_is_wanted
 
 def test_rules_that_cannot_be_used_leave_the_payload_to_be_judged(registry):
     rule = CONTRACT["domainRules"][0] | {"expr": "no such thing("}
-    one = registry.register("orders-value", json.dumps(ORDER), rule_set={"domainRules": [rule]})
-    records = [order(one, 0), order(one)[:-1]]
+    schema_id = registry.register(
+        "orders-value", json.dumps(ORDER), rule_set={"domainRules": [rule]}
+    )
+    records = [order(schema_id, 0), order(schema_id)[:-1]]
     found = verdicts(registry, records, RULES | ACCEPT)
     assert [outcome for outcome, _ in found] == ["accepted", "refused"]
     found = verdicts(registry, records[:1], RULES)
@@ -352,15 +363,15 @@ def test_rules_that_cannot_be_used_leave_the_payload_to_be_judged(registry):
 
 
 def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
-    one = registry.register("orders-value", '{"type": "record"}')
+    schema_id = registry.register("orders-value", '{"type": "record"}')
     registry.register("orders-key", json.dumps(ORDER))
     sides = KEYS | VALUES
-    found = verdicts(registry, [{"key": b"no id", "value": framed(one, b"x")}], sides)
+    found = verdicts(registry, [{"key": b"no id", "value": framed(schema_id, b"x")}], sides)
     assert only(found)[0] == "refused"
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
     place = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
-    records = [Record(0, None, one, ()) for one in (framed(one, b"x"), b"no id")]
+    records = [Record(0, None, one, ()) for one in (framed(schema_id, b"x"), b"no id")]
     batch = PolicyBatch(columns_of(records))
     assert [position for position, _ in policy.validate_batch(place, batch)] == [1]
     with pytest.raises(UndecidableException):
@@ -382,9 +393,9 @@ def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
     ],
 )
 def test_a_registry_in_trouble_is_neither_an_objection_nor_an_agreement(registry, trouble):
-    one = registry.register("orders-value", json.dumps(ORDER))
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
     trouble(registry)
-    found = verdicts(registry, [order(one), b"no id"], schema_registry_timeout_ms="500")
+    found = verdicts(registry, [order(schema_id), b"no id"], schema_registry_timeout_ms="500")
     assert [outcome for outcome, _ in found] == ["postponed", "postponed"]
     assert registry.url.rpartition(":")[2] not in found[0][1] or "registry" in found[0][1]
 
@@ -404,8 +415,8 @@ CONTRACT = {
 
 
 def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
-    one = registry.register("orders-value", json.dumps(ORDER), rule_set=CONTRACT)
-    records = [order(one, 1), order(one, 0), order(one, 1)[:-1]]
+    schema_id = registry.register("orders-value", json.dumps(ORDER), rule_set=CONTRACT)
+    records = [order(schema_id, 1), order(schema_id, 0), order(schema_id, 1)[:-1]]
     found = verdicts(registry, records, RULES)
     assert [outcome for outcome, _ in found] == ["accepted", "refused", "refused"]
     assert "positive" in found[1][1]
@@ -465,8 +476,8 @@ def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):
 
 
 def test_fields_that_are_unknown_may_be_accepted(registry):
-    one = registry.register("orders-value", PROTO_ORDER, "PROTOBUF")
-    records = [framed(one, b"\x02\x02\x50\x01")]
+    schema_id = registry.register("orders-value", PROTO_ORDER, "PROTOBUF")
+    records = [framed(schema_id, b"\x02\x02\x50\x01")]
     assert only(verdicts(registry, records))[0] == "refused"
     assert accepts(verdicts(registry, records, schema_protobuf_unknown_fields="accept"))
 
@@ -496,27 +507,27 @@ def test_of_registries_that_disagree_the_one_that_was_asked_counts(registry, jud
     """Which of them is right nobody can tell: they have to be replicas of one."""
     clock = Clock()
     with FakeRegistry() as other:
-        one = registry.register("orders-value", json.dumps(ORDER))
-        assert other.register("elsewhere", json.dumps(JSON_ORDER), "JSON") == one
+        schema_id = registry.register("orders-value", json.dumps(ORDER))
+        assert other.register("elsewhere", json.dumps(JSON_ORDER), "JSON") == schema_id
         two = other.register("orders-value", json.dumps(ORDER_2))
         of_two = framed(two, avro({"id": 1, "to": "x"}, ORDER_2))
         elsewhere = ["the value has schema id 1, which is not under subject orders-value"]
 
         objections = judged_by(clock, registry, other)
-        assert objections(order(one)) == []
-        assert objections(framed(one, b'{"id": 1}')) != []
+        assert objections(order(schema_id)) == []
+        assert objections(framed(schema_id, b'{"id": 1}')) != []
         assert objections(of_two) == [], "only the other one has it"
         registry.goes_away()
         clock.passes(SUBJECTS_SECONDS - 1)
-        assert objections(order(one)) == [], "what was said counts"
+        assert objections(order(schema_id)) == [], "what was said counts"
         clock.passes(2)
-        assert objections(order(one)) == elsewhere
+        assert objections(order(schema_id)) == elsewhere
         assert objections(of_two) == []
 
         registry.comes_back()
         objections = judged_by(clock, other, registry)
-        assert objections(order(one)) == elsewhere
-        assert objections(framed(one, b'{"id": 1}')) == elsewhere
+        assert objections(order(schema_id)) == elsewhere
+        assert objections(framed(schema_id, b'{"id": 1}')) == elsewhere
 
 
 @pytest.mark.parametrize("stale_first", [True, False])
@@ -559,21 +570,25 @@ message Order { int64 id = 1 [(buf.validate.field).int64.gt = 0]; }
 
 
 def test_rules_of_buf_validate_are_judged_by_at_the_level_of_rules_alone(registry):
-    one = registry.register("orders-value", BUF_ORDER, "PROTOBUF")
-    records = [framed(one, b"\x00\x08\x01"), framed(one, b"\x00"), framed(one, b"\x00\x08")]
+    schema_id = registry.register("orders-value", BUF_ORDER, "PROTOBUF")
+    records = [
+        framed(schema_id, b"\x00\x08\x01"),
+        framed(schema_id, b"\x00"),
+        framed(schema_id, b"\x00\x08"),
+    ]
     assert verdicts(registry, records, RULES) == [
         ("accepted", None),
         (
             "refused",
             (
-                f"the value does not fit schema orders-value version 1 (id {one}): "
+                f"the value does not fit schema orders-value version 1 (id {schema_id}): "
                 'rule "int64.gt" failed at id: must be greater than 0'
             ),
         ),
         (
             "refused",
             (
-                f"the value does not fit schema orders-value version 1 (id {one}): "
+                f"the value does not fit schema orders-value version 1 (id {schema_id}): "
                 "Protobuf: ends in the middle of a field"
             ),
         ),

@@ -136,7 +136,7 @@ async def run(sender: Sender) -> None:
 async def main() -> None:
     """Run every producer until the input ends."""
     given = arguments(AIOKAFKA)
-    running = asyncio.gather(*(run(Sender(one, given)) for one in given.producers))
+    running = asyncio.gather(*(run(Sender(producer, given)) for producer in given.producers))
     await asyncio.to_thread(sys.stdin.read)
     OVER.set()
     await running

@@ -124,8 +124,8 @@ def run_in_threads(client: str, run: Callable[[Sender], None]) -> None:
     """Run every producer in a thread of its own until the input ends."""
     given = arguments(client)
     threads = [
-        threading.Thread(target=run, args=(Sender(one, given),), name=one.name)
-        for one in given.producers
+        threading.Thread(target=run, args=(Sender(producer, given),), name=producer.name)
+        for producer in given.producers
     ]
     for thread in threads:
         thread.start()

@@ -58,7 +58,7 @@ def name():
 
 
 def avro(name, *fields):
-    more = [{"name": one, "type": "string", "default": ""} for one in fields]
+    more = [{"name": field, "type": "string", "default": ""} for field in fields]
     fields = [{"name": "id", "type": "long"}, *more]
     return json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": fields})
 
@@ -180,18 +180,18 @@ def test_a_context_has_the_subjects_of_its_own(gateway, topic, fake, name):
 def test_logins(gateway, topic):
     judged = topic("judged")
     with FakeRegistry(user_info="me:secret") as registry:
-        one = registry.register(f"{judged}-value", text_of(ORDER))
+        schema_id = registry.register(f"{judged}-value", text_of(ORDER))
         running = gateway(settings(registry, schema_registry_basic_auth_user_info="me:secret"))
-        assert produce(running, judged, order(one)) == 0
+        assert produce(running, judged, order(schema_id)) == 0
         running.stop()
         registry.wants("given")
         running = gateway(settings(registry, schema_registry_bearer_auth_token="given"))
-        assert produce(running, judged, order(one)) == 0
+        assert produce(running, judged, order(schema_id)) == 0
         running.stop()
         registry.wants("token-1")
         with FakeIssuer() as issuer:
             running = gateway(settings(registry) | issuer.settings)
-            assert produce(running, judged, order(one)) == 0
+            assert produce(running, judged, order(schema_id)) == 0
             assert len(issuer.issued) == 1
             running.stop()
         assert not any("secret" in json.dumps(event) for event in running.log)
@@ -200,17 +200,17 @@ def test_logins(gateway, topic):
 @pytest.mark.parametrize("trouble", TROUBLE, ids=str)
 def test_a_bad_answer_neither_refuses_nor_lets_pass(gateway, topic, fake, trouble):
     judged = topic("judged")
-    one = fake.register(f"{judged}-value", text_of(ORDER))
+    schema_id = fake.register(f"{judged}-value", text_of(ORDER))
     running = gateway(settings(fake) | {"schema.registry.timeout.ms": 500})
-    assert told(running, judged, order(one)) == (0, None)
+    assert told(running, judged, order(schema_id)) == (0, None)
     if isinstance(trouble, Fault):
         fake.fault = trouble
     else:
         fake.status = trouble
     two = fake.register(f"{judged}-value", text_of(ORDER_2))  # so nobody has looked it up
     assert told(running, judged, order(two))[0] == 7
-    assert told(running, judged, order(one)) == (0, None)
-    assert told(running, judged, order(one)[:-1])[0] == 87
+    assert told(running, judged, order(schema_id)) == (0, None)
+    assert told(running, judged, order(schema_id)[:-1])[0] == 87
     fake.fault = fake.status = None
     wait_until(lambda: told(running, judged, order(two))[0] == 87)  # it lacks a field
     assert running.events("policy worker died") == []

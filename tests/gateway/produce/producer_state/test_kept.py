@@ -92,17 +92,17 @@ class Gateway:
 
 def three_gateways():
     topic = Topic()
-    one, other, third = topic.gateway(), topic.gateway(), topic.gateway()
-    one.store(0, 10, (0,))
+    first, other, third = topic.gateway(), topic.gateway(), topic.gateway()
+    first.store(0, 10, (0,))
     other.read()
-    return topic, one, other, third
+    return topic, first, other, third
 
 
 def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
     """The newer record has the lower number: a third gateway goes on from there."""
-    _, one, other, third = three_gateways()
-    one.decide(10, 10, (0, 1, 2))
-    one.defer(10, 10)  # its connection is gone before it was sent
+    _, second, other, third = three_gateways()
+    second.decide(10, 10, (0, 1, 2))
+    second.defer(10, 10)  # its connection is gone before it was sent
     other.read()
     other.store(10, 5, (0, 1))  # the client has split it
     third.read()
@@ -110,25 +110,25 @@ def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
 
 
 def test_the_gateway_that_knew_the_whole_batch_learns_of_its_parts():
-    _, one, other, third = three_gateways()
-    one.decide(10, 10, (0, 1, 2))
-    one.defer(10, 10)
+    _, second, other, third = three_gateways()
+    second.decide(10, 10, (0, 1, 2))
+    second.defer(10, 10)
     other.read()
     other.store(10, 5, (0, 1))
-    one.read()
+    second.read()
     third.read()
-    assert one.decide(15, 5, (2,)).broker_first == 15 - 3
+    assert second.decide(15, 5, (2,)).broker_first == 15 - 3
     assert third.decide(15, 5, (2,)).broker_first == 15 - 3
 
 
 def test_a_record_that_comes_late_hides_nothing():
     """It was written from older state: what it does not know stays known."""
-    _, one, other, third = three_gateways()
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
+    _, second, other, third = three_gateways()
+    second.writes_late = True
+    second.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
     other.store(20, 10, (0,))
-    one.write_late()
+    second.write_late()
     third.read()
     assert third.decide(30, 1).broker_first == 30 - 4
 
@@ -137,11 +137,11 @@ def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
     """The client has split the batch at another gateway, which knows all that is in the topic."""
     for place in range(3):
         _, *gateways = three_gateways()
-        one, other, _ = gateways
-        one.writes_late = True
-        one.decide(10, 10, (0, 1, 2))
-        one.late.clear()
-        one.writes_late = False
+        first, other, _ = gateways
+        first.writes_late = True
+        first.decide(10, 10, (0, 1, 2))
+        first.late.clear()
+        first.writes_late = False
         other.store(10, 5, (0, 1))
         for each in gateways:
             each.read()
@@ -154,45 +154,45 @@ def test_what_was_never_written_nor_sent_does_not_lower_numbers_that_others_have
     With a number that is too low the broker would take a batch for one that it has stored.
     """
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.writes_late = True
-    one.decide(0, 3, (1,))
-    one.decide(3, 2, (1,))
-    one.late.clear()
+    first, other = topic.gateway(), topic.gateway()
+    first.writes_late = True
+    first.decide(0, 3, (1,))
+    first.decide(3, 2, (1,))
+    first.late.clear()
     other.store(3, 2, (1,))
-    one.read()
-    assert one.decide(5, 2).broker_first == 5 - 1
+    first.read()
+    assert first.decide(5, 2).broker_first == 5 - 1
 
 
 def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_others():
     topic = Topic()
-    one, other = topic.gateway(producers_max=1), topic.gateway()
-    one.store(0, 10, (0,))
+    first, other = topic.gateway(producers_max=1), topic.gateway()
+    first.store(0, 10, (0,))
     other.read()
     other.store(0, 10, (0,), producer=8)
-    one.read()
-    one.decide(10, 10, (0, 1, 2))
-    one.defer(10, 10)
+    first.read()
+    first.decide(10, 10, (0, 1, 2))
+    first.defer(10, 10)
     unread = topic.records.pop()
     other.store(10, 10, (0,), producer=8)  # one reads it before what it has written itself
-    one.read()
-    one.decide(0, 10, producer=9)
-    assert KEY in one.producers._kept
+    first.read()
+    first.decide(0, 10, producer=9)
+    assert KEY in first.producers._kept
     topic.records.append(unread)
     other.read()
     other.store(10, 5, (0, 1))  # the client has split it
-    one.read()
-    assert one.decide(15, 5, (2,)).broker_first == 15 - 3
+    first.read()
+    assert first.decide(15, 5, (2,)).broker_first == 15 - 3
 
 
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
-    topic, one, other, third = three_gateways()
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
+    topic, second, other, third = three_gateways()
+    second.writes_late = True
+    second.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
     other.store(20, 10, (0,))
-    one.write_late()
+    second.write_late()
     third.read().producers.expire()
     topic.compact()
     fourth = topic.gateway().read()
@@ -222,12 +222,12 @@ def test_a_fenced_producer_does_not_take_the_place_of_the_newer_epoch(place, is_
 
 def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
     topic = Topic()
-    one = topic.gateway()
-    one.producers = Producers(now=lambda: 1.0, keep=one._keep)
-    one.decide(0, 10, (0,))
-    one.decide(0, 10, (0, 1), epoch=1)
-    one.decide(10, 10, (0,))
-    again = Producers(now=lambda: 1.0, keep=one._keep)
+    gateway = topic.gateway()
+    gateway.producers = Producers(now=lambda: 1.0, keep=gateway._keep)
+    gateway.decide(0, 10, (0,))
+    gateway.decide(0, 10, (0, 1), epoch=1)
+    gateway.decide(10, 10, (0,))
+    again = Producers(now=lambda: 1.0, keep=gateway._keep)
     again.restore(*topic.records[-1])
     assert again.find(KEY, 1, Range(0, 10)) is not None
 
@@ -238,31 +238,31 @@ def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
     alone = Producers(now=lambda: 1.0, keep=lambda *one: (kept.append(one[:2]), one[2](None)))
     alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, done=lambda _: None)
     topic = Topic()
-    one = topic.gateway()
-    one.producers.restore(*kept[0], 1.0, 0)
-    one.producers.expire()
+    gateway = topic.gateway()
+    gateway.producers.restore(*kept[0], 1.0, 0)
+    gateway.producers.expire()
     assert topic.gateway().read().decide(10, 2).broker_first == 10 - 1
 
 
 @pytest.mark.parametrize("is_in_use", [True, False])
 def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_use):
     """Though the gateway that has written the others has ended when it is read."""
-    topic, one, other, third = three_gateways()
+    topic, second, other, third = three_gateways()
     other.decide(10, 10, (0,))
     other.decide(20, 10, (0,))
-    one.decide(10, 10, (0,))
-    (one if is_in_use else third).read().decide(30, 1)
+    second.decide(10, 10, (0,))
+    (second if is_in_use else third).read().decide(30, 1)
     topic.compact()
     assert topic.gateway().read().decide(30, 1).broker_first == 30 - 3
 
 
 def test_gateways_that_write_the_same_again_come_to_rest():
-    topic, one, other, _ = three_gateways()
+    topic, second, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
+    second.writes_late = True
+    second.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
-    one.write_late()
+    second.write_late()
     for _ in range(10):
         for each in (*others, other):
             each.read().producers.expire()
@@ -274,9 +274,9 @@ def test_gateways_that_write_the_same_again_come_to_rest():
 
 
 def test_records_of_versions_that_did_not_say_what_they_knew_count_in_order():
-    topic, one, _, third = three_gateways()
+    topic, second, _, third = three_gateways()
     for number in (30, 20):
-        one.decide(number - 10, 10, (0,))
+        second.decide(number - 10, 10, (0,))
         key, record, used = topic.records.pop()
         fields = json.loads(record)
         del fields["seen"], fields["revision"]
@@ -306,28 +306,28 @@ def test_more_producers_than_were_ever_counted_are_known(caplog):
 
 def test_a_producer_with_a_batch_in_flight_is_not_evicted():
     """Its record does not say that the batch may not be stored: later ones would be confirmed."""
-    one = Topic().gateway(producers_max=2)
-    batch = one.decide(0, 10, (0,))
-    assert one.producers.send(KEY, 0, batch) == 0
+    gateway = Topic().gateway(producers_max=2)
+    batch = gateway.decide(0, 10, (0,))
+    assert gateway.producers.send(KEY, 0, batch) == 0
     for producer in range(1_000, 1_010):
-        one.store(0, 10, (0,), producer=producer)
-    lost = one.decide(10, 2, (0, 1))
-    one.producers.on_response(KEY, 0, batch, NOT_ENOUGH_REPLICAS, Stored())
-    assert one.producers.acknowledge(KEY, 0, lost) == TIMED_OUT
+        gateway.store(0, 10, (0,), producer=producer)
+    lost = gateway.decide(10, 2, (0, 1))
+    gateway.producers.on_response(KEY, 0, batch, NOT_ENOUGH_REPLICAS, Stored())
+    assert gateway.producers.acknowledge(KEY, 0, lost) == TIMED_OUT
 
 
 def test_a_producer_whose_last_batch_was_refused_is_not_evicted():
     """What comes after it gets 45, as from a broker: 59 would end librdkafka's producer."""
-    one = Topic().gateway(producers_max=2)
-    one.producers = Producers(
-        now=lambda: 1.0, keep=one._keep, producers_max=2,
-        look_up=lambda key: next((kept for of, *kept in one.topic.records if of == key), None),
+    gateway = Topic().gateway(producers_max=2)
+    gateway.producers = Producers(
+        now=lambda: 1.0, keep=gateway._keep, producers_max=2,
+        look_up=lambda key: next((kept for of, *kept in gateway.topic.records if of == key), None),
     )  # fmt: skip
-    one.store(0, 10, (0,))
-    one.producers.refuse(KEY, ARRIVAL, 0, Range(10, 2))
+    gateway.store(0, 10, (0,))
+    gateway.producers.refuse(KEY, ARRIVAL, 0, Range(10, 2))
     for producer in range(1_000, 1_010):
-        one.store(0, 10, (0,), producer=producer)
-    assert one.decide(12, 2) == OUT_OF_ORDER
+        gateway.store(0, 10, (0,), producer=producer)
+    assert gateway.decide(12, 2) == OUT_OF_ORDER
 
 
 def test_what_expires_is_forgotten_first():
@@ -369,19 +369,19 @@ def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
 def test_where_a_number_fits_by_chance_after_an_eviction_all_gateways_count_from_there():
     """Otherwise one would send a batch with numbers that the broker takes for another one's."""
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway(kept_max_bytes=0)
-    one.store(0, 10, (0, 1))
-    one.decide(10, 2, (0, 1))
-    one.store(12, 2)  # the broker has 0 to 9
+    first, other = topic.gateway(), topic.gateway(kept_max_bytes=0)
+    first.store(0, 10, (0, 1))
+    first.decide(10, 2, (0, 1))
+    first.store(12, 2)  # the broker has 0 to 9
     other.read()
     assert other.producers.evicted
     # The client has no answers, and sends the last two batches again.
     other.find_last_sequence(10, 2, last=9)
     other.decide(10, 2, (0, 1))
     assert other.store(12, 2).broker_first == 10
-    if one.read().needs_last_sequence(14, 2):
-        one.find_last_sequence(14, 2, last=11)
-    assert one.decide(14, 2).broker_first == 12
+    if first.read().needs_last_sequence(14, 2):
+        first.find_last_sequence(14, 2, last=11)
+    assert first.decide(14, 2).broker_first == 12
 
 
 def test_evictions_are_counted_and_warned_about_once_in_a_while():

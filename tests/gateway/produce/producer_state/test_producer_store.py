@@ -284,8 +284,8 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
 
 @pytest.mark.parametrize("positions", [[1, 3], [0, 1, 2, 3]])
 def test_another_gateway_knows_which_records_were_set_aside(positions):
-    one, kept = producers()
-    quarantine(one, 0, 4, positions, Letters())
+    first, kept = producers()
+    quarantine(first, 0, 4, positions, Letters())
     other, _ = producers()
     other.restore(*kept[-1], 5.0)
     found = other.find(KEY, 0, Range(0, 4))
@@ -382,8 +382,8 @@ def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
 
 
 def test_some_of_what_is_dropped_is_no_letter():
-    one, kept = producers()
-    quarantine(one, 0, 4, [2], Letters(), dropped=[0, 2])
+    first, kept = producers()
+    quarantine(first, 0, 4, [2], Letters(), dropped=[0, 2])
     other, _ = producers()
     other.restore(*kept[-1], 5.0)
     found = other.find(KEY, 0, Range(0, 4))

@@ -47,7 +47,7 @@ def test_references_are_followed():
         },
         references={"other.json": {"$defs": {"two": {"type": "boolean"}}}},
     )
-    kinds = [one.node.alternatives[0].type_name for one in root.fields]
+    kinds = [field.node.alternatives[0].type_name for field in root.fields]
     assert kinds == ["STRING", "BOOLEAN", "DOUBLE"]
 
 
@@ -55,7 +55,7 @@ def test_a_recursive_schema_ends():
     tree = {"properties": {side: {"$ref": "#"} for side in ("left", "middle", "right")}}
     tree["properties"]["ssn"] = {"type": "string", "confluent:tags": ["PII"]}
     root = fields_of(tree)
-    assert [one.name for one in root.fields] == ["left", "middle", "right", "ssn"]
+    assert [field.name for field in root.fields] == ["left", "middle", "right", "ssn"]
 
 
 @pytest.mark.thorough
@@ -78,7 +78,7 @@ def test_one_branch_of_one_of_is_chosen_and_all_for_redaction():
     }
     [branches] = fields_of(schema).alternatives
     chosen = [
-        [one.name for one in branch.fields]
+        [field.name for field in branch.fields]
         for branch in branches.alternatives_of({"kind": "b", "y": "1"})
     ]
     assert chosen == [["kind", "y"]]

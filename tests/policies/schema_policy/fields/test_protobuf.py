@@ -12,13 +12,13 @@ def test_names_types_tags_and_rules_of_an_option_that_the_pool_does_not_know():
         message_meta=meta(rules=[{1: "positive", 3: "this.id > 0"}]),
     )
     root = read_fields(of.DESCRIPTOR, read_patterns({"tags": {"shop.Order.id": ["ID"]}}))
-    fields = {one.name: one for one in root.fields}
+    fields = {field.name: field for field in root.fields}
     assert fields["ssn"].tags == {"PII"}
     assert fields["ssn"].rules == (InlineRule("short", "nine digits", "size(this) == 9"),)
     assert root.rules == (InlineRule("positive", "", "this.id > 0"),)
     assert fields["id"].tags == {"ID"}
     assert fields["id"].full_name == "shop.Order.id"
-    kinds = {name: one.node.type_name for name, one in fields.items()}
+    kinds = {name: field.node.type_name for name, field in fields.items()}
     assert kinds == {
         "id": "LONG",
         "ssn": "STRING",

@@ -25,7 +25,7 @@ def test_nothing_is_explained_when_the_time_is_spent():
 def test_all_are_judged_and_the_first_explained():
     payloads = [b"\0" + inside(9, b"x")] * (MAX_RECORDS + 50) + [b"\0"]
     # The first message of the file.
-    refused = schema(SHOP).objections([one.replace(b"\0", b"\2\2", 1) for one in payloads])
+    refused = schema(SHOP).objections([payload.replace(b"\0", b"\2\2", 1) for payload in payloads])
     unknown = "Protobuf: unknown field 9 in shop.Order"
     assert [position for position, _ in refused] == list(range(MAX_RECORDS + 50))
     assert [text for _, text in refused[:MAX_RECORDS]] == [unknown] * MAX_RECORDS

@@ -31,7 +31,7 @@ PAYLOADS = [
 
 
 def compiled(schema, **references):
-    texts = {name: json.dumps(one) for name, one in references.items()}
+    texts = {name: json.dumps(reference) for name, reference in references.items()}
     text = schema if isinstance(schema, str) else json.dumps(schema)
     return compile_json(SchemaSource("JSON", text, texts))
 
@@ -41,13 +41,15 @@ def test_verdicts_and_reasons_are_those_of_the_policy_by_file(tmp_path, schema):
     by_file = check(tmp_path, schema)
     expected = [
         (at, text.removeprefix("the value "))
-        for at, text in enumerate(by_file.objection(one, "value") for one in PAYLOADS)
+        for at, text in enumerate(by_file.objection(payload, "value") for payload in PAYLOADS)
         if text is not None
     ]
 
     assert list(compiled(schema).objections(PAYLOADS)) == expected
-    assert list(compiled(schema).objections([memoryview(one) for one in PAYLOADS])) == expected
-    behind_ids = [b"\0\0\0\0\1" + one for one in PAYLOADS]
+    assert (
+        list(compiled(schema).objections([memoryview(payload) for payload in PAYLOADS])) == expected
+    )
+    behind_ids = [b"\0\0\0\0\1" + payload for payload in PAYLOADS]
     assert list(compiled(schema).objections(behind_ids, 5)) == expected
     assert expected
     assert "secret" not in str(expected)

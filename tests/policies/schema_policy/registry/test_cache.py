@@ -91,7 +91,7 @@ def registry(client, clock):
 
 def avro(text='"int"', *references, **more):
     return RegisteredSchema(
-        "AVRO", text, tuple(SchemaReference(*one) for one in references), **more
+        "AVRO", text, tuple(SchemaReference(*reference) for reference in references), **more
     )
 
 
@@ -509,8 +509,8 @@ def started(clock, tmp_path):
         return Registry(client, clock, kept=kept, refresher=refreshers[-1])
 
     yield start
-    for one in refreshers:
-        one.close()
+    for refresher in refreshers:
+        refresher.close()
 
 
 def known(client):

@@ -42,7 +42,7 @@ def test_what_is_written_is_read_by_another(place):
 def test_nobody_else_may_read_it(place):
     CacheFolder(place).write("a", b"answer")
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    assert [stat.S_IMODE(one.stat().st_mode) for one in files(place)] == [0o600]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files(place)] == [0o600]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_size_is_bounded_too(place, monkeypatch):
     folder = CacheFolder(place)
     for number in range(30):
         folder.write(f"{number}", bytes(1000))
-    assert sum(one.stat().st_size for one in files(place)) <= 10_000
+    assert sum(file.stat().st_size for file in files(place)) <= 10_000
     assert folder.read("29") == bytes(1000)
     folder.write("large", bytes(cache_folder.LARGEST))
     assert folder.read("large") is None

@@ -37,7 +37,7 @@ def connect(clock):
 
     def make(*registries, timeout=PLENTY, **more):
         given = {
-            "schema.registry.url": ",".join(one.url for one in registries),
+            "schema.registry.url": ",".join(registry.url for registry in registries),
             "schema.registry.timeout.ms": timeout,
         } | {f"schema.registry.{key.replace('_', '.')}": value for key, value in more.items()}
         made.append(RegistryClient(RegistrySettings.from_configs(given), clock))
@@ -373,10 +373,10 @@ def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
 
 @pytest.mark.parametrize("knows", [0, 1])
 def test_what_one_does_not_know_the_others_are_asked_for(connect, knows):
-    with FakeRegistry() as one, FakeRegistry() as two:
-        knowing, other = (one, two) if knows == 0 else (two, one)
+    with FakeRegistry() as registry, FakeRegistry() as two:
+        knowing, other = (registry, two) if knows == 0 else (two, registry)
         knowing.register("a", '"int"')
-        client = connect(one, two)
+        client = connect(registry, two)
         assert client.schema_by_id(1).text == '"int"'
         assert client.latest("a")[1] == 1
         assert len(knowing.requests) == 2, "who knows it is asked first from then on"
@@ -384,18 +384,18 @@ def test_what_one_does_not_know_the_others_are_asked_for(connect, knows):
 
 
 def test_what_none_knows_is_unknown(connect):
-    with FakeRegistry() as one, FakeRegistry() as two:
-        client = connect(one, two)
+    with FakeRegistry() as registry, FakeRegistry() as two:
+        client = connect(registry, two)
         with pytest.raises(UnknownSchemaError):
             client.schema_by_id(1)
-        assert len(one.requests) == len(two.requests) == 1
+        assert len(registry.requests) == len(two.requests) == 1
 
 
 @pytest.mark.parametrize("gone", [0, 1])
 def test_one_that_does_not_know_a_schema_is_believed_where_the_others_do_not_answer(connect, gone):
-    with FakeRegistry() as one, FakeRegistry() as two:
-        client = connect(one, two)
-        (one, two)[gone].goes_away()
+    with FakeRegistry() as registry, FakeRegistry() as two:
+        client = connect(registry, two)
+        (registry, two)[gone].goes_away()
         with pytest.raises(UnknownSchemaError):
             client.schema_by_id(1)
 

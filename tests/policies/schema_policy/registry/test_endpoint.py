@@ -69,11 +69,11 @@ def wait_for(condition):
 
 
 def test_an_answer_is_a_status_and_a_body(registry, connect):
-    one = connect(registry.url)
-    status, body = one.get("/schemas/ids/1", PLENTY)
+    registry_client = connect(registry.url)
+    status, body = registry_client.get("/schemas/ids/1", PLENTY)
     assert status == 200
     assert body.startswith(b'{"schema": "\\"int\\""')
-    assert one.get("/schemas/ids/2", PLENTY).status == 404
+    assert registry_client.get("/schemas/ids/2", PLENTY).status == 404
     assert registry.requests == ["GET /schemas/ids/1", "GET /schemas/ids/2"]
     assert registry.headers["Accept"].startswith("application/vnd.schemaregistry.v1+json,")
     assert "Authorization" not in registry.headers
@@ -87,13 +87,13 @@ def test_the_path_of_the_url_is_kept(connect):
 
 
 def test_a_connection_is_kept_and_made_anew_when_it_is_closed(registry, connect):
-    one = connect(registry.url)
+    registry_client = connect(registry.url)
     for _ in range(5):
-        assert one.get("/schemas/ids/1", PLENTY).status == 200
+        assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
     assert registry.connections == 1
     registry.goes_away()
     registry.comes_back()
-    assert one.get("/schemas/ids/1", PLENTY).status == 200
+    assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
     assert registry.connections == 2
 
 
@@ -114,10 +114,10 @@ def test_a_kept_connection_that_is_closed_instead_of_answered_is_made_anew(conne
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        one = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        assert one.get("/a", PLENTY) == (200, b"[]")
-        assert one.get("/b", PLENTY) == (200, b"[]")
-        one.close()
+        registry_client = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert registry_client.get("/a", PLENTY) == (200, b"[]")
+        assert registry_client.get("/b", PLENTY) == (200, b"[]")
+        registry_client.close()
         thread.join(60)
     assert [request.split()[1] for request in requests] == [b"/a", b"/b"]
 
@@ -135,9 +135,9 @@ def test_credentials_are_sent(registry, connect, more, expected):
 
 
 def test_a_port_where_nobody_listens_is_away(registry, connect):
-    one = connect(registry.url)
+    registry_client = connect(registry.url)
     registry.goes_away()
-    failure = fails(one)
+    failure = fails(registry_client)
     assert str(failure) == "cannot be reached: Connection refused"
     assert failure.away
 
@@ -155,26 +155,28 @@ def test_a_host_that_is_not_known_is_away(connect, monkeypatch):
 def test_names_that_do_not_resolve_in_time_do_not_hold_the_caller(connect, monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(60) and [])
-    one = connect("http://registry.invalid")
-    assert str(fails(one, SOON)) == "does not answer within 1 seconds"
-    assert str(fails(one, SOON)) == "still does not answer an earlier request"
+    registry_client = connect("http://registry.invalid")
+    assert str(fails(registry_client, SOON)) == "does not answer within 1 seconds"
+    assert str(fails(registry_client, SOON)) == "still does not answer an earlier request"
     ended.set()
-    ends(one)
+    ends(registry_client)
 
 
 @pytest.mark.parametrize(
     "fault", [Fault.SILENT, Fault.SLOW_STATUS, Fault.SLOW_HEADERS, Fault.SLOW_BODY]
 )
 def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
-    one = connect(registry.url)
-    assert one.get("/schemas/ids/1", PLENTY).status == 200, "the connection is a kept one, too"
+    registry_client = connect(registry.url)
+    assert registry_client.get("/schemas/ids/1", PLENTY).status == 200, (
+        "the connection is a kept one, too"
+    )
     registry.fault = fault
-    failure = fails(one, SOON)
+    failure = fails(registry_client, SOON)
     assert str(failure) == "does not answer within 1 seconds"
     assert failure.away
-    ends(one)
+    ends(registry_client)
     registry.fault = None
-    assert one.get("/schemas/ids/1", PLENTY).status == 200
+    assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
 
 
 @pytest.mark.parametrize("fault", [Fault.HANGS_UP, Fault.CUT, Fault.NOT_HTTP])
@@ -188,28 +190,28 @@ def test_an_answer_that_is_none_is_away(registry, connect, fault):
 @pytest.mark.parametrize("fault", [Fault.HUGE, Fault.HUGE_CHUNKS])
 def test_an_answer_is_read_up_to_a_size(registry, connect, fault):
     registry.fault = fault
-    one = connect(registry.url)
-    failure = fails(one)
+    registry_client = connect(registry.url)
+    failure = fails(registry_client)
     assert str(failure) == "answers with more than 8388608 bytes"
     assert not failure.away, "another schema may be smaller"
     registry.fault = None
-    assert one.get("/schemas/ids/1", PLENTY).status == 200
+    assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
 
 
 def test_an_answer_of_just_that_size_is_read(registry, connect, monkeypatch):
-    one = connect(registry.url)
-    size = len(one.get("/schemas/ids/1", PLENTY).body)
+    registry_client = connect(registry.url)
+    size = len(registry_client.get("/schemas/ids/1", PLENTY).body)
     monkeypatch.setattr(module, "MAX_BYTES", size)
-    assert len(one.get("/schemas/ids/1", PLENTY).body) == size
+    assert len(registry_client.get("/schemas/ids/1", PLENTY).body) == size
     monkeypatch.setattr(module, "MAX_BYTES", size - 1)
-    assert not fails(one).away
+    assert not fails(registry_client).away
 
 
 def test_a_redirect_is_not_followed(registry, connect):
     with FakeRegistry() as other:
         registry.fault, registry.location = Fault.REDIRECT, other.url
-        one = connect(registry.url, basic_auth_user_info="me:secret")
-        assert one.get("/schemas/ids/1", PLENTY).status == 307
+        registry_client = connect(registry.url, basic_auth_user_info="me:secret")
+        assert registry_client.get("/schemas/ids/1", PLENTY).status == 307
         assert other.requests == []
 
 
@@ -221,9 +223,9 @@ def certificates(tmp_path_factory):
 def test_a_trusted_registry_is_asked(certificates, connect):
     with FakeRegistry(tls=certificates.server()) as registry:
         registry.register("s", '"int"')
-        one = connect(registry.url, ssl_truststore_location=certificates.trusted)
+        registry_client = connect(registry.url, ssl_truststore_location=certificates.trusted)
         for _ in range(3):
-            assert one.get("/schemas/ids/1", PLENTY).status == 200
+            assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
         assert registry.connections == 1
 
 
@@ -240,12 +242,12 @@ def test_a_registry_of_another_name_is_not_unless_names_do_not_count(tmp_path, c
         registry.register("s", '"int"')
         failure = fails(connect(registry.url, ssl_truststore_location=certificates.trusted))
         assert str(failure).startswith("cannot be trusted: IP address mismatch")
-        one = connect(
+        registry_client = connect(
             registry.url,
             ssl_truststore_location=certificates.trusted,
             ssl_endpoint_identification_algorithm="",
         )
-        assert one.get("/schemas/ids/1", PLENTY).status == 200
+        assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
 
 
 def test_a_registry_may_want_a_certificate(certificates, connect):
@@ -269,15 +271,15 @@ def test_tls_where_plain_http_is_spoken_is_away(registry, connect):
 
 def test_a_limit_holds_for_a_handshake_that_is_not_answered(connect):
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        one = connect(f"https://127.0.0.1:{listener.getsockname()[1]}")
-        assert str(fails(one, SOON)) == "does not answer within 1 seconds"
-        ends(one)
+        registry_client = connect(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        assert str(fails(registry_client, SOON)) == "does not answer within 1 seconds"
+        ends(registry_client)
 
 
 def test_ended_requests_leave_no_thread(registry, connect):
     before = threading.active_count()
     registry.goes_away()
-    one = connect(registry.url)
+    registry_client = connect(registry.url)
     for _ in range(20):
-        fails(one)
+        fails(registry_client)
     wait_for(lambda: threading.active_count() <= before)

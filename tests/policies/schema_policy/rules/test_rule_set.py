@@ -28,7 +28,7 @@ def names(found):
 def test_conditions_of_writing_are_run_in_order():
     found = read(rule("a"), rule("b", mode="WRITEREAD", type="CEL_FIELD", tags=["PII"]))
     assert names(found) == ["a", "b"]
-    assert [one.by_field for one in found.conditions] == [False, True]
+    assert [condition.by_field for condition in found.conditions] == [False, True]
     assert found.conditions[1].tags == {"PII"}
     assert found.not_run == ()
 
@@ -75,10 +75,10 @@ def test_a_rule_that_is_not_known_cannot_be_used(more):
     ("given", "engine"), [(None, None), ("", None), ("pcre", "pcre"), ("RE2", "re2")]
 )
 def test_the_engine_of_patterns(given, engine):
-    [one] = read(rule(params={"cel.regex.engine": given})).conditions
-    assert (one.engine and one.engine.value) == engine
-    [one] = read(rule(), properties={"cel.regex.engine": given}).conditions
-    assert (one.engine and one.engine.value) == engine
+    [condition] = read(rule(params={"cel.regex.engine": given})).conditions
+    assert (condition.engine and condition.engine.value) == engine
+    [condition] = read(rule(), properties={"cel.regex.engine": given}).conditions
+    assert (condition.engine and condition.engine.value) == engine
     with pytest.raises(InvalidSchemaError, match=r'rule "r": cel\.regex\.engine must be'):
         read(rule(params={"cel.regex.engine": "java"}))
 
@@ -111,18 +111,20 @@ def test_conditions_in_front_of_a_change_are_about_another_value():
 
 
 def test_guards_are_split_off():
-    [one] = read(rule(expr="name == 'a' ; value != ''")).conditions
-    assert (one.guard, one.expression) == ("name == 'a'", "value != ''")
-    [one] = read(rule(expr="a == ';'", params={"cel.ignore.guard.separator": "true"})).conditions
-    assert (one.guard, one.expression) == ("", "a == ';'")
-    [one] = read(rule(expr="a"), properties={"cel.ignore.guard.separator": "true"}).conditions
-    assert one.guard == ""
+    [condition] = read(rule(expr="name == 'a' ; value != ''")).conditions
+    assert (condition.guard, condition.expression) == ("name == 'a'", "value != ''")
+    [condition] = read(
+        rule(expr="a == ';'", params={"cel.ignore.guard.separator": "true"})
+    ).conditions
+    assert (condition.guard, condition.expression) == ("", "a == ';'")
+    [condition] = read(rule(expr="a"), properties={"cel.ignore.guard.separator": "true"}).conditions
+    assert condition.guard == ""
 
 
 def test_what_is_shown_is_one_line_and_not_long():
-    [one] = read(rule(doc="first\nsecond " + "x" * 500)).conditions
-    assert one.shown.startswith("first second xxx")
-    assert len(one.shown) == 200
+    [condition] = read(rule(doc="first\nsecond " + "x" * 500)).conditions
+    assert condition.shown.startswith("first second xxx")
+    assert len(condition.shown) == 200
     assert read(rule(expr="a == 1")).conditions[0].shown == "a == 1"
 
 

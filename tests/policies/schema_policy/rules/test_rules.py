@@ -46,7 +46,7 @@ def rules_of(
         metadata={"tags": tags or {}},
         rule_set={"domainRules": list(rules), **rule_set},
     )
-    texts = {name: json.dumps(one) for name, one in (references or {}).items()}
+    texts = {name: json.dumps(reference) for name, reference in (references or {}).items()}
     return compile_rules(
         registered,
         compiled or NotAsked(),

@@ -119,7 +119,8 @@ def compiled(schema, **references):
     is_text = isinstance(schema, str) and schema not in PRIMITIVES
     text = schema if is_text else json.dumps(schema)
     texts = {
-        name: one if isinstance(one, str) else json.dumps(one) for name, one in references.items()
+        name: reference if isinstance(reference, str) else json.dumps(reference)
+        for name, reference in references.items()
     }
     return compile_avro(SchemaSource("AVRO", text, texts))
 

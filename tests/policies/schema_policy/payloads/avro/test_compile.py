@@ -141,7 +141,7 @@ def test_six_hundred_types_that_lead_to_each_other():
         }
         for at in range(600)
     ]
-    schema = compiled('"T0"', **{one["name"]: one for one in types})
+    schema = compiled('"T0"', **{kind["name"]: kind for kind in types})
 
     assert list(schema.objections([b"\2\2\0", b"\2\4\0"])) == [
         (1, "Avro: the field next.next has an index of no branch of its union")

@@ -10,7 +10,7 @@ from tests.policies.schema_policy.payloads.avro.schemas import compiled, objecti
 
 
 def record(name, *types, **others):
-    fields = [{"name": f"f{at}", "type": one} for at, one in enumerate(types)]
+    fields = [{"name": f"f{at}", "type": kind} for at, kind in enumerate(types)]
     return {"type": "record", "name": name, "fields": fields, **others}
 
 

@@ -61,7 +61,7 @@ def test_records_that_have_nothing_but_each_other_are_one_node():
 
 def test_a_record_that_leads_back_to_itself_has_no_end():
     circle = record("A", b=record("B", c=record("C", a="A")))
-    assert [one.number for one in nodes(circle)] == [MAX_LEVELS + 1] * 3
+    assert [node.number for node in nodes(circle)] == [MAX_LEVELS + 1] * 3
     names = ".".join("bca"[at % 3] for at in range(MAX_LEVELS))
     assert objection(circle, b"") == (
         f"Avro: the field ...{names[-MAX_PATH:]} is inside more than 127 records, arrays and maps"
@@ -108,7 +108,7 @@ def test_no_payload_has_more_nodes_visited_than_it_has_bytes(item, references, d
     payload = written_count(count) + data * count + b"\0"
     visited, read = [], _Walk.read
     monkeypatch.setattr(_Walk, "read", lambda *given: visited.append(1) or read(*given))
-    texts = {name: json.dumps(one) for name, one in references.items()}
+    texts = {name: json.dumps(reference) for name, reference in references.items()}
     walker = Walker(flatten(parse(json.dumps(schema), texts)))
 
     assert list(walker.objections([payload])) == []

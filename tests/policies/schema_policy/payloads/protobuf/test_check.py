@@ -131,8 +131,8 @@ def test_verdicts_are_those_of_the_slow_way(text, name, unknown):
             damaged(filled(judge.new(), chance).SerializePartialToString(), chance)
             for _ in range(chance.randrange(1, 5))
         ]
-        verdicts = [slow.fits(judge.new, one, unknown=unknown) for one in messages]
-        assert [objection(judge, one) is None for one in messages] == verdicts
+        verdicts = [slow.fits(judge.new, message, unknown=unknown) for message in messages]
+        assert [objection(judge, message) is None for message in messages] == verdicts
         # A batch is never better than its worst message; here, where none is deep, as good.
         assert judge.all_fit(messages) == all(verdicts)
         for verdict in verdicts:

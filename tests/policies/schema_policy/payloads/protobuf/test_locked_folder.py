@@ -23,10 +23,10 @@ def _temporary(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_there_for_as_long_as_it_is_used(tmp_path):
-    with locked_folder(PREFIX) as one, locked_folder(PREFIX) as two:
-        (one / "deep").mkdir()
-        (one / "deep" / "file").touch()
-        assert {one, two} == set(tmp_path.iterdir())
+    with locked_folder(PREFIX) as folder, locked_folder(PREFIX) as two:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "file").touch()
+        assert {folder, two} == set(tmp_path.iterdir())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -40,7 +40,10 @@ def test_each_objection_has_its_position(shop):
     payloads[302] = b"\x02\x0c"
     unknown = "Protobuf: unknown field 9 in shop.Address"
     found = list(shop.objections(payloads))
-    assert list(shop.objections([b"\x00\x00\x00\x00\x01" + one for one in payloads], 5)) == found
+    assert (
+        list(shop.objections([b"\x00\x00\x00\x00\x01" + payload for payload in payloads], 5))
+        == found
+    )
     assert found == [
         (0, unknown),
         (255, unknown),
@@ -61,8 +64,8 @@ def test_payloads_that_begin_alike_are_judged_as_those_that_do_not(shop, kind, s
     payloads[1] = payloads[-1] = b"\x00" + inside(9, SECRET)
     unknown = "Protobuf: unknown field 9 in shop.Address"
     expected = [(1, unknown), (len(payloads) - 1, unknown)]
-    assert list(shop.objections([kind(one) for one in payloads])) == expected
-    behind_ids = [kind(b"\x00\x00\x00\x00\x01" + one) for one in payloads]
+    assert list(shop.objections([kind(payload) for payload in payloads])) == expected
+    behind_ids = [kind(b"\x00\x00\x00\x00\x01" + payload) for payload in payloads]
     assert list(shop.objections(behind_ids, 5)) == expected
     assert list(shop.objections([*behind_ids, b"\x00\x00\x00\x00\x01" + ORDER], 5)) == expected
 
@@ -97,7 +100,7 @@ def test_messages_nested_beside_maps_are_found_as_either_client_counts():
         text = [event.nested_types_by_name["Inner"], event.nested_types_by_name["Other"]]
         assert positions != [2, text.index(descriptor)]
         for indexes in (positions, [2, text.index(descriptor)]):
-            payload = b"".join(varint(2 * one) for one in (2, *indexes)) + data
+            payload = b"".join(varint(2 * index) for index in (2, *indexes)) + data
             assert shop.objections([payload]) == []
             assert shop.decode(payload).DESCRIPTOR.full_name == descriptor.full_name
             assert shop.encode(shop.decode(payload)) == payload
