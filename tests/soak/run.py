@@ -186,11 +186,11 @@ class Soak:
         found: dict[bytes, Stored] = {}
         for message in read_topic(stage.upstream, DEAD, full=True):
             try:
-                letter_id, second = dead_letter(message)
+                letter_id, letter = dead_letter(message)
             except (ValueError, KeyError):
                 foreign[DEAD] += 1
                 continue
-            found.setdefault(letter_id, second)
+            found.setdefault(letter_id, letter)
         return found.values()
 
     def _tell(

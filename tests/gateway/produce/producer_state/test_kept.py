@@ -100,9 +100,9 @@ def three_gateways():
 
 def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
     """The newer record has the lower number: a third gateway goes on from there."""
-    _, second, other, third = three_gateways()
-    second.decide(10, 10, (0, 1, 2))
-    second.defer(10, 10)  # its connection is gone before it was sent
+    _, gateway, other, third = three_gateways()
+    gateway.decide(10, 10, (0, 1, 2))
+    gateway.defer(10, 10)  # its connection is gone before it was sent
     other.read()
     other.store(10, 5, (0, 1))  # the client has split it
     third.read()
@@ -110,25 +110,25 @@ def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
 
 
 def test_the_gateway_that_knew_the_whole_batch_learns_of_its_parts():
-    _, second, other, third = three_gateways()
-    second.decide(10, 10, (0, 1, 2))
-    second.defer(10, 10)
+    _, gateway, other, third = three_gateways()
+    gateway.decide(10, 10, (0, 1, 2))
+    gateway.defer(10, 10)
     other.read()
     other.store(10, 5, (0, 1))
-    second.read()
+    gateway.read()
     third.read()
-    assert second.decide(15, 5, (2,)).broker_first == 15 - 3
+    assert gateway.decide(15, 5, (2,)).broker_first == 15 - 3
     assert third.decide(15, 5, (2,)).broker_first == 15 - 3
 
 
 def test_a_record_that_comes_late_hides_nothing():
     """It was written from older state: what it does not know stays known."""
-    _, second, other, third = three_gateways()
-    second.writes_late = True
-    second.decide(10, 10, (0, 1))
+    _, gateway, other, third = three_gateways()
+    gateway.writes_late = True
+    gateway.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
     other.store(20, 10, (0,))
-    second.write_late()
+    gateway.write_late()
     third.read()
     assert third.decide(30, 1).broker_first == 30 - 4
 
@@ -187,12 +187,12 @@ def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_othe
 
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
-    topic, second, other, third = three_gateways()
-    second.writes_late = True
-    second.decide(10, 10, (0, 1))
+    topic, gateway, other, third = three_gateways()
+    gateway.writes_late = True
+    gateway.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
     other.store(20, 10, (0,))
-    second.write_late()
+    gateway.write_late()
     third.read().producers.expire()
     topic.compact()
     fourth = topic.gateway().read()
@@ -247,22 +247,22 @@ def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
 @pytest.mark.parametrize("is_in_use", [True, False])
 def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_use):
     """Though the gateway that has written the others has ended when it is read."""
-    topic, second, other, third = three_gateways()
+    topic, gateway, other, third = three_gateways()
     other.decide(10, 10, (0,))
     other.decide(20, 10, (0,))
-    second.decide(10, 10, (0,))
-    (second if is_in_use else third).read().decide(30, 1)
+    gateway.decide(10, 10, (0,))
+    (gateway if is_in_use else third).read().decide(30, 1)
     topic.compact()
     assert topic.gateway().read().decide(30, 1).broker_first == 30 - 3
 
 
 def test_gateways_that_write_the_same_again_come_to_rest():
-    topic, second, other, _ = three_gateways()
+    topic, gateway, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]
-    second.writes_late = True
-    second.decide(10, 10, (0, 1))
+    gateway.writes_late = True
+    gateway.decide(10, 10, (0, 1))
     other.store(10, 10, (0, 1))
-    second.write_late()
+    gateway.write_late()
     for _ in range(10):
         for each in (*others, other):
             each.read().producers.expire()
@@ -274,9 +274,9 @@ def test_gateways_that_write_the_same_again_come_to_rest():
 
 
 def test_records_of_versions_that_did_not_say_what_they_knew_count_in_order():
-    topic, second, _, third = three_gateways()
+    topic, gateway, _, third = three_gateways()
     for number in (30, 20):
-        second.decide(number - 10, 10, (0,))
+        gateway.decide(number - 10, 10, (0,))
         key, record, used = topic.records.pop()
         fields = json.loads(record)
         del fields["seen"], fields["revision"]
