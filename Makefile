@@ -168,11 +168,19 @@ suites: setup  ## tests and schemas of others, fetched here: JSON Schema, Avro, 
 conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafka Streams, fetched here, directly and through the gateway; SHORT=1, SEED=, WITHOUT=; needs Go, cargo, a C compiler, a JDK
 	$(BIN)/python -m tests.conformance $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(foreach suite,$(WITHOUT),--without $(suite))
 
-dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ where cargo works; install each into an environment of its own, try it there
+# Zig (from a package) links for Linux of either architecture, and for an old glibc.
+LINUX_TARGETS := $(foreach machine,x86_64 aarch64,$(machine)-unknown-linux-gnu)
+SYSROOT := $(if $(CARGO_WORKS),$(shell rustc --print sysroot))
+TARGETS := $(if $(SYSROOT),$(foreach target,$(LINUX_TARGETS),$(if $(wildcard $(SYSROOT)/lib/rustlib/$(target)/lib),$(target))))
+NO_WHEEL = dist/ has no wheel of native/ for $(target): run rustup target add $(target)
+NO_NATIVE := dist/ has no wheel of native/: Rust 1.$(RUST_MINOR) or newer builds it
+
+dist: $(STAMP) $(if $(TARGETS),$(CACHE)/tools-cross/.installed)  ## build wheel and sdist into dist/, and the wheels of native/ for x86-64 and aarch64 as far as cargo builds them; install each into an environment of its own, try it there
 	rm -rf dist
 	$(BIN)/hatchling build
-	$(if $(CARGO_WORKS),$(FETCH_CRATES) && $(CHECK_CRATES))
-	$(if $(CARGO_WORKS),$(MATURIN) build --quiet --locked --release --manifest-path native/Cargo.toml --out dist)
+	$(if $(TARGETS),$(FETCH_CRATES) && $(CHECK_CRATES),@echo "$(NO_NATIVE)" >&2)
+	for target in $(TARGETS); do PATH="$(CACHE)/tools-cross/bin:$$PATH" $(MATURIN) build --quiet --locked --release --manifest-path native/Cargo.toml --out dist --target $$target --zig || exit 1; done
+	@$(if $(TARGETS),$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;)) true
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
 
 # No other file of Helm's is needed: its module is built, where Go is and no helm.

@@ -1,9 +1,14 @@
 """What `make dist` has built works elsewhere: in an environment and a folder of its own."""
 
 import os
+import platform
+import re
+import shutil
+import struct
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from penstock.policy import BrokerRecordValidator
 class One(BrokerRecordValidator):
     def validate_record(self, *_): pass
 """
+MACHINES = {"x86_64": 62, "aarch64": 183}
 CONFIGURATION = """
 upstream.bootstrap.servers=nowhere.invalid:9092
 record.validator.classes=policies.One
@@ -49,11 +55,68 @@ def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
     assert "PySpark is not installed" in version
     assert "record batches: Python\n" in version
     assert checked.endswith("topics *\n  1. record  policies.One\nok\n")
-    for native in (ROOT / "dist").glob("penstock_native-*.whl"):
-        assert "-cp311-abi3-" in native.name
+    native = native_wheels().get(platform.machine())
+    if native:
         pip_install(python, "--no-deps", "--no-index", str(native))
         version = run(tmp_path, penstock_program, "--version")
         assert f"record batches: native {penstock.__version__}\n" in version
+
+
+@pytest.mark.dist
+def test_native_has_a_wheel_for_each_architecture_that_rust_builds_for():
+    assert set(native_wheels()) == architectures()
+
+
+@pytest.mark.dist
+def test_the_library_in_a_wheel_of_native_is_for_the_architecture_that_its_name_says():
+    for architecture, wheel in native_wheels().items():
+        with zipfile.ZipFile(wheel) as files:
+            [library] = [name for name in files.namelist() if name.endswith(".so")]
+            [machine] = struct.unpack_from("<H", files.read(library), 18)  # e_machine of ELF
+        assert machine == MACHINES[architecture]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ("x86_64-unknown-linux-gnu", "rustup target add aarch64-unknown-linux-gnu"),
+        ("", "Rust 1.87 or newer builds it"),
+    ],
+)
+def test_make_dist_says_which_wheel_of_native_it_does_not_build(targets, message):
+    steps = run(ROOT, "make", "--dry-run", "dist", f"TARGETS={targets}")
+    [line] = [line for line in steps.splitlines() if line.startswith("echo")]
+    assert "dist/ has no wheel of native/" in line
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    "requirements", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda file: file.name
+)
+def test_requirements_do_not_say_where_packages_come_from(requirements):
+    lines = requirements.read_text().splitlines()
+    options = {line.split()[0] for line in lines if line.strip() and "--hash=" not in line}
+    assert not {option for option in options if option.startswith("-")} - {"-r"}
+
+
+def native_wheels() -> dict[str, Path]:
+    """Give the wheels of native/ by architecture; each is for any Python with the stable ABI."""
+    wheels = list((ROOT / "dist").glob("penstock_native-*.whl"))
+    names = [
+        re.search(r"-cp311-abi3-manylinux[.\w]*_(x86_64|aarch64)\.whl$", wheel.name)
+        for wheel in wheels
+    ]
+    assert all(names), wheels
+    return {name[1]: wheel for name, wheel in zip(names, wheels, strict=True) if name}
+
+
+def architectures() -> set[str]:
+    """Give those that the installed Rust has a standard library for."""
+    if not shutil.which("rustc"):
+        return set()
+    folder = Path(run(ROOT, "rustc", "--print", "sysroot").strip()) / "lib" / "rustlib"
+    return {name for name in MACHINES if (folder / f"{name}-unknown-linux-gnu" / "lib").is_dir()}
 
 
 def build_wheel(sdist: Path, folder: Path) -> Path:
