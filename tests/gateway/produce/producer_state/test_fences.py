@@ -10,7 +10,7 @@ from penstock.gateway.produce.producer_state.producer import (
     UNSETTLED_MAX,
     Producer,
 )
-from penstock.gateway.produce.producer_state.producers import Quarantined
+from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
 
@@ -182,6 +182,24 @@ def test_a_batch_that_was_sent_whole_stays_whole(again):
     )
     repeated = gateway.decide(10, 10, tuple(range(10)))
     assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 0, True)
+
+
+@pytest.mark.parametrize("again", ["here", "at another gateway"])
+def test_a_batch_that_interceptors_changed_is_not_sent_as_it_came(again):
+    _, one, other = gateways(2)
+    told = []
+    decided = one.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (), b"changed", connection=1, is_changed=True,
+        done=told.append,
+    )  # fmt: skip
+    assert told == [None] and isinstance(decided, Decided)
+    one.producers.send(KEY, 0, decided.batch)
+    one.producers.on_response(KEY, 0, decided.batch, NOT_LEADER_OR_FOLLOWER, Stored())
+    decided.batch.data = None
+    gateway = one if again == "here" else other.read()
+    gateway.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2)
+    repeated = gateway.decide(10, 10, (0,))
+    assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 1, False)
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():

@@ -709,11 +709,11 @@ class Producer:
             dropped: The positions of the records that interceptors dropped now.
         """
         if batch.state is State.PRESUMED:
-            if batch.dropped_count:
+            if batch.dropped_count or batch.is_changed:
                 batch.apply(Event.STORE)
             else:
                 batch.is_whole = True
-        elif batch.state is State.AWAITED and not batch.dropped_count:
+        elif batch.state is State.AWAITED and not (batch.dropped_count or batch.is_changed):
             # Its leader may not have what a former leader has, which may lead again.
             batch.is_whole = True
         elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
