@@ -290,8 +290,8 @@ def test_what_becomes_known_while_a_batch_is_judged_has_to_be_dropped_again(retr
 class Asked(Intercepted):
     """A session whose broker is asked how far a producer has come."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, producers=None):
+        super().__init__(producers)
         self.session._supports_describe_producers = True
 
     def answer_questions(self, *, error_code=0, last_sequence=None):
@@ -352,6 +352,25 @@ def test_what_was_stored_as_it_came_is_sent_again_as_it_came():
     assert (again.base_sequence, len(again.records)) == (4, 2), "the leader may lose it yet"
     talk.session.upstream_data(produce_answer(1, "judged"))
     assert code(talk) == 0
+
+
+@pytest.mark.parametrize("first", ["is forgotten", "is stored, as the leader says"])
+def test_what_interceptors_changed_never_goes_as_it_came(first):
+    talk = Asked(Producers(now=time.time, held_max_bytes=0))
+    talk.session.client_data(request(1, batch(b"secret", b"old")))
+    talk.decide(replaced(batch(b"******", b"old"), []))
+    sent(talk)
+    talk.session.upstream_data(refused_answer(1, 6))
+    assert codes(talk) == [6]
+    again = Asked(talk.producers)
+    again.session.client_data(request(1, batch(b"secret", b"old")))
+    again.decide(replaced(batch(b"******"), [1]))
+    if first == "is forgotten":
+        again.answer_questions()
+        assert [*sent(again).records.values] == [b"******"]
+    else:
+        again.answer_questions(last_sequence=1)
+        assert (again.broker.take(), codes(again)) == (b"", [0])
 
 
 def test_only_the_leader_is_believed():

@@ -365,6 +365,7 @@ class InterceptedBatches:
             partition.dropped,
             own,
             connection=self._request.connection.number,
+            is_changed=_is_changed(partition),
             topic_id=partition.topic.topic_id,
             quarantined=_quarantined(partition),
             done=written,
@@ -636,6 +637,12 @@ def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] 
     if partition.idempotent_producer is not None and not partition.keeps_numbers:
         return with_sequence(data, -1, -1, -1)
     return None if made is None else [data]
+
+
+def _is_changed(partition: ProducePartition) -> bool:
+    """Whether interceptors may have changed records that are left, not only headers (marks)."""
+    plan = partition.topic.plan
+    return bool(partition.replacement and plan is not None and plan.interceptors)
 
 
 def _quarantined(partition: ProducePartition) -> Quarantined | None:

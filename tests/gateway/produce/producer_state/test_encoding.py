@@ -39,5 +39,15 @@ def test_positions_that_change_are_encoded_again():
     assert read(producer(one)) == [([], [])]
 
 
+def test_a_record_says_which_batches_interceptors_changed():
+    changed = batch(10, (), ())
+    changed.is_changed = True
+    state = producer(batch(0, (), ()), changed)
+    record = encoding.encode(state, "w")
+    found = encoding.decode(record, History.COMPLETE, 0.0, lambda _: None)
+    assert [one.is_changed for one in found.batches] == [False, True]
+    assert b"changed" not in encoding.encode(producer(batch()), "w")
+
+
 def test_all_dropped_records_may_be_dead_letters():
     assert read(producer(batch(dropped=(4, 5), quarantined=(4, 5)))) == [([4, 5], [4, 5])]

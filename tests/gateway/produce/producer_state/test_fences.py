@@ -10,7 +10,7 @@ from penstock.gateway.produce.producer_state.producer import (
     UNSETTLED_MAX,
     Producer,
 )
-from penstock.gateway.produce.producer_state.producers import Quarantined
+from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
 
@@ -182,6 +182,49 @@ def test_a_batch_that_was_sent_whole_stays_whole(again):
     )
     repeated = gateway.decide(10, 10, tuple(range(10)))
     assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 0, True)
+
+
+@pytest.mark.parametrize("again", ["here", "at another gateway"])
+def test_a_batch_that_interceptors_changed_is_not_sent_as_it_came(again):
+    _, one, other = gateways(2)
+    told = []
+    decided = one.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (), b"changed", connection=1, is_changed=True,
+        done=told.append,
+    )  # fmt: skip
+    assert told == [None] and isinstance(decided, Decided)
+    one.producers.send(KEY, 0, decided.batch)
+    one.producers.on_response(KEY, 0, decided.batch, NOT_LEADER_OR_FOLLOWER, Stored())
+    decided.batch.data = None
+    gateway = one if again == "here" else other.read()
+    gateway.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2)
+    repeated = gateway.decide(10, 10, (0,))
+    assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 1, False)
+
+
+def test_what_others_decided_behind_a_batch_does_not_fit_where_it_stays_whole_here(monkeypatch):
+    """A record that was written late is read while one of this gateway's is under way."""
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.store(0, 10, (0,))
+    other.read()
+    one.writes_late = other.writes_late = True
+    one.decide(10, 4, (0,))
+    one.decide(14, 3, (0,))
+    for gateway in (one, other):
+        gateway.producers.interceptors_changed(lambda _: True)
+    other.decide(10, 4)
+    other.writes_late = False
+    producer = other.producers._producers[KEY]
+    with monkeypatch.context() as held_up:
+        held_up.setattr(other.producers, "_keep", lambda *_: None)
+        other.producers._write(KEY, producer, lambda _: None)
+    one.write_late()
+    other.read()
+    whole = other.decide(10, 4)
+    assert (whole.broker_first, whole.dropped_count) == (9, 0)
+    assert other.producers.send(KEY, 0, whole) == 0
+    assert other.decide(14, 3).broker_first == 13
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():

@@ -725,6 +725,7 @@ ONCE_FAILED_WITH = {
     515456: Features(switches=True, rolls_out=True, gateways=4, steps=250),
     3004808: Features(checksums=True, switches=True, rolls_out=True, returns=True, gateways=4),
     3030318: Features(switches=True, rolls_out=True, returns=True),
+    6002541: Features(compacts=True, writes_late=True, switches=True, returns=True),
     3013539: Features(runs=True, appended=True, switches=True, rolls_out=True, returns=True),
     565177: Features(
         runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250

@@ -152,7 +152,8 @@ class Batch:
         stored: Its position in the log.
         checksum: The CRC of the client's batch; 0 if it is not known.
         is_whole: Whether a retry goes as the client sends it, whatever interceptors drop now: the
-            broker has stored all of it.
+            broker has stored all of it, or may have.
+        is_changed: Whether interceptors changed it: then it never goes as the client sends it.
         quarantined: The positions of those dropped records that become dead letters.
         letters: These, until they are stored; None after a restart, or for lack of memory.
         is_lettered: Whether they are stored.
@@ -171,6 +172,7 @@ class Batch:
     stored: Stored = NOT_STORED
     checksum: int = 0
     is_whole: bool = False
+    is_changed: bool = False
     quarantined: Sequence[int] = ()
     letters: bytes | None = None
     is_lettered: bool = False

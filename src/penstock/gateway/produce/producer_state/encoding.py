@@ -95,6 +95,8 @@ def encode(
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
         "batches": [_fields(batch) for batch in batches],
     }
+    if changed := [batch.first for batch in batches if batch.is_changed]:
+        value["changed"] = changed
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -166,13 +168,17 @@ def decode(
     """
     fields = _read(record)
     try:
+        batches = [_batch(*fields_of_batch) for fields_of_batch in fields["batches"]]
+        changed = frozenset(fields.get("changed", ()))
+        for batch in batches:
+            batch.is_changed = batch.first in changed
         return Producer(
             fields["epoch"],
             fields["next"],
             release=release,
             removed=fields["removed"],
             history=history,
-            batches=[_batch(*fields_of_batch) for fields_of_batch in fields["batches"]],
+            batches=batches,
             beginning=Beginning(*fields["first"]) if fields.get("first") else None,
             topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
             used=used,

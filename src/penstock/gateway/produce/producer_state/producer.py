@@ -709,11 +709,11 @@ class Producer:
             dropped: The positions of the records that interceptors dropped now.
         """
         if batch.state is State.PRESUMED:
-            if batch.dropped_count:
+            if batch.dropped_count or batch.is_changed:
                 batch.apply(Event.STORE)
             else:
                 batch.is_whole = True
-        elif batch.state is State.AWAITED and not batch.dropped_count:
+        elif batch.state is State.AWAITED and not (batch.dropped_count or batch.is_changed):
             # Its leader may not have what a former leader has, which may lead again.
             batch.is_whole = True
         elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
@@ -878,6 +878,8 @@ class Producer:
     def _first_sent_otherwise(self, batches: Sequence[Batch], *, is_newer: bool) -> int | None:
         """Return the index of another gateway's first batch that was sent here with other records.
 
+        Or is to be sent: of one that stays whole here, those behind it have other numbers.
+
         Its interceptors are not those of this gateway, after a reload for example. It cannot have
         sent the batch: a gateway reads what others have decided before it decides, and what it
         writes comes late if it is not read then. Only what loses records is written.
@@ -885,7 +887,8 @@ class Producer:
         sent = {
             own.numbers[:2]: own.dropped_count
             for own in self.batches
-            if own.state in {State.SENT, State.STORED} and not (is_newer and own.dropped_count)
+            if (own.state in {State.SENT, State.STORED} and not (is_newer and own.dropped_count))
+            or (own.state is State.AWAITED and not own.dropped_count and not is_newer)
         }
         for place, batch in enumerate(batches):
             if sent.get(batch.numbers[:2], batch.dropped_count) != batch.dropped_count:

@@ -427,6 +427,7 @@ class Producers:
         data: Buffer,
         *,
         connection: int,
+        is_changed: bool = False,
         topic_id: UUID | None = None,
         quarantined: Quarantined | None = None,
         done: Callable[[str | None], None],
@@ -441,6 +442,7 @@ class Producers:
             dropped: The positions of the records that interceptors dropped now.
             data: The batch without these records.
             connection: The number of the connection on which it will be sent.
+            is_changed: Whether interceptors changed it, apart from records that they dropped.
             topic_id: The id of the topic, if it is known.
             quarantined: Those of the records dropped now that become dead letters; None where
                 there are none, now or before. They are stored after the decision has been written,
@@ -474,6 +476,7 @@ class Producers:
             return decision
         if decision is not known:
             producer.decided = producer.used
+        decision.is_changed |= is_changed and decision.data is data
         if quarantined is not None and _takes_letters(decision, known, quarantined):
             decision.quarantined = quarantined.positions
             decision.letters = quarantined.letters
