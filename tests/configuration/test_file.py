@@ -147,6 +147,18 @@ def test_a_misspelt_key_of_a_built_in_policy_is_suggested(tmp_path):
     assert warning.endswith("; did you mean null.fields?")
 
 
+@pytest.mark.parametrize("key", ["acme.record.validation.policy", "acme.records.policy.enabled"])
+def test_a_key_of_a_users_policy_may_end_like_one_of_the_proposals(tmp_path, key):
+    (warning,) = load(tmp_path, f"{LEAST}{key}=x").warnings
+    assert warning == f"{key} is unknown to Penstock; it is handed to the policies' configure()"
+
+
+@pytest.mark.parametrize("key", ["topic.a.record.validation.policy", "acme.penstock.mode"])
+def test_a_topic_level_key_for_the_wrong_beginning_is_refused(tmp_path, key):
+    with pytest.raises(ConfigurationError, match=r"is unknown; write topics\.<glob>\."):
+        load(tmp_path, f"{LEAST}{key}=x")
+
+
 def test_unknown_keys_are_kept_and_warned_about(tmp_path):
     configuration = load(tmp_path, LEAST + "shop.currency=EUR\n")
 

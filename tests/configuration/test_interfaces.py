@@ -3,10 +3,12 @@
 import pytest
 
 from penstock.configuration.interfaces import (
+    CREATE_TOPIC,
     INTERCEPTORS,
     RECORDS,
     VALIDATION,
     VALIDATORS,
+    belongs_elsewhere,
     interface_of,
 )
 from penstock.policy import (
@@ -115,3 +117,30 @@ class Columns:
 def test_none_or_more_than_one_is_an_error(cls, why):
     with pytest.raises(TypeError, match=why):
         interface_of(cls)
+
+
+class AlsoValidates(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return None
+
+    def validate(self, topic, record):
+        pass
+
+
+class Columns(RecordValidationPolicy):
+    def validate_batch(self, topic, batch):
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("cls", "key", "method", "elsewhere"),
+    [
+        (AlsoValidates, VALIDATION, "validate", None),
+        (AlsoValidates, VALIDATORS, "validate_record", None),
+        (AlsoValidates, INTERCEPTORS, "process_record", VALIDATORS),
+        (Columns, VALIDATORS, "validate_record", VALIDATION),
+        (Columns, CREATE_TOPIC, "validate", VALIDATION),
+    ],
+)
+def test_a_class_may_have_the_method_of_another_interface_as_its_own(cls, key, method, elsewhere):
+    assert belongs_elsewhere(cls, key, method) == elsewhere

@@ -296,3 +296,12 @@ def test_read_again_nothing_is_imported(file):
         ask_classes=lambda *_: pytest.fail("imported"),
     )
     assert again.named_policies == configuration.named_policies
+
+
+def test_a_class_that_declares_no_keys_may_have_one_that_is_called_like_a_topics(file):
+    names = {"policies": "up", "policies.up.type": "mine.Upper"}
+    key = {"policies.up.errors.deadletterqueue.topic.name": "bad"}
+    (policy,) = load(file, names, key).named_policies
+    assert policy.configs == {"errors.deadletterqueue.topic.name": "bad"}
+    with pytest.raises(ConfigurationError, match="belongs to a topic"):
+        load(file, names, {"policies.up.penstock.mode": "mark"})

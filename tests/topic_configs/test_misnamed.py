@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.configuration.topic_keys import KEYS_OF_KAFKA, TOPIC_KEYS
+from penstock.configuration.topic_keys import KEYS_OF_KAFKA, TOPIC_KEYS, Scope
 from penstock.topic_configs import misnamed
 
 UNKNOWN = "Unknown topic config name: "
@@ -20,6 +20,10 @@ NOT_KEPT = (
     "the gateway keeps no topic level keys: its configuration file has no policy for them, or an "
     "empty topic.settings.topic"
 )
+NOT_ALLOWED = (
+    "The gateway's configuration file does not allow it on topics (topic.settings.keys.allowed)"
+)
+ALLOWED = [name for name in sorted(TOPIC_KEYS) if Scope.TOPIC in TOPIC_KEYS[name].scopes]
 MEANT = [
     ("penstock.mod", "did you mean penstock.mode?"),
     ("penstock.modes", "did you mean penstock.mode?"),
@@ -57,8 +61,6 @@ MEANT = [
     ("policy.timeout.ms", OF_FILE),
     ("schema.registry.url", OF_FILE),
     ("topic.rules.name", OF_FILE),
-    ("penstock.mode", NOT_KEPT),
-    ("record.validation.policy", NOT_KEPT),
     ("confluent.value.schema.validation", BY_SCHEMA_POLICY),
     ("schema.validation.level", BY_SCHEMA_POLICY),
 ]  # fmt: skip
@@ -73,13 +75,13 @@ OF_OTHERS = [
 
 @pytest.mark.parametrize(("name", "meant"), MEANT)
 def test_what_was_meant_follows_the_brokers_message(name, meant):
-    assert misnamed.explained(UNKNOWN + name) == f"{UNKNOWN}{name}; {meant}"
+    assert misnamed.explained(UNKNOWN + name, ALLOWED) == f"{UNKNOWN}{name}; {meant}"
     assert misnamed.may_be_own(name)
 
 
 @pytest.mark.parametrize("name", [*OF_OTHERS, *sorted(KEYS_OF_KAFKA)])
 def test_names_of_others_are_the_brokers_matter(name):
-    assert misnamed.explained(UNKNOWN + name) is None
+    assert misnamed.explained(UNKNOWN + name, ALLOWED) is None
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "cleanup.polcy", "colour", "listeners", ""])
@@ -91,7 +93,7 @@ def test_requests_with_names_of_others_are_not_held(name):
     "message", [None, "", "Invalid value x for configuration penstock.mod", "penstock.mod"]
 )
 def test_other_messages_of_brokers_stay(message):
-    assert misnamed.explained(message) is None
+    assert misnamed.explained(message, ALLOWED) is None
 
 
 @pytest.mark.parametrize("key", TOPIC_KEYS)
@@ -99,6 +101,35 @@ def test_a_long_name_costs_little(key):
     """Whoever may create topics chooses the names."""
     name = key + "x" * 30_000
 
-    said = misnamed.explained(UNKNOWN + name)
+    said = misnamed.explained(UNKNOWN + name, ALLOWED)
 
     assert said is None or said == f"{UNKNOWN}{name}; {KEYS}"
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "meant"),
+    [
+        ("penstock.mode", None, NOT_KEPT),
+        ("record.validation.policy", None, NOT_KEPT),
+        ("penstock.mod", None, f"did you mean penstock.mode? T{NOT_KEPT[1:]}"),
+        ("penstock.colour", None, NOT_KEPT),
+        ("policies", None, OF_FILE),
+        ("topics.a.penstock.mode", None, OF_FILE),
+        ("penstock.mod", ["penstock.policies"], f"did you mean penstock.mode? {NOT_ALLOWED}"),
+        ("penstock.mod", [], f"did you mean penstock.mode? {NOT_ALLOWED}"),
+        (
+            "penstock.colour",
+            ["penstock.policies"],
+            "the topic level keys of Penstock are penstock.policies",
+        ),
+        ("policies", ["penstock.mode"], OF_FILE),
+        ("topics.a.penstock.mode", ["penstock.policies"], OF_FILE),
+    ],
+)
+def test_what_cannot_be_set_here_is_not_suggested_as_if_it_could(name, allowed, meant):
+    assert misnamed.explained(UNKNOWN + name, allowed) == f"{UNKNOWN}{name}; {meant}"
+
+
+@pytest.mark.parametrize("name", ["penstock.mode", "penstock.colour"])
+def test_nothing_is_said_where_nothing_true_is_known(name):
+    assert misnamed.explained(UNKNOWN + name, []) is None

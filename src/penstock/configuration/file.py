@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
+_LIKE_TOPICS: Final = "topic"
 PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
 """How names of keys begin that nobody else has."""
 CLOSE: Final = 0.88
@@ -312,8 +313,8 @@ def _unknown(
             f"{file}: {key} belongs to a topic: write topics.<glob>.{key}, "
             f"for example topics.*.{key}"
         )
-    own = next((name for name in keys_in(Scope.GLOB, {}) if key.endswith(f".{name}")), None)
-    if own is not None:
+    own = next((name for name in keys_in(Scope.GLOB, {}) if key.endswith(f".{name}")), "")
+    if own.startswith(PENSTOCKS_ALONE) or (own and key.startswith(_LIKE_TOPICS)):
         raise ConfigurationError(f"{file}: {key} is unknown; write topics.<glob>.{own}")
     cutoff = CLOSE_OF_PENSTOCKS_ALONE if key.startswith(PENSTOCKS_ALONE) else CLOSE
     close = difflib.get_close_matches(key, known, n=1, cutoff=cutoff)

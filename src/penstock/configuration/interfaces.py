@@ -62,10 +62,23 @@ _METHODS: Final = {
 """Those by which an interface is known."""
 
 
-def belongs_elsewhere(cls: type, key: str) -> str | None:
-    """Return the key for a class that derives from another interface than that of a key."""
-    keys = [other for base, other in _ALL_CLASSES.items() if issubclass(cls, base)]
-    return keys[0] if keys and key not in keys else None
+def belongs_elsewhere(cls: type, key: str, method: str) -> str | None:
+    """Return the key for a class that derives from another interface than that of a key.
+
+    A class may derive from one interface and have the method of another as its own.
+
+    Args:
+        cls: The class.
+        key: The key that names it.
+        method: What classes there must have.
+    """
+    bases = {base: other for base, other in _ALL_CLASSES.items() if issubclass(cls, base)}
+    if not bases or key in bases.values():
+        return None
+    is_its_own = callable(getattr(cls, method, None))
+    if is_its_own and not any(hasattr(base, method) for base in bases):
+        return None
+    return next(iter(bases.values()))
 
 
 def interface_of(cls: type) -> str:

@@ -38,6 +38,8 @@ _CLOSE_OF_ALL: Final = 0.85
 """Of `type` and `mode`, which are short: `node` may be a key of a policy."""
 _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
+_PENSTOCKS: Final = "penstock."
+"""Keys that a class does not declare may be its own, but not with this name."""
 
 
 class PolicyKeys(NamedTuple):
@@ -207,7 +209,7 @@ def _undeclared(
     keys: PolicyKeys, prefix: str, key: str, class_name: str, found: PolicyClass
 ) -> list[str]:
     """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
-    if key in TOPIC_KEYS:
+    if key in TOPIC_KEYS and (found.config_keys or key.startswith(_PENSTOCKS)):
         raise keys.error(
             prefix + key,
             f"belongs to a topic: write topics.<glob>.{key}"

@@ -444,7 +444,8 @@ class PolicyInstances:
         is_apart = key == VALIDATION and not of.is_named and folders
         space = ClassPath(folders) if is_apart else None
         cls = load_class(name, key=of.key, file=of.file, space=space)
-        elsewhere = interfaces.belongs_elsewhere(cls, key) if isinstance(cls, type) else None
+        is_class = isinstance(cls, type)
+        elsewhere = interfaces.belongs_elsewhere(cls, key, method) if is_class else None
         if elsewhere is not None:
             raise ConfigurationError(
                 f"{of.where} is a policy of another kind, which belongs in {elsewhere}"

@@ -23,7 +23,7 @@ from penstock.configuration.topic_keys import POLICIES, Scope, keys_in
 from penstock.topic_configs import definitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 _UNKNOWN: Final = "Unknown topic config name: "
 """How brokers begin the message (LogConfig.java, validateNames)."""
@@ -47,6 +47,11 @@ _NOT_KEPT: Final = (
     "the gateway keeps no topic level keys: its configuration file has no policy for them, or an "
     "empty topic.settings.topic"
 )
+_NOT_ALLOWED: Final = (
+    "the gateway's configuration file does not allow it on topics (topic.settings.keys.allowed)"
+)
+_MESSAGE_MAX_BYTES: Final = 32_767
+"""Older versions of the responses take no longer text."""
 
 
 def may_be_own(name: str) -> bool:
@@ -54,40 +59,43 @@ def may_be_own(name: str) -> bool:
     return name == NAMES or name.lower().startswith(_BEGINNINGS)
 
 
-def explained(message: str | None) -> str | None:
+def explained(message: str | None, allowed: Collection[str] | None) -> str | None:
     """Return a broker's message about an unknown config, with what was meant.
 
     Args:
         message: The message of its INVALID_CONFIG error.
+        allowed: The topic level keys that may be set on topics; None if the gateway keeps none.
 
     Returns:
         None where the message is about something else, or the name is not like Penstock's.
     """
     if not (message and message.startswith(_UNKNOWN)):
         return None
-    meant = _meant(message.removeprefix(_UNKNOWN))
-    return meant and f"{message}; {meant}"
+    meant = _meant(message.removeprefix(_UNKNOWN), allowed)
+    found = f"{message}; {meant}"
+    return found if meant and len(found.encode()) <= _MESSAGE_MAX_BYTES else None
 
 
-def _meant(name: str) -> str | None:
+def _meant(name: str, allowed: Collection[str] | None) -> str | None:
     if not may_be_own(name):
         return None
     if name == NAMES:
-        return f"{_OF_FILE}; on a topic, {POLICIES} has the names of policies"
+        on_topic = f"; on a topic, {POLICIES} has the names of policies"
+        return _OF_FILE + (on_topic if POLICIES in (allowed or ()) else "")
     if name.startswith(_OF_TOPICS):
-        key = next((key for key in definitions.config_keys() if name.endswith(f".{key}")), None)
+        key = next((key for key in allowed or () if name.endswith(f".{key}")), None)
         return _OF_FILE + (f"; on a topic, it is {key}" if key else "")
     if name in definitions.config_keys():
-        return _NOT_KEPT
+        return _NOT_KEPT if allowed is None else None
     of_file = {*FILE_KEYS, *keys_in(Scope.FILE)}
     if name in of_file or name.startswith(_OF_POLICIES):
         return _OF_FILE
     if any(key.name == name for key in declared_by_own(_SCHEMA_POLICY)):
         return f"{_SCHEMA_POLICY} reads it, and the gateway has no such {VALIDATION}"
-    return _close(name.lower(), of_file)
+    return _close(name.lower(), of_file, allowed)
 
 
-def _close(name: str, of_file: Iterable[str]) -> str | None:
+def _close(name: str, of_file: Collection[str], allowed: Collection[str] | None) -> str | None:
     """Return the key that a misspelt name is like; all keys where the name is Penstock's alone."""
     of_topics = definitions.config_keys()
     is_own = name.startswith(PENSTOCKS_ALONE)
@@ -95,6 +103,17 @@ def _close(name: str, of_file: Iterable[str]) -> str | None:
         keys = [*of_topics, *(key for key in of_file if may_be_own(key))]
         cutoff = CLOSE_OF_PENSTOCKS_ALONE if is_own else CLOSE
         for key in difflib.get_close_matches(name, keys, n=1, cutoff=cutoff):
-            where = "" if key in of_topics else f" {_OF_FILE.capitalize()}"
-            return f"did you mean {key}?{where}"
-    return f"the topic level keys of Penstock are {', '.join(of_topics)}" if is_own else None
+            where = _where(key, allowed) if key in of_topics else _OF_FILE
+            return f"did you mean {key}?" + (where and f" {where[0].upper()}{where[1:]}")
+    if not is_own:
+        return None
+    if not allowed:
+        return _NOT_KEPT if allowed is None else None
+    return f"the topic level keys of Penstock are {', '.join(allowed)}"
+
+
+def _where(key: str, allowed: Collection[str] | None) -> str:
+    """Return why a topic level key cannot be set on topics; empty if it can."""
+    if allowed is None:
+        return _NOT_KEPT
+    return "" if key in allowed else _NOT_ALLOWED

@@ -326,3 +326,26 @@ async def test_a_resource_beside_a_misspelt_key_is_altered(api, version):
     talk.answer(asked, **answers("b"))
     said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
     assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_message_that_would_be_too_long_stays_as_it_is(api, version):
+    key = "penstock." + "x" * 32_700
+    talk, _, asked = await misnamed(api, version, key)
+    talk.answer(asked, **unknown("a", key))
+    assert read(await talk.told()) == {"a": (40, UNKNOWN + key)}
+
+
+async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could():
+    talk = AdminTalk(
+        Policies(create=False, alter=False), {"topic.settings.keys.allowed": "record.*"}
+    )
+    await talk.store()
+    await talk.request(44, 1, **altering(("a", [("penstock.mod", SET, "mark")])))
+    asked = await talk.asked(44)
+    talk.answer(asked, **unknown("a", "penstock.mod"))
+    said = (
+        f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
+        "does not allow it on topics (topic.settings.keys.allowed)"
+    )
+    assert read(await talk.told()) == {"a": (40, said)}

@@ -289,3 +289,37 @@ async def test_a_client_without_the_right_learns_nothing_of_keys():
     talk, _ = await keeping(Policies(create=False, alter=False))
     await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")], answer=results("a", a=29))
     assert read(await talk.told()) == {"a": (29, "of the cluster")}
+
+
+async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could():
+    talk = AdminTalk(
+        Policies(create=False, alter=False), {"topic.settings.keys.allowed": "record.*"}
+    )
+    await talk.store()
+    await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")],
+                 answer={"topics": [unknown("a", "penstock.mod")]})  # fmt: skip
+    said = (
+        f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
+        "does not allow it on topics (topic.settings.keys.allowed)"
+    )
+    assert read(await talk.told()) == {"a": (40, said)}
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_a_message_that_would_be_too_long_stays_as_it_is(version):
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    name = "penstock." + "x" * 32_700
+    await probed(talk, version, "a", configs=[own("mark", name)],
+                 answer={"topics": [unknown("a", name)]})  # fmt: skip
+    assert read(await talk.told()) == {"a": (40, UNKNOWN + name)}
+
+
+async def test_a_topic_beside_a_misspelt_key_needs_no_counts_where_no_policy_judges_it():
+    talk, _ = await keeping(Policies(create=False, alter=False))
+    talk.cluster.away = True
+    undescribed = {**result("b"), "num_partitions": -1, "replication_factor": -1}
+    await probed(talk, 7, "a", "b", configs=[own("mark", "penstock.mod")],
+                 answer={"topics": [unknown("a", "penstock.mod"), undescribed]})  # fmt: skip
+    await created(talk, "b")
+    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}

@@ -192,6 +192,10 @@ def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
         ({"logicalType": "string", "logicalTypeOptions": {"format": "iban"}}, "format iban: the for"),
         ({"logicalType": "string", "logicalTypeOptions": {"minimum": 5}},
          "o.a: minimum: it is no option of a string"),
+        ({"quality": [{"rule": "validValues", "validValues": ["pounds"]}]},  # of ODCS 3.0
+         "o.a: validValues: validValues is about the data set"),
+        ({"quality": [{"rule": "duplicateCount", "mustBe": 0}]},
+         "o.a: duplicateCount: duplicateCount is about the data set"),
     ],
 )  # fmt: skip
 def test_parts_that_are_not_judged(written, prop, told):
@@ -285,6 +289,44 @@ def test_wrong_contracts(tmp_path, text, told):
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(ConfigurationError, match=re.escape(told)):
         texts(tmp_path / "c.yaml", [b"{}"])
+
+
+def test_mappings_that_take_keys_of_others(tmp_path):
+    (tmp_path / "c.yaml").write_text(
+        """
+        kind: DataContract
+        apiVersion: v3.1.0
+        name: c
+        schema:
+        - name: o
+          properties:
+          - {name: n, customProperties: [{value: {deep: &base {<<: &first {required: true}, required: false}}}]}
+          - name: a
+            <<: *base
+          - name: b
+            <<: *base
+            <<: *first
+        """
+    )
+    assert texts(tmp_path / "c.yaml", [b'{"b":1}', b"{}"]) == [
+        None, 'contract c, o: the value lacks the property "b"'
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"maximum": 5, "exclusiveMaximum": True}, [5, 6]),
+        ({"maximum": 5, "exclusiveMaximum": False}, [6]),
+        ({"minimum": 5, "exclusiveMinimum": True}, [4, 5]),
+        ({"exclusiveMaximum": True}, []),
+        ({"exclusiveMaximum": 5}, [5, 6]),
+    ],
+)
+def test_exclusive_limits_of_odcs_3_0_and_3_1(written, options, refused):
+    path = written([{"name": "a", "logicalType": "integer", "logicalTypeOptions": options}])
+    found = texts(path, [b'{"a":%d}' % number for number in (4, 5, 6)])
+    assert [number for number, text in zip((4, 5, 6), found, strict=True) if text] == refused
 
 
 def test_aliases_that_grow_without_end_are_refused(tmp_path):

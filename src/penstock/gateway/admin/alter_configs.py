@@ -28,6 +28,7 @@ from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
     PolicyRefusal,
     config_error,
+    explained,
     syntax_error,
 )
 from penstock.topic_configs import definitions, misnamed
@@ -195,7 +196,7 @@ class _AlterConfigs:
         """Say what was meant by a key of Penstock that no broker knows."""
         result = self._results.get(resource.key)
         if resource.is_misnamed and result is not None and result.error_code == INVALID_CONFIG:
-            meant = misnamed.explained(result.error_message)
+            meant = explained(self._context.gateway, result.error_message)
             if meant is not None:
                 self._refusals[resource.key] = PolicyRefusal(INVALID_CONFIG, meant)
 

@@ -18,7 +18,7 @@ from penstock.configuration.values import TOPIC_VARIABLE, items
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
-from penstock.topic_configs import definitions
+from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
@@ -210,6 +210,15 @@ class PolicyChecks:
                 resource=resource,
             )
         )
+
+
+def explained(gateway: GatewayContext, message: str | None) -> str | None:
+    """Return a broker's message about an unknown config, with what was meant; None without that."""
+    allowed = None
+    if gateway.topic_configs.are_stored:
+        keys = definitions.config_keys()
+        allowed = [key for key in keys if gateway.policies.plan.allows_key(key)]
+    return misnamed.explained(message, allowed)
 
 
 def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:

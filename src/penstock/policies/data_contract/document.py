@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 4 * 1024 * 1024
 _KIND: Final = "DataContract"
 _NODES_MOST: Final = 1_000_000
+_MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class ContractError(Exception):
@@ -80,17 +81,19 @@ def _read(path: Path, name: str) -> bytes:
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Refuses a mapping that has a key twice: the last would take the others' place in silence."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Here, not where mappings are made: what `<<` names is by then among the keys.
+        node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
-            written = key.tag, key.value
-            if isinstance(key, yaml.ScalarNode) and written in seen:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+                continue
+            if (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} is there twice in a mapping", key.start_mark
                 )
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(written)
-        return dict(super().construct_mapping(node, deep=deep))
+            seen.add((key.tag, key.value))
+        return node
 
 
 def _parsed(name: str, data: bytes) -> Any:

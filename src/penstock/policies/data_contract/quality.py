@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _RECORD_METRICS: Final = frozenset({"nullValues", "missingValues", "invalidValues"})
 _METRICS: Final = (*sorted(_RECORD_METRICS), "duplicateValues", "rowCount")
+_OF_BEFORE: Final = ("validValues", "duplicateCount")
+"""Rules of ODCS 3.0, which has examples of them in place of metrics."""
 _TYPES: Final = ("library", "sql", "text", "custom")
 _UNITS: Final = ("rows", "percent")
 _CLOSE: Final = 0.8
@@ -81,7 +83,8 @@ def schema_of_rule(
         return NotJudged(place, name, Concern.OTHER_TOOL, why)
     if not isinstance(metric, str):
         raise ContractError(f"{place}: rule {name} of type library has no metric")
-    check_spelling(metric, _METRICS, f"{place}: metric")
+    if metric not in _OF_BEFORE:
+        check_spelling(metric, _METRICS, f"{place}: metric")
     check_spelling(str(rule.get("unit", "rows")), _UNITS, f"{place}: unit of rule {name}")
     if metric not in _RECORD_METRICS or not of_property:
         return NotJudged(place, name, Concern.DATA_SET, f"{metric} is about the data set")

@@ -240,6 +240,7 @@ class _Maker:
         return schema
 
     def _limits(self, options: Mapping[str, Any], place: str) -> Schema:
+        options = _with_exclusive_numbers(options)
         schema: Schema = {
             keyword: _number(options[key], f"{place}: {key}")
             for key, keyword in _NUMBERS.items()
@@ -315,6 +316,17 @@ class _Maker:
 
     def _note(self, place: str, name: str, concern: Concern, why: str) -> None:
         self.found.not_judged.append(NotJudged(place, name, concern, why))
+
+
+def _with_exclusive_numbers(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options with `exclusiveMinimum` of ODCS 3.1, a number; in 3.0 it is true or false."""
+    found = dict(options)
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(found.get(exclusive), bool):
+            is_exclusive = found.pop(exclusive)
+            if is_exclusive and limit in found:
+                found[exclusive] = found.pop(limit)
+    return found
 
 
 def _counts(kind: str, options: Mapping[str, Any], place: str) -> Schema:
