@@ -63,6 +63,7 @@ def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
 
 
 @pytest.mark.dist
+@pytest.mark.system
 def test_native_has_a_wheel_for_each_architecture_that_rust_builds_for():
     assert set(native_wheels()) == architectures()
 

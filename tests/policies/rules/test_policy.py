@@ -110,6 +110,17 @@ def test_what_is_not_there_is_refused_unless_it_is_asked_for():
     assert "not between the years" in text({"timestamp": 2**62}, "timestamp < now")
 
 
+def test_the_condition_false_closes_a_topic():
+    configs = {"rules.closed": "false", "rules.closed.message": "the topic is closed"}
+    [refused] = texts([{"value": b'{"x": 1}'}], configs)
+    assert "the topic is closed" in refused
+
+
+def test_a_schema_of_another_policy_is_left_alone():
+    configs = {"rules.x": "value.x > 0", "schema.file": "order.avsc"}
+    assert judge(Rules, [{"value": b'{"x": 1}'}], topic="orders", configs=configs)[0].code == 0
+
+
 def test_clients():
     rule = "client.principal == 'User:alice' && client.id == 'c' && client.address == '::1'"
     known = {"principal": "User:alice", "client_id": "c", "address": "::1"}

@@ -41,7 +41,6 @@ class Format(Enum):
 
 
 WITHOUT_FIELDS: Final = frozenset({Format.STRING, Format.BYTES})
-_WITH_SCHEMA: Final = frozenset({Format.AVRO, Format.PROTOBUF})
 _FORMATS: Final = tuple(choice.value for choice in Format)
 CONFIG_KEYS: Final = (
     ConfigKey(f"{PREFIX}<name>", documentation="A condition in CEL that must be true."),
@@ -128,11 +127,6 @@ class RulesSettings(NamedTuple):
         _check_parts(configs, {rule.name for rule in rules})
         value_format = Format(one_of(configs, FORMAT, "json", _FORMATS))
         key_format = Format(one_of(configs, KEY_FORMAT, "string", _FORMATS))
-        if SCHEMA_FILE in configs and not {value_format, key_format} & _WITH_SCHEMA:
-            raise ValueError(
-                f"{SCHEMA_FILE} needs {FORMAT}=avro or {FORMAT}=protobuf, or the same of "
-                f"{KEY_FORMAT}"
-            )
         return cls(
             rules,
             value_format,
