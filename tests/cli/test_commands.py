@@ -115,7 +115,7 @@ ALL = (*NOT_DEV, "dev")
         (ALL, {"fail": "hints"}, "get_hints()"),
         (ALL, {"listeners": "PLAINTEXT://0.0.0.0:9192"}, "advertised.host must be set"),
         (ALL, {"listeners": "SSL://127.0.0.1:9192"}, "ssl.keystore.location"),
-        (ALL, {"produce.request.interceptors": "policies.One"}, "no method process_record"),
+        (ALL, {"produce.request.interceptors": "policies.One"}, "belongs in record.validator"),
         (ALL, {"produce.request.interceptors.timeout.ms": "0"}, "a whole number from 1"),
         (ALL, {"produce.request.interceptors.failed.error.code": "0"}, "-1, or from 1"),
         (NOT_DEV, {"upstream.no.such.key": "1", "x": "1"}, "no.such.key"),

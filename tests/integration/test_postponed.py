@@ -135,10 +135,12 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(
 
 
 def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_connection(
-    two_gateways, topic, kafka, tmp_path
+    request, two_gateways, topic, kafka, tmp_path
 ):
     """A leader moves to another broker and back, and the client keeps its connection."""
     name, running = topic(), two_gateways
+    # While interceptors change, gateways know all that others have decided, as a broker would.
+    knows_all = request.node.callspec.params["two_gateways"] != "no interceptors"
     with RawClient(running[0].address) as first, RawClient(running[1].address) as second:
 
         def send(client, sequence, value):
@@ -149,7 +151,7 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_co
         assert [send(first, number, b"%d" % number) for number in range(3)] == [7, 7, 7]
         answers(*tmp_path.glob("gateway-*"))
         assert [send(second, number, b"%d" % number) for number in range(4)] == [0, 0, 0, 0]
-        assert send(first, 5, b"5") == 7, "there would be a hole"
+        assert send(first, 5, b"5") == (45 if knows_all else 7), "there would be a hole"
         assert [send(first, number, b"%d" % number) for number in (3, 4, 5, 4)] == [0, 0, 0, 0]
         assert send(second, 6, b"6") == 0
     stored = values_of(read_topic(kafka.bootstrap_servers, name))

@@ -495,7 +495,7 @@ UNUSABLE = {
     "it is of another kind": (
         "policies.P",
         DEFINE.replace("CreateTopic", "Records") + "def validate(self, topic, n, records): pass",
-        "validate()",
+        "is a policy of another kind, which belongs in records.policy.class.name",
     ),
     "it is a ready-made one of the other kind": ("penstock.policies.{}Rules", "", "another kind"),
 }
