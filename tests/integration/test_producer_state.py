@@ -335,9 +335,7 @@ def test_an_interceptor_that_drops_and_says_that_it_never_does_fails(gateway, to
     assert values_of(stored(name)) == [b"a"]
 
 
-def test_while_interceptors_change_every_batch_is_written(
-    gateway, topic, stored
-):
+def test_while_interceptors_change_every_batch_is_written(gateway, topic, stored):
     """Another gateway may have other interceptors, and be deciding about the same batch."""
     name, state = topic(), own_topic()
     running = gateway({**INTERCEPTED, **state}, POLICIES)
