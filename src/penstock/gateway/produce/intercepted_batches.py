@@ -400,10 +400,7 @@ class InterceptedBatches:
         self._producers.not_kept(partition.key, partition.epoch, partition.decided)
         if partition.refused_letters is not None and partition.arrival is not None:
             self._producers.refuse(
-                partition.key,
-                partition.arrival,
-                partition.epoch,
-                partition.numbers,
+                partition.key, partition.arrival, partition.epoch, partition.numbers
             )
             self._request.answer(partition, _not_stored(partition.refused_letters))
         elif isinstance(failure, LettersNotStored):

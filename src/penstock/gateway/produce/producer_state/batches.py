@@ -91,6 +91,11 @@ class Batches(deque[Batch]):
         return is_refused(self) and self.are_known_to_broker
 
     @property
+    def were_all_refused(self) -> bool:
+        """Whether none of them may be at the broker; so too if there is none."""
+        return all(batch.state is _REFUSED for batch in self)
+
+    @property
     def await_lost(self) -> bool:
         """Whether a retry of a batch whose records were all dropped is expected."""
         return any(batch.state is State.AWAITED and batch.loses_all for batch in self)

@@ -109,9 +109,9 @@ class Producer:
     """
 
     __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "epoch", "fences",
-                 "history", "merged", "next", "on_word", "position", "removed", "revision",
-                 "topic_id", "undecided", "unread", "used", "written")  # fmt: skip
+                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
+                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided",
+                 "unread", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Producer:
         return (
             self.history in BEGUN
             and (self.batches[0].first if self.batches else self.next) != 0
-            and all(batch.state is State.REFUSED for batch in self.batches)
+            and self.batches.were_all_refused
         )
 
     @property
@@ -638,9 +638,7 @@ class Producer:
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped)
         self.continued = numbers.first, connection
-        is_followed = self.next == numbers.first and not all(
-            batch.state is State.REFUSED for batch in self.batches
-        )
+        is_followed = self.next == numbers.first and not self.batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
             self.on_word = dict.fromkeys(self.on_word, now)
@@ -691,9 +689,8 @@ class Producer:
         """
         for first in stored:
             self.on_word.setdefault(first, now)
-        if (
-            len(self.on_word) > UNSETTLED_MAX
-        ):  # more than any client has in flight: all as the first
+        # Where there are more than any client has in flight, all count as the first.
+        if len(self.on_word) > UNSETTLED_MAX:
             self.on_word = {next(iter(self.on_word)): max(self.on_word.values())}
         for batch in self.batches:
             if batch.state is State.AWAITED:
