@@ -45,7 +45,7 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark spark-versions parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -85,8 +85,9 @@ $(VENV)/.no-native: $(STAMP) $(if $(filter 1,$(PENSTOCK_NATIVE)),again)
 	@touch $@
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
-$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
+$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_connector.py | $(STAMP) $(SPARK)
 	$(BIN)/python -m penstock.artifacts
+	$(BIN)/python -m tests.spark_connector
 	touch $@
 
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
@@ -104,6 +105,9 @@ slow: setup  ## the other tests against a real Kafka: those that take long each,
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
+
+asan: setup  ## the tests of native/ with AddressSanitizer; needs a nightly Rust
+	RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(CACHE)/native-asan $(CARGO) +nightly test --quiet --locked --manifest-path native/Cargo.toml --target $$(rustc -vV | sed -n 's/^host: //p')
 
 coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
@@ -125,7 +129,10 @@ spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
 spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and a newer one, each installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
-parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
+spark-tables: setup  ## split to real Delta tables, on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some
+	$(BIN)/python -m tests.spark_tables $(STEPS)
+
+parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, frames of Spark and raw batches; RECORDS=, SEED=
 	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))
 
 registry: setup  ## a real schema registry (Apicurio, fetched here), with what Confluent's serializers write
@@ -152,6 +159,9 @@ fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= 
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/records tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k inputs_by_chance --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
+mutants: $(STAMP) $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
+	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)
+
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
 	$(BIN)/python -m tests.policies.json_schema.run_oracle $(or $(PAIRS),100000) $(SEED)
 
@@ -161,9 +171,9 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
 
-suites: setup  ## tests and schemas of others, fetched here: JSON Schema, Avro, Protobuf, CEL, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat; needs Go
+suites: setup  ## tests and schemas of others, fetched here: JSON Schema, Avro, Protobuf, CEL, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat, MINUTES= of mutated records for workers; needs Go
 	$(BIN)/python -m tests.registry.apicurio
-	$(BIN)/python -m pytest tests/suites$(if $(SUITE),/test_$(SUITE).py) -m suites -s -o timeout=3000 $(if $(SEED),--suites-seed=$(SEED))
+	$(BIN)/python -m pytest tests/suites$(if $(SUITE),/test_$(SUITE).py) -m suites -s -o timeout=3000 $(if $(SEED),--suites-seed=$(SEED)) $(if $(MINUTES),--suites-minutes=$(MINUTES) -o timeout=0)
 
 conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafka Streams, fetched here, directly and through the gateway; SHORT=1, SEED=, WITHOUT=; needs Go, cargo, a C compiler, a JDK
 	$(BIN)/python -m tests.conformance $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(foreach suite,$(WITHOUT),--without $(suite))
@@ -234,9 +244,10 @@ format: setup  ## write the formatting
 docs: setup  ## write docs/configuration.md from the code
 	$(BIN)/python -c 'from penstock.configuration.reference import reference; print(reference(), end="")' > docs/configuration.md
 
-bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios; marks and quarantine beside interceptors
+bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios; marks and quarantine beside interceptors; policies without code beside JsonSchema
 	$(BIN)/python benchmarks/gateway/bench.py
 	$(BIN)/python benchmarks/gateway/modes.py
+	$(BIN)/python benchmarks/conditions.py
 
 bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
 	$(BIN)/python benchmarks/records.py
@@ -244,7 +255,6 @@ bench-records: setup  ## benchmarks/records.py: record batches natively and in P
 bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
 	$(BIN)/python benchmarks/schemas.py
 	$(BIN)/python benchmarks/rules.py
-	$(BIN)/python benchmarks/conditions.py
 
 bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
 	$(BIN)/python benchmarks/metrics.py
@@ -261,6 +271,9 @@ bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of pr
 
 bench-modes: setup  ## benchmarks/gateway: what marks and quarantine cost, beside interceptors on the same records
 	$(BIN)/python benchmarks/gateway/modes.py
+
+bench-threads: setup  ## benchmarks/gateway: what two native threads forward beside one
+	$(BIN)/python benchmarks/gateway/native_threads.py
 
 bench-connections: setup  ## benchmarks/gateway: memory of connections that do nothing
 	$(BIN)/python benchmarks/gateway/connections.py

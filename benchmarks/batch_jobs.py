@@ -4,7 +4,7 @@ Records of 160 bytes, of which `penstock.policies.JsonSchema` refuses 5 %, in ba
 of 1 MB as brokers store them. Without an argument in one process, from memory to memory: what is
 read is selected and checked, what is written is stamped. With a broker: the CPU of the process that
 reads from it and writes to it in transactions, its network thread included; not that of the broker.
-Medians of rounds in which all take turns. About a minute.
+Medians of rounds in which all variants take turns. About a minute.
 """
 
 import itertools
@@ -71,10 +71,10 @@ def batches(size, codec, *, refused):
     chance = random.Random(7)
     for _ in range(RECORDS // size):
         records = [
-            one._replace(value=one.value.replace(b"9.5", b"0.0"))
+            record._replace(value=record.value.replace(b"9.5", b"0.0"))
             if chance.random() < refused
-            else one
-            for one in json_records(size)
+            else record
+            for record in json_records(size)
         ]
         yield encode_stored(records, attributes=codec)
 
@@ -99,8 +99,8 @@ def in_memory(size, codec):
     sources = {}
     for refused in (0.0, REFUSED):
         sources[refused] = MemoryCluster()
-        for one in batches(size, codec, refused=refused):
-            sources[refused].store("source", one)
+        for batch in batches(size, codec, refused=refused):
+            sources[refused].store("source", batch)
 
     def runs(job, refused):
         cluster = sources[refused]
@@ -117,7 +117,7 @@ def in_memory(size, codec):
 
 
 def at_broker(size, codec, admin, connection):
-    """Return what runs each job once, from a topic to new ones."""
+    """Return functions that run each job once, from a topic to new topics."""
     sources = {}
     for refused in (0.0, REFUSED):
         name = f"source-{uuid.uuid4().hex[:8]}"
@@ -125,8 +125,8 @@ def at_broker(size, codec, admin, connection):
         sources[refused] = name, topic_id(admin, name)
         task = PositionTask("filling", *sources[refused], 0)
         with open_writer(connection, task, transactions=False) as writer:
-            for one in batches(size, codec, refused=refused):
-                writer.write(name, 0, one, BatchSource(name, 0, 0))
+            for batch in batches(size, codec, refused=refused):
+                writer.write(name, 0, batch, BatchSource(name, 0, 0))
             writer.commit(Position(0))
     for name in ("clean", "dead"):
         if name not in admin.list_topics(timeout=10).topics:
@@ -160,15 +160,15 @@ def main(servers=""):
         works = {name: in_memory(*kind) for name, kind in kinds.items()}
     taken = {}
     for _ in range(ROUNDS):
-        for kind, some in works.items():
-            for name, work in some.items():
+        for kind, by_name in works.items():
+            for name, work in by_name.items():
                 began = time.process_time()
                 work()
                 taken.setdefault((name, kind), []).append(time.process_time() - began)
     table = Table("us of CPU per record", *works)
     for name in next(iter(works.values())):
         row = [statistics.median(taken[name, kind]) / RECORDS * 1e6 for kind in works]
-        table.add_row(name, *(f"{one:.2f}" for one in row))
+        table.add_row(name, *(f"{figure:.2f}" for figure in row))
     Console().print(table)
 
 

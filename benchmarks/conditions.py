@@ -1,9 +1,9 @@
-"""What `Rules` costs, beside `JsonSchema` on the same records.
+"""Measures `Rules` next to `JsonSchema` on the same records.
 
-Prints nanoseconds of CPU for each record of a batch, the least of several rounds, and how many
-times `JsonSchema`'s that is: in a worker (`Chain.judge`) and where batches are received
-(`all_fit`). The records are the orders of `make bench`, the schema is `order.schema.json`, and
-three conditions are about three of its fields. `python benchmarks/conditions.py [ROUNDS]`.
+Prints nanoseconds of CPU for each record of a batch, the least of several rounds, and the ratio to
+`JsonSchema`: in a worker (`Chain.judge`) and where batches are received (`all_fit`). The records
+are the orders of `make bench`, the schema is `order.schema.json`, and three conditions are about
+three of its fields. `python benchmarks/conditions.py [ROUNDS]`.
 """
 
 import sys

@@ -72,7 +72,7 @@ def gateway(folder: Path) -> Any:
     schedule = SimpleNamespace(pool=pool, waiting=1, outstanding=2, judging=[1])
 
     async def topics() -> dict[str, tuple[int, int]]:
-        return {f"t-{one}": (3, 3) for one in range(TOPICS)}
+        return {f"t-{number}": (3, 3) for number in range(TOPICS)}
 
     return SimpleNamespace(
         configuration=configuration,
@@ -125,7 +125,7 @@ async def main() -> None:
     """Measure, and print a table."""
     table = Table("what", "us")
     same = [refusal() for _ in range(1000)]
-    others = [refusal(one) for one in range(1, 1001)]
+    others = [refusal(number) for number in range(1, 1001)]
     table.add_row("a refusal for a known reason", f"{put_us(same, look=True):.2f}")
     table.add_row(
         f"a new reason, {NEW_MAX} of 1,000 get a row", f"{put_us(others, look=False):.2f}"
@@ -133,16 +133,16 @@ async def main() -> None:
     Terminal(width=90, highlight=False).print(table)
 
     counts = GatewayCounts(records_max=1000)
-    for one in range(TOPICS):
-        counts._records.add((f"t-{one}", "a.V", "refused"), one)  # noqa: SLF001
+    for number in range(TOPICS):
+        counts._records.add((f"t-{number}", "a.V", "refused"), number)  # noqa: SLF001
     checks: Any = SimpleNamespace(brokers={1: Reached(Address("kafka", 9092), "", 0.0)})
     with tempfile.TemporaryDirectory() as folder:
         console = Console(gateway(Path(folder)), counts, checks)
-    for one in range(ROWS_MAX):
-        console.refused(refusal(one + 1))
+    for number in range(ROWS_MAX):
+        console.refused(refusal(number + 1))
         console._refusals.look()  # noqa: SLF001
-    for one in range(3601):
-        console._history.sample(counts.totals(), float(one), float(one))  # noqa: SLF001
+    for number in range(3601):
+        console._history.sample(counts.totals(), float(number), float(number))  # noqa: SLF001
     watching = console._subscribers.subscribe(console._state, lambda: True)  # noqa: SLF001
     await anext(watching)
 
@@ -151,8 +151,8 @@ async def main() -> None:
         await console._plans.read()  # noqa: SLF001
 
     async def flood() -> None:
-        for one in range(ROWS_MAX):
-            console.refused(refusal(one + 1))
+        for number in range(ROWS_MAX):
+            console.refused(refusal(number + 1))
         await console._tick(8)  # noqa: SLF001
 
     table = Table("what", "longest hold, ms", "whole, ms")

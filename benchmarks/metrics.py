@@ -1,4 +1,4 @@
-"""What it costs to count, and to write what was counted: `make bench-metrics`.
+"""Measures counting and exposing metrics: `make bench-metrics`.
 
 In one process, without a network: microseconds of an increment and of an observed time, next to
 those of Prometheus' client library; of a Produce request without policies in a session, with and

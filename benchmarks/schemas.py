@@ -1,8 +1,8 @@
-"""What judging by a schema costs, beside a measure of each format: `make bench-schemas`.
+"""Measures judging by a schema next to a reference for each format: `make bench-schemas`.
 
-One process, nothing else: nanoseconds of CPU per record, medians of rounds in which all take turns,
-so that a machine that grows slower or faster does so for all; and the median of the rounds' ratios,
-which is what counts. Bounded: about a minute.
+In a single process: nanoseconds of CPU per record, medians of rounds in which all take turns, so
+that changes of the machine's speed affect all variants; and the median of the rounds' ratios, which
+is the result. Bounded: about a minute.
 
 `penstock.policies.SchemaPolicy` as the gateway's workers and the raw jobs call it (`Chain.judge`
 over a batch that is decoded already, of 1 MB and of 16 KB), by schema ids that a registry on this
@@ -12,8 +12,8 @@ machine knows. Its measures are policies over the same batches:
 - Avro: a `validate_batch` that cuts the id off each value, has fastavro read it, and looks
 - Protobuf: the same with ParseFromString of upb, which looks for no unknown fields
 
-`schemas.py compiled` measures compiled schemas without policies, beside the same calls in a loop;
-`schemas.py keywords` JSON Schemas with one keyword more, beside jsonschema-rs over orjson.
+`schemas.py compiled` measures compiled schemas without policies, next to the same calls in a loop;
+`schemas.py keywords` JSON Schemas with a further keyword, next to jsonschema-rs over orjson.
 """
 
 import json
@@ -224,7 +224,7 @@ def cases() -> Iterator[Case]:
     yield from map(protobuf, INDEXES)
 
 
-def look(value: Any) -> None:
+def check_present(value: Any) -> None:
     """What a policy does that only looks."""
     if value is None:
         raise ValueError
@@ -239,7 +239,7 @@ def plain_policy(read: Callable[[bytes], Any], start: int) -> type[RecordValidat
 
         def validate_batch(self, topic, batch):
             for value in batch.values:
-                look(read(value[start:]))
+                check_present(read(value[start:]))
             return ()
 
     return Plain
@@ -285,11 +285,11 @@ def chains(case: Case, folder: Path, registry: FakeRegistry) -> tuple[Chain, Cha
 def judging(chain: Chain, data: Sequence[bytes]) -> int:
     """The CPU time in which batches are judged that are decoded already; they fit."""
     batches = [
-        StoredColumns(read_batch(one, api_version=9, max_decompressed_bytes=1 << 24).records)
-        for one in data
+        StoredColumns(read_batch(batch, api_version=9, max_decompressed_bytes=1 << 24).records)
+        for batch in data
     ]
     began = time.thread_time_ns()
-    verdicts = [chain.judge(0, TOPIC_ID, one) for one in batches]
+    verdicts = [chain.judge(0, TOPIC_ID, columns) for columns in batches]
     took = time.thread_time_ns() - began
     assert verdicts == [ACCEPTED] * len(batches), verdicts
     return took
@@ -304,7 +304,7 @@ def encoded(payloads: Sequence[bytes], size: int) -> list[bytes]:
 
 def row(name: str, taken: Sequence[tuple[int, int]], count: int) -> list[str]:
     by, own = zip(*taken, strict=True)
-    ratio = statistics.median(ours / measure for measure, ours in taken)
+    ratio = statistics.median(policy_ns / measure for measure, policy_ns in taken)
     return [
         name,
         f"{statistics.median(by) / count:,.0f}",
@@ -314,7 +314,7 @@ def row(name: str, taken: Sequence[tuple[int, int]], count: int) -> list[str]:
 
 
 def whole_policy(rounds: int) -> Table:
-    """`SchemaPolicy` beside the measures, batch by batch."""
+    """`SchemaPolicy` next to the references, batch by batch."""
     table = Table("ns per record", "its measure", "SchemaPolicy", "ratio")
     with tempfile.TemporaryDirectory() as name, FakeRegistry() as registry:
         for case in cases():
@@ -328,7 +328,7 @@ def whole_policy(rounds: int) -> Table:
                 own_data = encoded(with_id, length)
                 # Where the measure takes values without ids, the records are as many.
                 by_data = own_data if case.plain else encoded(payloads, length)
-                counts = [sum(_count(one) for one in data) for data in (by_data, own_data)]
+                counts = [sum(_count(schema) for schema in data) for data in (by_data, own_data)]
                 taken = [
                     (judging(by, by_data) * counts[1] // counts[0], judging(own, own_data))
                     for _ in range(rounds)
@@ -356,7 +356,7 @@ def compiled_alone(rounds: int) -> Table:
         for _ in range(rounds):
             start = time.thread_time_ns()
             for message in messages:
-                look(plain(message))
+                check_present(plain(message))
             between = time.thread_time_ns()
             refused = list(compiled.objections(payloads))
             taken.append((between - start, time.thread_time_ns() - between))

@@ -63,8 +63,8 @@ class Topics:
         with open_writer(
             self._connection, PositionTask("filling", *source, 0), transactions=False
         ) as writer:
-            for one in batch_jobs.batches(size, 0, refused=batch_jobs.REFUSED):
-                writer.write(name, 0, one, BatchSource(name, 0, 0))
+            for batch in batch_jobs.batches(size, 0, refused=batch_jobs.REFUSED):
+                writer.write(name, 0, batch, BatchSource(name, 0, 0))
             writer.commit(Position(0))
         return source
 
@@ -88,7 +88,7 @@ class Topics:
         """Return how many records a batch of a topic has, on average."""
         offsets = WantedRange(name, 0, 0, _end(self._admin, name), topic_id(self._admin, name))
         reader = RangeReader(self._connection, offsets, on_lost=print)
-        counts = [one.record_count for one in reader if not one.attributes & CONTROL]
+        counts = [batch.record_count for batch in reader if not batch.attributes & CONTROL]
         return sum(counts) / len(counts)
 
 
@@ -120,7 +120,7 @@ def main():
                     taken[size].append((own, broker, topics.batch_size(name)))
     table = Table("records a batch", "us of CPU per record", "the broker's", "in the target")
     for size, rounds in taken.items():
-        own, broker, written = (statistics.median(one) for one in zip(*rounds, strict=True))
+        own, broker, written = (statistics.median(figures) for figures in zip(*rounds, strict=True))
         per = 1e6 / SIZES[size]
         table.add_row(str(size), f"{own * per:.2f}", f"{broker * per:.2f}", f"{written:.0f}")
     Console().print(table)

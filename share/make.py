@@ -35,20 +35,20 @@ Done.
 The check failed: records or topics were refused.
 .TP
 .B 2
-Wrong use or configuration: the message names the key, the file, and what would be right.
+Wrong usage or configuration: the message names the file, the key and the correct values.
 .TP
 .B 3
 The cluster or Spark cannot be reached, or failed."""
 EXAMPLES: Final = r"""
 .TP
 .B penstock dev
-Start a Kafka on this machine, and the gateway with a sample policy in front of it.
+Start a local Kafka, and the gateway with a sample policy in front of it.
 .TP
 .B penstock check penstock.properties
 Load the policies, and print which of them judge which topics.
 .TP
 .B penstock gateway penstock.properties
-Serve clients in front of the cluster that the file names."""
+Run the gateway in front of the cluster that the file names."""
 
 
 def completions_and_man_page() -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from penstock.local import LocalKafka, free_ports
 from penstock.policy import sharing
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--parity-records", type=int, default=100_000, dest="parity_records")
     parser.addoption("--parity-seed", type=int, default=None, dest="parity_seed")
     parser.addoption("--suites-seed", type=int, default=None, dest="suites_seed")
+    parser.addoption("--suites-minutes", type=float, default=1, dest="suites_minutes")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 
@@ -162,14 +163,18 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
     state = {"produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}"}
 
     def start(
-        properties: Mapping[str, object] | None = None, policies: str = "", *, upstream: str = ""
+        properties: Mapping[str, object] | None = None,
+        policies: str = "",
+        *,
+        upstream: str = "",
+        program: Sequence[str] = PENSTOCK,
     ) -> RunningGateway:
         own = folder / f"gateway-{next(_counter)}"
         own.mkdir()
         upstream = upstream or kafka.bootstrap_servers
         given = {**state, **(properties or {})}
         file = write_configuration(own, upstream, free_ports(6)[0], given, policies)
-        started = RunningGateway(file)
+        started = RunningGateway(file, program)
         running.append(started)
         return started
 
@@ -210,8 +215,10 @@ def shared_gateway(
 def spark() -> Iterator[Any]:
     """A classic Spark session."""
     from penstock.spark.session import start_session, stop_session
+    from tests.spark_connector import connector_jars
 
-    session = start_session("tests", "local[2]", {"spark.sql.shuffle.partitions": "2"})
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.jars": connector_jars()}
+    session = start_session("tests", "local[2]", conf)
     yield session
     stop_session(session)
 

@@ -15,7 +15,8 @@ from typing import Final
 from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from penstock.wire.addresses import replace_addresses
+from penstock.wire.addresses import replace_in_slices
+from penstock.wire.slices import finish
 from tests.gateways import wait_until
 from tests.readdressed import is_readdressed
 from tests.refusals import CLOSED, PRODUCE, Refusal, Rule
@@ -303,11 +304,13 @@ class _Connection:
             return [_without_brokers(frame, sent.version)]
         if not is_readdressed(sent.api_key, sent.version):
             return [frame]
-        return replace_addresses(
-            frame,
-            sent.api_key,
-            sent.version,
-            lambda _, host, port: self._proxy.replaced(host, port),
+        return finish(
+            replace_in_slices(
+                frame,
+                sent.api_key,
+                sent.version,
+                lambda _, host, port: self._proxy.replaced(host, port),
+            )
         )
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 # kio imports Hypothesis where it is installed, which takes as long as all of Penstock.
-_START = """import runpy, sys
+START = """import runpy, sys
 sys.modules["hypothesis"] = None
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """
-PENSTOCK = [sys.executable, "-c", _START]
+PENSTOCK = [sys.executable, "-c", START]
 
 
 class RunningGateway:

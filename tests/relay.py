@@ -36,8 +36,8 @@ class Relay:
         self._chance = chance or random.Random()
         self._record = record
         self._writers: set[asyncio.StreamWriter] = set()
-        self.told = bytearray()
-        self.asked: list[bytearray] = []
+        self.responses = bytearray()
+        self.requests: list[bytearray] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
@@ -83,12 +83,12 @@ class Relay:
             return
         there_reader, there_writer = there
         self._writers |= {writer, there_writer}
-        asked = bytearray()
-        self.asked.append(asked)
+        request_bytes = bytearray()
+        self.requests.append(request_bytes)
         try:
             await asyncio.gather(
-                self._pump(reader, there_writer, asked),
-                self._pump(there_reader, writer, self.told),
+                self._pump(reader, there_writer, request_bytes),
+                self._pump(there_reader, writer, self.responses),
             )
         finally:
             self._writers -= {writer, there_writer}

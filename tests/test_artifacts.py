@@ -6,6 +6,7 @@ import pytest
 
 from penstock import artifacts
 from penstock.artifacts import ArtifactError, Artifacts
+from tests.spark_connector import CONNECTOR
 
 NAME = "org/example/one/1.0/one-1.0.jar"
 
@@ -34,7 +35,7 @@ def test_what_has_its_sum_is_used(fetched):
 def test_what_has_another_sum_is_not_used_and_does_not_stay(fetched, monkeypatch):
     monkeypatch.setattr(artifacts, "_sums", lambda: {NAME: "0" * 64})
     for _ in range(2):
-        with pytest.raises(ArtifactError, match=f"{NAME}: .* not {'0' * 64}"):
+        with pytest.raises(ArtifactError, match=f"{NAME}: .* instead of {'0' * 64}"):
             artifacts.class_path("org.example:one:1.0")
         assert not fetched.exists()
 
@@ -46,7 +47,7 @@ def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("one", Artifacts)
+@pytest.mark.parametrize("one", [*Artifacts, CONNECTOR])
 def test_make_setup_has_fetched_what_tests_need(one, monkeypatch):
     def resolve(*_):
         raise AssertionError("run make setup: tests fetch nothing")
@@ -103,7 +104,7 @@ def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
     file, fetched, sums = archived
     artifacts.archive("org.example:one:1.0:tar.gz:all")
     file.write_bytes(b"another")
-    with pytest.raises(ArtifactError, match="is not used"):
+    with pytest.raises(ArtifactError, match="it is rejected"):
         artifacts.archive("org.example:one:1.0:tar.gz:all")
     assert not file.exists()
     sums.clear()

@@ -1,5 +1,6 @@
 """The crates of native/ are those of the list, or are not built."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -65,3 +66,12 @@ def test_each_direct_dependency_is_exact_and_listed():
         version = wanted if isinstance(wanted, str) else wanted["version"]
         assert f"{name}-{version.removeprefix('=')}.crate" in listed()
         assert version.startswith("=")
+
+
+def test_nothing_of_native_is_built_before_its_crates_are_checked():
+    recipes = re.split(r"\n(?=\S)", (ROOT / "Makefile").read_text())
+    building = [recipe for recipe in recipes if re.search(r"\$\(MATURIN\) (develop|build)", recipe)]
+    assert len(building) == 2
+    for recipe in building:
+        before, _, _ = recipe.partition("$(MATURIN)")
+        assert "$(CHECK_CRATES)" in before

@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
 
 import penstock
 
@@ -90,6 +92,32 @@ def test_make_dist_says_which_wheel_of_native_it_does_not_build(targets, message
     [line] = [line for line in steps.splitlines() if line.startswith("echo")]
     assert "dist/ has no wheel of native/" in line
     assert message in line
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("page", "folder"),
+    [("README.md", ""), ("docs/getting-started.md", "dist"), ("docs/pipeline.md", "")],
+)
+def test_the_documents_install_only_wheels_for_this_machine(page, folder, tmp_path):
+    [command] = re.findall(
+        r"pip install ((?:dist/)?\S*penstock_native-[^`\n#]*)", (ROOT / page).read_text()
+    )
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    for name in ("penstock-0.1.0-py3-none-any.whl", *map(wheel_of_native, MACHINES)):
+        (dist / name).touch()
+    packages = run(tmp_path / folder, "sh", "-c", f"printf '%s\n' {command}").split()
+    wheels = [Path(package.partition("[")[0]).name for package in packages if ".whl" in package]
+    assert wheel_of_native(platform.machine()) in wheels
+    for wheel in wheels:
+        assert parse_wheel_filename(wheel)[3] & set(sys_tags()), wheel
+
+
+def wheel_of_native(architecture: str) -> str:
+    """Name a wheel as `make dist` names it."""
+    tags = f"manylinux2014_{architecture}.manylinux_2_17_{architecture}"
+    return f"penstock_native-0.1.0-cp311-abi3-{tags}.whl"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from penstock.progress import Pace, Phase, Progress, duration
+from penstock.progress import Pace, Phase, Progress, duration, waiting
 
 
 def test_nothing_is_done_yet():
@@ -118,3 +118,30 @@ def test_an_error_ends_the_phase():
     with pytest.raises(ZeroDivisionError), Progress().phase("work"):
         raise ZeroDivisionError
     assert set(threading.enumerate()) <= before  # those of other tests may have ended
+
+
+def test_what_takes_long_is_said_while_it_does(capsys):
+    said = threading.Event()
+    written = []
+
+    class Told(io.StringIO):
+        def write(self, text):
+            written.append(text)
+            said.set()
+            return len(text)
+
+    before, sys.stderr = sys.stderr, Told()
+    try:
+        with waiting("waiting for k:1", after_s=0.0):
+            assert said.wait(30)
+    finally:
+        sys.stderr = before
+    assert written[0] == "waiting for k:1\n"
+
+
+def test_what_takes_no_time_is_not_said(capsys):
+    with waiting("waiting for k:1", after_s=1000.0):
+        pass
+    assert capsys.readouterr().err == ""
+    timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)

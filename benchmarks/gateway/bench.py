@@ -1,10 +1,11 @@
 """Direct against through the gateway, side by side in one run: `make bench`.
 
-Variants: direct; through a relay that looks at nothing, for comparison; through the gateway
-without a policy, with a trivial policy, with a JSON Schema check, with three conditions (`Rules`)
+Variants: direct; through a relay in Rust that looks at nothing, for comparison; through the gateway
+without a policy, with a trivial policy, with a JSON Schema check; without a policy and with this
+check while Python forwards all (`PENSTOCK_NATIVE_LANE=0`); with three conditions (`Rules`)
 about fields that this schema checks, with interceptors that do nothing, change one JSON field of
 every record, drop a third of them; and those of them that have a method for it once more, judging a
-batch at a time.
+batch at a time. The relay needs `rustc`.
 Each round runs every variant once, interleaved, so that a machine that grows slower or faster
 does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
@@ -31,7 +32,7 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.table import Table
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka, LocalNode, free_ports
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -45,8 +46,10 @@ VARIANTS = (
     "direct",
     "bare relay",
     "no policy",
+    "no policy, in Python",
     "trivial policy",
     "JSON Schema",
+    "JSON Schema, in Python",
     "three conditions",
     "no-op interceptor",
     "map one field",
@@ -97,12 +100,39 @@ def batch(size: int, codec: int, batch_bytes: int) -> tuple[bytes, int]:
     return bytes(builder.build()), count
 
 
-class Relay:
-    """A running `relay.py`."""
+class RelayedKafka(LocalKafka):
+    """A broker with a second listener, whose clients it sends to the relay.
 
-    def __init__(self, upstream: str) -> None:
+    Attributes:
+        relayed: The addresses of this listener and of the relay.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relayed = [f"127.0.0.1:{port}" for port in free_ports(2)]
+
+    def _settings(
+        self, node: LocalNode, controller: int, voters: str, home: Path
+    ) -> dict[str, str]:
+        settings = super()._settings(node, controller, voters, home)
+        listener, relay = self.relayed
+        protocols = settings["listener.security.protocol.map"]
+        return {
+            **settings,
+            "listeners": f"{settings['listeners']},RELAYED://{listener}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port},RELAYED://{relay}",
+            "listener.security.protocol.map": f"{protocols},RELAYED:PLAINTEXT",
+        }
+
+
+class Relay:
+    """A running `relay.rs`."""
+
+    def __init__(self, kafka: RelayedKafka, folder: Path) -> None:
+        program = folder / "relay"
+        subprocess.run(["rustc", "-O", "-o", program, HERE / "relay.rs"], check=True)
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "relay.py"), upstream], stdout=subprocess.PIPE, text=True
+            [program, *kafka.relayed], stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.address = f"127.0.0.1:{self.process.stdout.readline().split()[1]}"
@@ -133,7 +163,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str, float]:
-    """Run one load in a process of its own."""
+    """Run a load in a separate process."""
     done = subprocess.run(
         [sys.executable, str(HERE / "load.py"), address, str(frame), str(count), "5", str(rate)],
         capture_output=True, text=True, check=False, timeout=300,
@@ -147,7 +177,9 @@ def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str,
 class Bench:
     """A Kafka and a gateway for each variant."""
 
-    def __init__(self, kafka: LocalKafka, folder: Path, variants: Sequence[str] = VARIANTS) -> None:
+    def __init__(
+        self, kafka: RelayedKafka, folder: Path, variants: Sequence[str] = VARIANTS
+    ) -> None:
         self._kafka = kafka
         self._folder = folder
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -169,8 +201,8 @@ class Bench:
         properties: dict[str, dict[str, object]] = {
             "no policy": common,
             "no policy, counted": {**common, "metrics.listener": ":0"},
-            "no policy, native lane": common,
-            "judged elsewhere, native lane": {
+            "no policy, in Python": common,
+            "judged elsewhere": {
                 **common,
                 "topics.elsewhere.record.validation.policy": SCHEMA.name,
                 key: "penstock.policies.JsonSchema",
@@ -178,21 +210,17 @@ class Bench:
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
-            "JSON Schema, native lane": {
-                **common,
-                **judged,
-                key: "penstock.policies.JsonSchema",
-            },
+            "JSON Schema, in Python": {**common, **judged, key: "penstock.policies.JsonSchema"},
             "three conditions": {**common, **CONDITIONS},
             **interceptors,
         }
         self.gateways: dict[str, RunningGateway | Relay] = {
-            name: self._gateway(name.replace(", ", "-").replace(" ", "-"), given, policies)
-            for name, given in properties.items()
+            name: self._gateway(name.replace(", ", "-").replace(" ", "-"), of_gateway, policies)
+            for name, of_gateway in properties.items()
             if name in variants
         }
         if "bare relay" in variants:
-            self.gateways["bare relay"] = Relay(kafka.bootstrap_servers)
+            self.gateways["bare relay"] = Relay(kafka, folder)
 
     def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
         folder = self._folder / name
@@ -200,7 +228,7 @@ class Bench:
         file = write_configuration(
             folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
         )
-        environment = {"PENSTOCK_NATIVE_LANE": str(int(name.endswith("-native-lane")))}
+        environment = {"PENSTOCK_NATIVE_LANE": "0" if name.endswith("-in-Python") else ""}
         with mock.patch.dict(os.environ, environment):
             return RunningGateway(file)
 
@@ -252,7 +280,7 @@ class Bench:
                 seconds = load(self.address(variant), frame, requests)["seconds"]
                 used = cpu_s(running) - before if running else 0.0
                 self.delete(topic)
-                if round_number:  # the first one warms up
+                if round_number:  # the first round warms up
                     found[variant]["rate"].append(requests * count / seconds)
                     found[variant]["cpu"].append(used / (requests * count) * 1e6)
         return {
@@ -293,10 +321,12 @@ def main() -> None:
     options = parser.parse_args()
     rounds, records = (1, 60_000) if options.quick else (3, 300_000)
     say = Console(width=110, highlight=False).print
-    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
+    with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         bench = Bench(kafka, Path(folder))
         try:
-            table = Table("records", "request", "variant", "records/s", "to direct", "CPU s per M")
+            table = Table(
+                "records", "request", "variant", "records/s", "to direct", "CPU s per M", "to relay"
+            )
             for batches, batch_bytes in ((1, 1_000_000), (6, 16_000), (1, 16_000)):
                 for size in options.size:
                     for codec in ("none", "lz4"):
@@ -304,6 +334,7 @@ def main() -> None:
                             size, codec, batches, batch_bytes, records * 160 // size, rounds
                         )
                         direct = results["direct"]["rate"]
+                        relay = results["bare relay"]["cpu"]
                         for variant, figures in results.items():
                             table.add_row(
                                 f"{size} B, {codec}",
@@ -312,6 +343,7 @@ def main() -> None:
                                 f"{figures['rate']:,.0f}",
                                 f"{figures['rate'] / direct:.2f}",
                                 f"{figures['cpu']:.2f}" if variant != "direct" else "",
+                                f"{figures['cpu'] / relay:.1f}",
                             )
                         table.add_section()
             say(table)

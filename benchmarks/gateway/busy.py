@@ -1,9 +1,9 @@
-"""Many connections that each send one prepared Produce request now and then; prints what it took.
+"""Many connections that each send a prepared Produce request now and then; prints latencies.
 
 `python busy.py HOST:PORT FRAME CONNECTIONS RATE SECONDS`: RATE requests a second over all
-connections, one at a time on each. A latency counts from when a request was due, so one that waits
-for the answer before it is late. Prints JSON: requests a second, and latencies in ms of the last
-four fifths.
+connections, one at a time on each. A latency counts from when a request was due, so a request that
+waits for the previous response is late. Prints JSON: requests a second, and latencies in ms of the
+last four fifths.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def send(
 async def send_all(
     address: tuple[str, int], frame: bytes, count: int, rate: float, seconds: float
 ) -> dict[str, float]:
-    """Send on all connections; return what was reached."""
+    """Send on all connections; return the rate and the latencies."""
     every_s = count / rate
     began = time.perf_counter() + 1.0  # all connections are there then
     until = began + seconds
@@ -51,7 +51,7 @@ async def send_all(
             for number in range(count)
         )
     )
-    taken = [one for several in each for one in several]
+    taken = [latency for several in each for latency in several]
     last = max(due + took for due, took in taken)
     counted = sorted(took * 1000 for due, took in taken if due > began + seconds * WARM_UP)
     return {

@@ -1,10 +1,11 @@
-"""What connections cost: `make bench-connections`.
+"""Measures open connections: `make bench-connections`.
 
-Opens connections that asked for versions once and then do nothing, in plain text and with TLS, in
-steps up to 10,000, and prints the memory of the gateway's process for each. Then 200 connections
-send 500 requests a second, alone and beside the idle ones, for each kind of gateway: how long
-they wait, and the CPU time of the gateway's process and of its workers. Bounded: some five
-minutes on two cores; needs 21,000 file descriptors a process (`ulimit -n`), fewer with `--idle`.
+Opens connections that send a single ApiVersions request and then stay idle, in plain text and with
+TLS, in steps up to 10,000, and prints the memory of the gateway's process for each. Then 200
+connections send 500 requests a second, alone and next to the idle connections, for each kind of
+gateway: their latency, and the CPU time of the gateway's process and of its workers. Bounded: some
+five minutes on two cores; needs 21,000 file descriptors a process (`ulimit -n`), fewer with
+`--idle`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import trustme
-from bench import HERE, Bench, batch, cpu_s
+from bench import HERE, Bench, RelayedKafka, batch, cpu_s
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +33,7 @@ from tests.raw import produce_request, request_frame
 
 from penstock.local import LocalKafka, free_ports
 
-VARIANTS = ("direct", "no policy", "JSON Schema", "trivial policy", "map one field")
+VARIANTS = ("direct", "bare relay", "no policy", "JSON Schema", "trivial policy", "map one field")
 BUSY, RATE, SECONDS = 200, 500, 10.0
 BATCH_BYTES = 1_750
 """Ten records of 160 B."""
@@ -104,8 +105,8 @@ def cpu_of(pid: int) -> float:
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
-def busy(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
-    """Latency and CPU time of connections that send, alone and beside idle ones."""
+def busy(kafka: RelayedKafka, folder: Path, most: int, table: Table) -> None:
+    """Latency and CPU time of connections that send, alone and next to idle connections."""
     bench = Bench(kafka, folder, VARIANTS)
     with contextlib.closing(bench):
         for variant in VARIANTS:
@@ -140,7 +141,7 @@ def load(bench: Bench, folder: Path, variant: str) -> list[str]:
 
 
 def run(address: str, frame: Path, seconds: float) -> dict[str, float]:
-    """Send from a process of its own."""
+    """Send from a separate process."""
     how = map(str, (BUSY, RATE, seconds))
     done = subprocess.run(
         [sys.executable, str(HERE / "busy.py"), address, str(frame), *how],
@@ -173,7 +174,7 @@ def main() -> None:
         f"{BUSY} busy, {RATE:,} requests/s", "idle", "p50 ms", "p99 ms", "requests/s",
         "gateway us", "workers us",
     )  # fmt: skip
-    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as temporary:
+    with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         idle(kafka, folder, most, memory)
         say(memory)

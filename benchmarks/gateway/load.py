@@ -1,4 +1,4 @@
-"""Sends one prepared Produce request again and again over one connection; prints what it took.
+"""Sends a prepared Produce request repeatedly over a connection; prints the duration.
 
 `python load.py HOST:PORT FRAME COUNT IN_FLIGHT RATE`: RATE requests a second, or 0 for as fast as
 IN_FLIGHT unanswered requests allow. Prints JSON: seconds, and latencies in ms where RATE is set.

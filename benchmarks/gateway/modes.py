@@ -1,10 +1,10 @@
-"""What `mark` and `quarantine` cost, beside interceptors on the same records: `make bench-modes`.
+"""Measures `mark` and `quarantine` next to interceptors on the same records: `make bench-modes`.
 
-An idempotent producer of librdkafka sends batches of up to 1,000 records, of which one in a
-hundred or one in ten is bad. An interceptor drops the bad records, or changes them; a validator
-objects to them, and its mode is `quarantine` or `mark`. Each round runs every variant once,
-interleaved. Printed are the medians: records a second, CPU microseconds of all the gateway's
-processes for a record, and both as multiples of the interceptor's. About two minutes.
+An idempotent producer of librdkafka sends batches of up to 1,000 records, of which one in a hundred
+or one in ten is bad. An interceptor drops the bad records, or changes them; a validator refuses
+them, and its mode is `quarantine` or `mark`. Each round runs every variant once, interleaved.
+Printed are the medians: records a second, CPU microseconds of all the gateway's processes for a
+record, and both as multiples of the interceptor's. About two minutes.
 """
 
 import statistics
@@ -109,7 +109,7 @@ def main() -> None:
                         before = cpu_s(running)
                         seconds = send(running.address, topic, bad_each)
                         used = cpu_s(running) - before
-                        if number:  # the first one warms up
+                        if number:  # the first round warms up
                             took.setdefault((bad_each, name), []).append((seconds, used))
         finally:
             for running in gateways.values():

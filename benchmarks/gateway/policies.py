@@ -19,7 +19,7 @@ class Trivial(RecordValidationPolicy):
 
 
 class NoOp(ProduceRequestInterceptor):
-    """Gives every record back: what a chain itself costs."""
+    """Returns every record: the cost of the chain itself."""
 
     def interceptor_topic_pattern(self):
         return "^bench-"

@@ -59,9 +59,9 @@ class Variant:
             base_sequence=self._next,
         )
         self._next += RECORDS
-        begun = time.perf_counter()
+        began = time.perf_counter()
         answers = produced(self._client.call(produce_request([(self._topic, [(0, batch)])])))
-        self.took_ms.append((time.perf_counter() - begun) * 1000)
+        self.took_ms.append((time.perf_counter() - began) * 1000)
         assert answers[self._topic, 0].error_code == 0
 
 

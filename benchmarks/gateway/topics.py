@@ -1,8 +1,9 @@
-"""What a request about topics costs: direct against through the gateway, `make bench-topics`.
+"""Measures requests about topics: direct against through the gateway, `make bench-topics`.
 
 Variants: direct; through a gateway without policies; with policies of topics and configs; and with
-topic level keys among the configs. Each round asks every variant once, interleaved; medians are
-printed, as milliseconds and as ratios to direct. Bounded: about half a minute on two cores.
+topic level keys among the configs. Each round sends the request to every variant once, interleaved;
+medians are printed, as milliseconds and as ratios to direct. Bounded: about half a minute on two
+cores.
 """
 
 import statistics
@@ -100,8 +101,8 @@ def main() -> None:
                 spent["create"][name].append(took)
                 took, _ = timed(alter, admins[name], topic, own, 6000 + number)
                 spent["alter"][name].append(took)
-        for one in running:
-            one.stop()
+        for gateway in running:
+            gateway.stop()
     table = Table("request", "variant", "ms", "to direct")
     for what, by_variant in spent.items():
         medians = {name: statistics.median(all_of) for name, all_of in by_variant.items()}

@@ -1,11 +1,10 @@
 """Audit and split against jobs that do nothing: `make bench-spark`.
 
 Stores records of 160 B (JSON, 5 % bad) in a local Kafka, then runs, interleaved in one session:
-an identity read (the same columns, thrown away), an identity copy to another topic, audits by both
-readers with the built-in JSON Schema check and with a class in Python, the split by both, and a
-redaction of one field. Prints
-records a second and CPU of Spark and its Python workers for each record, the share of the identity
-job that each reaches, and the most memory that the JVM and a Python worker took.
+an identity read by Spark's connector (thrown away), an identity copy to another topic, audits with
+the built-in JSON Schema check and with a class in Python, a split, and a redaction of one field.
+Prints records a second and CPU of Spark and its Python workers for each record, the share of the
+identity job that each reaches, and the most memory that the JVM and a Python worker took.
 
 `--batches` says how the records are stored: 1 MB (not compressed), 16 KB (lz4), or 1, 10, 40 or 100
 records a batch (not compressed). Bounded: 2
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
@@ -32,19 +30,14 @@ from penstock.batch_jobs.targets import Target
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
-from penstock.spark.audit import audit
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.session import start_session, stop_session
-from penstock.spark.sink.sinks import Sinks
-from penstock.spark.sources import client_options, read_range
-from penstock.spark.split import ACCEPTED, REJECTED, split_into
 from penstock.stored.access import ClusterAccess
 from penstock.stored.audit import audit_raw
-from penstock.stored.locations import RecordLocation
 from penstock.stored.positions import Known, claims
 from penstock.stored.sizes import measured
 from penstock.stored.tasks.writing import write_raw
-from penstock.stored.tasks.writing_task import WritingTask
+from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -58,10 +51,11 @@ import bench as gateway_bench  # noqa: E402
 from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: E402
 from tests.conftest import create_topic  # noqa: E402
 from tests.raw import RawClient, produce_request, produced  # noqa: E402
+from tests.spark_connector import connector_jars, read_by_connector  # noqa: E402
 
 PARTITIONS = 6
 SCHEMAS = ROOT / "benchmarks" / "gateway"
-BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)} | {str(one): (one, 0) for one in (1, 10, 40, 100)}
+BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)} | {str(size): (size, 0) for size in (1, 10, 40, 100)}
 """Records of a batch, and its codec."""
 BUILT_IN = f"""
 record.validation.policy.class.name=penstock.policies.JsonSchema
@@ -116,7 +110,7 @@ def fill(kafka: LocalKafka, topic: str, records: int, batches: str) -> int:
 
 
 def sparks() -> dict[Path, str]:
-    """Return the processes of Spark that this one started, by kind."""
+    """Return the processes of Spark that this process started, by kind."""
     parents, kinds = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -136,7 +130,7 @@ def sparks() -> dict[Path, str]:
 
 
 def cpu_s() -> float:
-    """Return the CPU time that Spark's processes and this one have taken."""
+    """Return the CPU time of Spark's processes and of this process."""
     total = time.process_time()
     return total + sum(map(cpu_of, sparks()))
 
@@ -182,7 +176,7 @@ class Taken(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job, and the one that it is compared with."""
+    """A job, and the job that it is compared with."""
 
     run: Callable[[], None]
     identity: str = ""
@@ -210,20 +204,20 @@ def main() -> None:
 
 
 def run(
-    admin: AdminClient, broker: int, files: list[Path], count: int, given: argparse.Namespace
+    admin: AdminClient, broker: int, files: list[Path], count: int, arguments: argparse.Namespace
 ) -> None:
     """Measure."""
-    spark = start_session("bench", "local[2]", {})
+    spark = start_session("bench", "local[2]", {"spark.jars": connector_jars()})
     memory = Memory()
     plan, own, redacting = map(load_plan, files)
     properties = plan.configuration.upstream_properties
-    options = client_options(properties, files[0])
+    servers = properties["bootstrap.servers"]
     access = ClusterAccess.of(properties, files[0])
     cluster = Cluster(properties, files[0].parent)
     ranges = cluster.ranges(cluster.topics("orders"), "earliest")
 
     def read():
-        return read_range(spark, options, ranges)
+        return read_by_connector(spark, servers, "orders")
 
     def targets(*names: str) -> list[str]:
         made = [f"{name}-{time.time_ns()}" for name in names]
@@ -236,19 +230,19 @@ def run(
 
     def identity_copy() -> None:
         [name] = targets("copy")
-        sinks = {"all": RecordLocation(name, is_folder=False)}
-        copied = read().withColumn("sink", F.lit("all"))
-        Sinks(spark, sinks, options, {name: PARTITIONS}).write(copied)
+        copied = read().select("key", "value", "headers", "partition")
+        writer = copied.write.format("kafka").option("kafka.bootstrap.servers", servers)
+        writer.option("topic", name).mode("append").save()
         admin.delete_topics([name])[name].result(30)
 
     def check(result) -> None:
         assert (result.judged, result.outcomes["refused"]) == (count, count // 20), result.outcomes
 
-    def audited(one) -> None:
+    def audited(of_plan) -> None:
         sizes = measured(access.connect(), ranges)
-        check(audit_raw(SparkRunner(spark), access, ranges, one, sizes=sizes).counts)
+        check(audit_raw(SparkRunner(spark), access, ranges, of_plan, sizes=sizes).counts)
 
-    def written(one, *names: str):
+    def written(of_plan, *names: str):
         made = targets(*(f"{name}-target" for name in names))
         to = {
             name: Target(topic, PARTITIONS, 20_000_000)
@@ -257,7 +251,7 @@ def run(
         job = made[0]
         claimed = claims(job, job, ranges, Known({}, {}))
         ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
-        work = WritingTask(access, one, ids, to, job, job, claimed)
+        work = WritingTask(access, of_plan, ids, to, job, job, claimed)
         sizes = measured(access.connect(), ranges)
         result = write_raw(SparkRunner(spark), ranges, work, sizes=sizes)
         for name in made:
@@ -271,58 +265,45 @@ def run(
         outcomes = written(redacting, ACCEPTED)
         assert outcomes["accepted"] == count, outcomes
 
-    def run_split() -> None:
-        good, dead = targets("good", "dead")
-        locations = {
-            ACCEPTED: RecordLocation(good, is_folder=False),
-            REJECTED: RecordLocation(dead, is_folder=False),
-        }
-        sinks = Sinks(spark, locations, options, {good: PARTITIONS, dead: PARTITIONS})
-        counts = split_into(read(), plan, sinks, topic="orders")
-        assert counts["refused"] == count // 20
-        for name in (good, dead):
-            admin.delete_topics([name])[name].result(30)
-
-    def by_connector() -> None:
-        check(audit(read(), plan, topic="orders"))
-
     jobs = {
         "identity read": Job(identity_read),
         "audit": Job(lambda: audited(plan), "identity read"),
         "audit, Python class": Job(lambda: audited(own), "identity read"),
-        "audit, connector": Job(
-            lambda: check(audit(read(), plan, topic="orders")), "identity read"
-        ),
         "identity copy": Job(identity_copy),
         "split": Job(raw_split, "identity copy"),
         "redact": Job(raw_redact, "identity copy"),
-        "split, connector": Job(run_split, "identity copy"),
     }
-    wanted = tuple(given.jobs.split(","))
-    jobs = {name: job for name, job in jobs.items() if name.startswith(wanted)}
-    taken: dict[str, list[Taken]] = {name: [] for name in jobs}
-    for round_number in range(given.rounds + 1):
+    prefixes = tuple(arguments.jobs.split(","))
+    jobs = {name: job for name, job in jobs.items() if name.startswith(prefixes)}
+    measured_by_job: dict[str, list[Taken]] = {name: [] for name in jobs}
+    for round_number in range(arguments.rounds + 1):
         for name, job in jobs.items():
-            began, cpu, its = time.perf_counter(), cpu_s(), cpu_of(Path("/proc", str(broker)))
+            began, cpu, broker_cpu = (
+                time.perf_counter(),
+                cpu_s(),
+                cpu_of(Path("/proc", str(broker))),
+            )
             job.run()
-            one = Taken(
+            measurement = Taken(
                 time.perf_counter() - began,
                 cpu_s() - cpu,
-                cpu_of(Path("/proc", str(broker))) - its,
+                cpu_of(Path("/proc", str(broker))) - broker_cpu,
             )
-            print(f"  {name}: {one.wall:.1f} s, {one.cpu:.1f} s of CPU", flush=True)
-            if round_number:  # the first one warms up
-                taken[name].append(one)
+            print(f"  {name}: {measurement.wall:.1f} s, {measurement.cpu:.1f} s of CPU", flush=True)
+            if round_number:  # the first round warms up
+                measured_by_job[name].append(measurement)
     most = memory.end()
-    show(count, given.batches, jobs, taken, most)
+    show(count, arguments.batches, jobs, measured_by_job, most)
     stop_session(spark)
 
 
-def show(count, batches, jobs, taken, most) -> None:
+def show(count, batches, jobs, measured_by_job, most) -> None:
     """Print the table."""
     medians = {
-        name: Taken(*(statistics.median(one[i] for one in some) for i in (0, 1, 2)))
-        for name, some in taken.items()
+        name: Taken(
+            *(statistics.median(measurement[i] for measurement in measurements) for i in (0, 1, 2))
+        )
+        for name, measurements in measured_by_job.items()
     }
     table = Table(
         "job", "records/s", "of identity", "CPU us/record", "of identity (CPU)", "broker's"

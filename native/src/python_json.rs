@@ -69,17 +69,17 @@ impl JsonSchema {
         Ok(fit)
     }
 
-    /// Whether there is a pattern that is not matched in linear time.
+    /// Whether there is a pattern that may take long: by steps back, or for each byte.
     #[getter]
-    fn backtracks(&self) -> bool {
-        self.schema.backtracks
+    fn has_slow_patterns(&self) -> bool {
+        self.schema.has_slow_patterns
     }
 }
 
 impl JsonSchema {
     /// Return the schema, if to judge by it takes bounded time and never asks Python.
     pub fn bounded(&self) -> Option<Arc<Schema>> {
-        let is_bounded = self.schema.format_checks.is_empty() && !self.schema.backtracks;
+        let is_bounded = self.schema.format_checks.is_empty() && !self.schema.has_slow_patterns;
         is_bounded.then(|| Arc::clone(&self.schema))
     }
 

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::lane::batch;
+use crate::lane::compression;
 use crate::lane::connection::GivenBack;
 use crate::lane::counts::{self, Counts, Times};
 use crate::lane::judge::{self, Check, Judged};
@@ -123,19 +124,14 @@ impl Table {
         Self(Arc::new(table::Table::new(rows)))
     }
 
-    /// Remember a topic by its name; nobody judges its batches where there is no judge.
-    fn know_name(&self, name: &str, judge: Option<&Judge>) {
-        self.0.know_name(name.as_bytes(), topic(name, judge));
+    /// Remember a topic by its name until a time; nobody judges its batches where there is no judge.
+    fn know_name(&self, name: &str, judge: Option<&Judge>, until: f64) {
+        self.0.know_name(name.as_bytes(), topic(name, judge), until);
     }
 
-    /// Remember a topic by its id. Its name is not needed where there is no judge.
+    /// Remember a topic by its id, whose name never changes.
     fn know_id(&self, id: [u8; 16], name: &str, judge: Option<&Judge>) {
-        self.0.know_id(id, topic(name, judge));
-    }
-
-    /// Forget the names of topics, and not their ids.
-    fn forget_names(&self) {
-        self.0.forget_names();
+        self.0.know_id(id, name.as_bytes(), topic(name, judge));
     }
 
     /// Forget all topics.
@@ -143,10 +139,21 @@ impl Table {
         self.0.forget_topics();
     }
 
-    /// Forget the topics whose batches are judged.
-    fn forget_judged(&self) {
-        self.0.forget_judged();
+    /// Forget a topic, by its name.
+    fn forget(&self, name: &str) {
+        self.0.forget(name.as_bytes());
     }
+}
+
+/// Return what is decompressed in the lane, else None: for tests.
+#[pyfunction]
+pub fn decompressed<'py>(
+    py: Python<'py>,
+    codec: u16,
+    data: &[u8],
+    limit: usize,
+) -> Option<Bound<'py, PyBytes>> {
+    compression::decompressed(codec, data, limit).map(|found| PyBytes::new(py, &found))
 }
 
 fn topic(name: &str, judge: Option<&Judge>) -> Topic {
@@ -229,6 +236,17 @@ impl Lane {
     #[getter]
     fn panics(&self) -> u64 {
         self.0.panics()
+    }
+
+    /// Return where such errors happened, since the last time: places in the source, or what the system
+    /// says; nothing of what was received.
+    fn errors(&self) -> Vec<String> {
+        self.0.errors()
+    }
+
+    /// Have an error of the lane's own with a connection: for tests.
+    fn panic_with(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        Ok(py.detach(|| self.0.panic_with(number))?)
     }
 
     /// End the threads.

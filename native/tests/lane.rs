@@ -141,7 +141,7 @@ const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
 /// A relay that judges topic t by a schema that asks for an id.
 fn judging() -> Relay {
     let table = table();
-    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
     Relay::new(State::default(), table, LIMITS).unwrap()
 }
 
@@ -202,7 +202,7 @@ fn a_request_passes_in_pieces_and_its_head_waits_until_it_is_there() {
     let frame = request(1, 1, &[7; 100]);
     assert_eq!(sent(&mut relay, &frame[..11]), passed(0));
     assert_eq!(sent(&mut relay, &frame[..50]), passed(50));
-    assert_eq!((relay.request_left(), &relay.state().receiving), (62, &Receiving::Last));
+    assert_eq!((relay.missing_bytes(b""), &relay.state().receiving), (62, &Receiving::Last));
     assert_eq!(sent(&mut relay, &frame[50..]), passed(62));
     assert_eq!(relay.state().receiving, Receiving::Nothing);
 }
@@ -268,6 +268,23 @@ fn a_request_whose_acks_are_not_there_yet_waits() {
 }
 
 #[test]
+fn a_request_with_strings_that_are_none_is_left_to_python() {
+    let table = table();
+    table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+    let frame = request(0, 1, &produce_body(1, "free", b"records"));
+    assert!(read_if_known(&frame, VERSION, 0.0, &table).is_some());
+    let mut of_no_client = frame.clone();
+    of_no_client[14] = 0xFF;
+    let mut of_no_transaction = frame;
+    of_no_transaction.splice(16..17, [2, 0xFF]);
+    of_no_transaction[3] += 1;
+    for frame in [of_no_client, of_no_transaction] {
+        assert!(read_if_known(&frame, VERSION, 0.0, &table).is_none());
+        assert_eq!(read_acks(&frame, VERSION, true), Acks::Unclear);
+    }
+}
+
+#[test]
 fn a_produce_response_that_names_leaders_is_left_to_python() {
     let mut relay = relay();
     let requests: Vec<u8> =
@@ -287,10 +304,11 @@ fn a_produce_response_that_names_leaders_is_left_to_python() {
 #[test]
 fn a_request_of_which_a_topic_is_not_known_to_be_unjudged_is_left_to_python() {
     let table = table();
-    let acks = |frame: &[u8]| read_if_known(frame, VERSION, &table).map(|request| request.acks);
+    let acks =
+        |frame: &[u8]| read_if_known(frame, VERSION, 0.0, &table).map(|request| request.acks);
     let frame = request(5, 1, &produce_body(-1, "free", b"records"));
     assert_eq!(acks(&frame), None);
-    table.know_name(b"free", Topic::Unjudged);
+    table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
     assert_eq!(acks(&frame), Some(-1));
     for end in 0..frame.len() {
         assert_eq!(acks(&frame[..end]), None, "{end}");
@@ -421,7 +439,7 @@ fn each_check_has_its_say() {
 fn what_is_too_much_work_for_one_read_is_left_to_python() {
     let table = table();
     let long = format!(r#"{{"items": {{"anyOf": [{}{{}}]}}}}"#, r#"{"type": "null"},"#.repeat(200));
-    table.know_name(b"t", judged_by(vec![fits(&long)]));
+    table.know_name(b"t", judged_by(vec![fits(&long)]), f64::INFINITY);
     let limits = Limits { request_max_bytes: 100_000, ..LIMITS };
     let mut relay = Relay::new(State::default(), table, limits).unwrap();
     let value = format!("[{}1]", "1,".repeat(200));
@@ -435,11 +453,11 @@ fn what_is_too_much_work_for_one_read_is_left_to_python() {
 #[test]
 fn what_takes_too_long_in_one_read_is_left_to_python() {
     let table = table();
-    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
     let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
-    let request = read_if_known(&frame, VERSION, &table).unwrap();
+    let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
     let counts = Mutex::default();
-    let accepts = |work: &mut Work| judge::accepts(&request, &frame, 0.0, work, &counts);
+    let accepts = |work: &mut Work| judge::accepts(&request, &frame, 0.0, &table, work, &counts);
     let mut work = Work::new(STEPS_A_READ, 1e-9);
     assert!(accepts(&mut work));
     assert!(work.seconds() > 1e-9);
@@ -490,9 +508,9 @@ fn of_two_topics(names: [u8; 2], numbers: [u8; 2]) -> Vec<u8> {
 #[test]
 fn a_request_that_names_a_topic_or_partition_twice_is_left_to_python() {
     let table = table();
-    table.know_name(b"a", Topic::Unjudged);
-    table.know_name(b"b", Topic::Unjudged);
-    let is_read = |frame: &[u8]| read_if_known(frame, VERSION, &table).is_some();
+    table.know_name(b"a", Topic::Unjudged, f64::INFINITY);
+    table.know_name(b"b", Topic::Unjudged, f64::INFINITY);
+    let is_read = |frame: &[u8]| read_if_known(frame, VERSION, 0.0, &table).is_some();
     assert!(is_read(&of_two_topics(*b"ab", [0, 1])));
     assert!(!is_read(&of_two_topics(*b"aa", [0, 1])));
     assert!(!is_read(&of_two_topics(*b"ab", [1, 1])));
@@ -518,19 +536,115 @@ fn a_request_is_judged_by_what_is_known_of_its_topics_when_it_is_read() {
     let table = table();
     let (good, bad) = (batch_of(&[r#"{"id": 1}"#]), batch_of(&["{}"]));
     let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
-    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]));
+    table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
     assert_eq!(sent(&mut relay, &produced(1, &bad)), stopped(0));
-    table.know_name(b"t", judged_by(vec![fits("{}")]));
+    table.know_name(b"t", judged_by(vec![fits("{}")]), f64::INFINITY);
     let frame = produced(1, &bad);
     assert_eq!(sent(&mut relay, &frame), passed(frame.len()));
-    table.know_name(b"free", Topic::Unjudged);
-    table.forget_judged();
+    table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+    table.forget(b"t");
     assert_eq!(sent(&mut relay, &produced(2, &good)), stopped(0));
     let free = request(5, 2, &produce_body(1, "free", &bad));
     assert_eq!(sent(&mut relay, &free), passed(free.len()));
-    table.know_name(b"t", judged_by(vec![]));
-    table.forget_names();
-    assert_eq!(sent(&mut relay, &produced(3, &good)), stopped(0));
+}
+
+#[test]
+fn a_topic_is_forgotten_by_its_name_with_its_ids_and_no_other_topic() {
+    let table = table();
+    let judged = |name: &str| {
+        Topic::Judged(Arc::new(Judged::new(name, Arc::new(Judge::new("", vec![], SMALL)))))
+    };
+    for (name, ids) in [("one", [1, 2]), ("two", [3, 4])] {
+        table.know_name(name.as_bytes(), judged(name), f64::INFINITY);
+        for id in ids {
+            table.know_id([id; 16], name.as_bytes(), judged(name));
+        }
+    }
+    for (name, id) in [("free", 5), ("other", 6)] {
+        table.know_name(name.as_bytes(), Topic::Unjudged, f64::INFINITY);
+        table.know_id([id; 16], name.as_bytes(), Topic::Unjudged);
+    }
+    for name in ["one", "free", "unknown"] {
+        table.forget(name.as_bytes());
+    }
+    let topics = table.topics();
+    let names =
+        ["one", "two", "free", "other"].map(|name| topics.named(name.as_bytes(), 0.0).is_some());
+    assert_eq!(names, [false, true, false, true]);
+    let ids = [1, 2, 3, 4, 5, 6].map(|id| topics.with_id(&[id; 16]).is_some());
+    assert_eq!(ids, [false, false, true, true, false, true]);
+}
+
+#[test]
+fn a_topic_that_is_known_by_its_id_alone_is_forgotten_by_its_name() {
+    let table = table();
+    table.know_id([1; 16], b"t", Topic::Unjudged);
+    table.forget(b"t");
+    assert!(table.topics().with_id(&[1; 16]).is_none());
+}
+
+#[test]
+fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() {
+    let table = table();
+    let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
+    let know = || table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    let passes =
+        |request| judge::accepts(&request, &frame, 0.0, &table, &mut Work::default(), &counts);
+    let others = || (0_u32..20_000).map(|number| format!("t-{number}"));
+    let forgets: [&dyn Fn(); 6] = [
+        &|| table.forget(b"t"),
+        &|| table.forget_topics(),
+        &|| others().for_each(|name| table.know_name(name.as_bytes(), Topic::Unjudged, 1.0)),
+        &|| {
+            for (number, name) in (0_u128..).zip(others()) {
+                table.know_id(number.to_be_bytes(), name.as_bytes(), Topic::Unjudged);
+            }
+            table.know_id([255; 16], b"t", Topic::Unjudged);
+        },
+        &know,
+        &|| table.forget(b"unknown"),
+    ];
+    let mut found = Vec::new();
+    for forget in forgets {
+        know();
+        let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
+        forget();
+        know(); // again: what was read before is not what is known now
+        found.push(passes(request));
+    }
+    assert_eq!(found, [false, false, false, false, true, true]);
+    let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
+    assert_eq!(accepted, 2);
+}
+
+#[test]
+fn a_name_is_known_until_its_time_and_no_other() {
+    let table = table();
+    table.know_name(b"old", Topic::Unjudged, 5.0);
+    table.know_name(b"new", Topic::Unjudged, 6.0);
+    let topics = table.topics();
+    let known = |now| [b"old", b"new"].map(|name| topics.named(name, now).is_some());
+    assert_eq!(known(4.9), [true, true]);
+    assert_eq!(known(5.0), [false, true]);
+    assert_eq!(known(6.0), [false, false]);
+}
+
+#[test]
+fn a_panic_closes_its_connection_and_no_other_and_only_its_place_is_kept() {
+    let lane = lane();
+    let (first, mut second) =
+        (adopted(&lane, State::default(), b""), adopted(&lane, State::default(), b""));
+    lane.panic_with(first.number).unwrap();
+    let back = given_back(&lane, first.number);
+    assert!(back.client_failed && back.broker_failed);
+    let errors = lane.errors();
+    assert!(matches!(&errors[..], [place] if place.contains("threads.rs:")), "{errors:?}");
+    assert!(lane.errors().is_empty());
+    assert_eq!(lane.panics(), 1);
+    let frame = request(1, 1, b"x");
+    second.client.write_all(&frame).unwrap();
+    assert_eq!(received(&mut second.broker, frame.len()), frame);
 }
 
 #[test]
@@ -553,7 +667,7 @@ fn the_deepest_schema_has_room_on_the_stack_of_a_thread() {
         chain.join(",")
     );
     let (lane, table) = (lane(), table());
-    table.know_name(b"t", judged_by(vec![fits(&text)]));
+    table.know_name(b"t", judged_by(vec![fits(&text)]), f64::INFINITY);
     let mut ends = adopted_by(&lane, table, State::default(), b"");
     let frame = produced(1, &batch_of(&["{}"]));
     ends.client.write_all(&frame).unwrap();
@@ -618,7 +732,7 @@ fn random_bytes_never_pass_more_than_there_are_and_never_panic() {
     };
     let rounds = std::env::var("FUZZ_INPUTS").map_or(200_000, |count| count.parse().unwrap());
     let table = table();
-    table.know_name(b"t", Topic::Unjudged);
+    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
     for _ in 0..rounds {
         let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
         let mut data = Vec::new();
@@ -834,6 +948,38 @@ fn when_too_much_is_held_a_connection_that_holds_much_is_given_back() {
     assert!(back.from_client.len() > 64 * 1024);
     assert_eq!(back.from_client, unfinished[..back.from_client.len()]);
     assert_eq!(back.state, State::default());
+}
+
+#[test]
+fn bytes_are_missing_of_a_request_that_is_read_as_a_whole() {
+    let lane = lane();
+    let mut ends = adopted(&lane, State::default(), b"");
+    let frame = request(5, 1, &produce_body(1, "t", &[7; 100]));
+    ends.client.write_all(&frame[..20]).unwrap();
+    until(|| lane.figures(ends.number).unwrap().missing_bytes == frame.len() - 20);
+    ends.client.write_all(&frame[20..frame.len() - 1]).unwrap();
+    until(|| lane.figures(ends.number).unwrap().missing_bytes == 1);
+    ends.client.write_all(&frame[frame.len() - 1..]).unwrap();
+    assert_eq!(given_back(&lane, ends.number).from_client, frame); // nobody knows the topic
+}
+
+#[test]
+fn a_client_that_was_too_far_ahead_goes_on_after_responses_that_came_before() {
+    let lane = lane();
+    let ((client, inner_client), (mut broker, inner_broker)) = (pair(), pair());
+    let frame = request(1, 1, b"");
+    let adopted = Adopted {
+        client: inner_client.as_raw_fd(),
+        broker: inner_broker.as_raw_fd(),
+        state: State::default(),
+        from_client: frame.repeat(300),
+        from_broker: response(1, b"").repeat(256),
+        limits: LIMITS,
+    };
+    let number = lane.adopt(adopted, table()).unwrap().unwrap();
+    assert_eq!(received(&mut broker, 300 * frame.len()), frame.repeat(300));
+    assert!(lane.take(number).is_some());
+    drop(client);
 }
 
 #[test]

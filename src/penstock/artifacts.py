@@ -38,10 +38,6 @@ class Artifacts(StrEnum):
         "org.apache.kafka:kafka_2.13:4.3.1+org.apache.kafka:kafka-tools:4.3.1"
         "+org.slf4j:slf4j-simple:1.7.36"
     )
-    SPARK_CONNECTOR = (
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-        "+org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
-    )
 
 
 class ArtifactError(UnavailableError):
@@ -173,8 +169,8 @@ def _check(jar: Path, folder: Path) -> None:
     if expected is None:
         raise ArtifactError(f"{name} is rejected: {_SUMS.name} has no checksum for it")
     raise ArtifactError(
-        f"{name}: the registry gave a file with the SHA-256 sum {found}, not {expected} "
-        f"({_SUMS.name}); it is not used"
+        f"{name}: the registry returned a file with the SHA-256 sum {found} instead of {expected} "
+        f"({_SUMS.name}); it is rejected"
     )
 
 

@@ -48,6 +48,7 @@
     │       ├── RecordsLostError         stored: retention took what was to be read
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
+    │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
     │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
     │       │   ├── RefusedRecordsError  spark: what the sink has no place for
     │       │   └── SourceError          spark: a read of the data source
@@ -59,10 +60,12 @@
     │   └── RetriableException           not now: what a policy needs is away
     │       ├── RegistryAwayException    policies: no URL of a schema registry can be asked
     │       └── UndecidableException     until what is judged by changes: stored records fail
+    ├── ConnectError                     gateway: a connection to a broker is not opened
     ├── ContractError                    policies: a contract of ODCS cannot be used
     ├── EndedError                       gateway: a connection without a byte
     ├── EvaluationError                  policies: a rule has no result for a value
     ├── MetaschemaNeeded                 policies: a JSON Schema that jsonschema-rs judges
+    ├── NotKnownError                    engine: it cannot be found out which files decide
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
     ├── UnfitError                       policies: what is wrong with an Avro payload

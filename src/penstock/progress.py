@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S: Final = 10.0
 """How often a line is written where there is no terminal."""
+WAITING_S: Final = 3.0
+"""When a command says what it waits for."""
 _DRAWN_EVERY_S: Final = 0.3
 _RATE_OVER_S: Final = 30.0
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -151,6 +153,25 @@ class Progress:
             sys.stderr.write(f"{phase.line()}\n")
             sys.stderr.flush()
             self._next_line = time.monotonic() + self._every_s
+
+
+@contextlib.contextmanager
+def waiting(what: str, after_s: float | None = None) -> Iterator[None]:
+    """Say on standard error that a `with` block takes long, if it does.
+
+    Args:
+        what: The work, and when it ends.
+        after_s: When to say it; None for `WAITING_S`.
+    """
+    timer = threading.Timer(
+        WAITING_S if after_s is None else after_s, lambda: sys.stderr.write(f"{what}\n")
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def duration(seconds: float) -> str:

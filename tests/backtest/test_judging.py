@@ -24,9 +24,9 @@ class Pool:
         self.verdict, self.waiting, self.most, self.ids = verdict, [], 0, set()
         self.senders = set()
 
-    def submit(self, plan, partition, topic_id, version, data, done, **options):
-        self.ids.add(topic_id)
-        self.senders.add(options.get("sender"))
+    def submit(self, batch, done):
+        self.ids.add(batch.topic_id)
+        self.senders.add(batch.sender)
         if self.verdict is not None:
             done(self.verdict)
             return

@@ -235,7 +235,7 @@ class MadeUp:
 
     async def _tick(self, _: int) -> None:
         """The hour does not go on."""
-        self.console._tell_refusals()
+        self.console._publish_refusals()
 
     def _fill(self) -> None:
         for topic, policy, message, client, principal, address, times in reversed(REASONS):

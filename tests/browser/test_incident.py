@@ -267,7 +267,10 @@ def test_a_reason_of_records_in_quarantine_shows_how_to_return_them(watched, ope
     assert page.evaluate("navigator.clipboard.readText()") == (
         f"penstock redrive '{running.file}' --from '{name}.dead' --to '{name}'"
     )
-    assert f"--to '{name}' --dry-run" in dialog.inner_text()
+    shown = dialog.inner_text()
+    assert f"--to '{name}' --dry-run" in shown
+    assert f"penstock explain '{running.file}' --topic '{name}' --value '...'" in shown
+    assert f"penstock audit '{running.file}' --topic '{name}' --report report" in shown
 
 
 def test_a_reason_has_a_history_from_the_second_point_on(watched, opened, topic):

@@ -1,4 +1,4 @@
-"""What came of one producer: what it was told, against what is stored."""
+"""The result of a producer: its delivery reports against the stored records."""
 
 import zlib
 from collections import Counter
@@ -13,19 +13,19 @@ WHOLE: Final = 30
 
 
 def is_dropped(value: bytes) -> bool:
-    """Tell whether the interceptor drops a record: a third of all, and some transactions whole."""
+    """Return whether a record is dropped: a third of all, and some whole transactions."""
     return zlib.crc32(value) % 3 == 0 or int(value) // WHOLE % 7 == 3
 
 
 @dataclass
-class Told:
-    """What a producer was told, by its own lines.
+class DeliveryReports:
+    """The delivery reports of a producer, read from the lines that it prints.
 
     Attributes:
         acknowledged: Values; those of committed transactions.
         failed: Values that were not acknowledged in the end, with the errors.
-        aborted: Why transactions were aborted that were then done again.
-        fatal: Why it could not go on.
+        aborted: Why transactions were aborted, which were then retried.
+        fatal: Why it could not continue.
         ended: Whether it ended by itself.
     """
 
@@ -36,7 +36,7 @@ class Told:
     ended: bool = False
 
     def note(self, event: str, value: str, at: str, text: str) -> None:
-        """Take in a line of the producer."""
+        """Read a line of the producer."""
         match event:
             case "acknowledged":
                 self.acknowledged.append(value.encode())
@@ -50,18 +50,18 @@ class Told:
 
 @dataclass(frozen=True)
 class Account:
-    """Lists are of values; what is in them should not be.
+    """The differences between delivery reports and stored records; lists are of values.
 
     Attributes:
         lost: Acknowledged, to be kept, and not stored.
         doubled: Stored more than once.
-        disordered: Stored behind a later one of the same key (the first time they are stored).
-        undropped: Stored though it was to be dropped.
+        disordered: Stored behind a later value of the same key (the first time they are stored).
+        undropped: Stored although the interceptor drops it.
         misplaced: Not where records belong by `penstock.mode`.
-        refused_in_order: Its batches that Kafka refused by its own fault.
+        refused_in_order: Its batches that Kafka refused because of a defect of Kafka.
     """
 
-    told: Told
+    deliveries: DeliveryReports
     stored: int
     lost: list[bytes]
     doubled: list[bytes]
@@ -71,8 +71,8 @@ class Account:
     refused_in_order: Sequence[Refusal] = ()
 
     def has(self, what: str) -> bool:
-        """Whether there is any of what an attribute, here or of `Told`, counts."""
-        return bool(getattr(self if hasattr(self, what) else self.told, what))
+        """Return whether a list of this object or of its `DeliveryReports` has values."""
+        return bool(getattr(self if hasattr(self, what) else self.deliveries, what))
 
     @property
     def is_remarkable(self) -> bool:
@@ -84,47 +84,47 @@ class Account:
     def is_broken(self) -> bool:
         """Whether something is wrong that no client does by itself."""
         wrong = self.lost or self.undropped or self.misplaced
-        ended = self.told.fatal and not self.refused_in_order
-        return bool(wrong or ended or not self.told.ended)
+        ended = self.deliveries.fatal and not self.refused_in_order
+        return bool(wrong or ended or not self.deliveries.ended)
 
     def __str__(self) -> str:
         counts = {
-            "acknowledged": len(self.told.acknowledged),
+            "acknowledged": len(self.deliveries.acknowledged),
             "stored": self.stored,
             "lost": len(self.lost),
             "doubled": len(self.doubled),
             "out of order": len(self.disordered),
             "undropped": len(self.undropped),
             "misplaced": len(self.misplaced),
-            "failed": len(self.told.failed),
-            "aborted": len(self.told.aborted),
-            "fatal": len(self.told.fatal),
+            "failed": len(self.deliveries.failed),
+            "aborted": len(self.deliveries.aborted),
+            "fatal": len(self.deliveries.fatal),
             "refused in order by Kafka": len(self.refused_in_order),
-            "did not end": int(not self.told.ended),
+            "did not end": int(not self.deliveries.ended),
         }
         shown = ("acknowledged", "stored")
         return ", ".join(f"{n} {name}" for name, n in counts.items() if n or name in shown)
 
 
 def account(
-    told: Told,
+    deliveries: DeliveryReports,
     stored: Sequence[tuple[bytes, bytes]],
     *,
     drops: bool,
     always: bool = True,
 ) -> Account:
-    """Settle accounts.
+    """Compare the delivery reports of a producer with the stored records.
 
     Args:
-        told: What the producer was told.
+        deliveries: The delivery reports of the producer.
         stored: Key and value of every record, in the partitions' order.
-        drops: Whether an interceptor stands between.
-        always: Whether it stood there all the time.
+        drops: Whether the records passed an interceptor that drops records.
+        always: Whether the interceptor was active all the time.
     """
     values = Counter(value for _, value in stored)
-    kept = [value for value in told.acknowledged if not (drops and is_dropped(value))]
+    kept = [value for value in deliveries.acknowledged if not (drops and is_dropped(value))]
     return Account(
-        told=told,
+        deliveries=deliveries,
         stored=len(stored),
         lost=[value for value in kept if value not in values],
         doubled=[value for value, count in values.items() if count > 1],

@@ -1,4 +1,4 @@
-"""Rounds of chaos, and what they gave."""
+"""Rounds of chaos, and their results."""
 
 import random
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ _results = pytest.StashKey[list[Round]]()
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test for each round, all of them from one seed."""
     if "round_seed" in metafunc.fixturenames:
-        given = metafunc.config.getoption("chaos_seed")
-        first = random.randrange(1_000_000) if given is None else given
+        seed = metafunc.config.getoption("chaos_seed")
+        first = random.randrange(1_000_000) if seed is None else seed
         count = metafunc.config.getoption("chaos_rounds") or MILD_ROUNDS
         metafunc.parametrize("round_seed", range(first, first + count))
 
@@ -50,7 +50,7 @@ def world(tmp_path_factory, pytestconfig) -> Iterator[World]:
 
 
 @pytest.fixture
-def say(pytestconfig):
+def show_line(pytestconfig):
     """Prints, whatever is captured."""
     reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # a worker of pytest-xdist has no terminal
@@ -85,5 +85,5 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     for name in [producer.name for producer in rounds[0].accounts]:
         accounts = [a for r in rounds for p, a in r.accounts.items() if p.name == name]
         counts = "".join(f"{sum(1 for a in accounts if a.has(column)):>11}" for column in columns)
-        records = sum(len(a.told.acknowledged) for a in accounts)
+        records = sum(len(a.deliveries.acknowledged) for a in accounts)
         terminalreporter.write_line(f"{name:42}{records:>9}{counts}")

@@ -2,8 +2,8 @@
 
     python -m tests.chaos.control SEED [SECONDS]
 
-What is found here no gateway has done. Prints who stored a record twice, and which sequence
-numbers brokers refused.
+Faults found here are not caused by a gateway. Prints which producers stored a record twice, and
+which sequence numbers brokers refused.
 """
 
 import random
@@ -44,7 +44,7 @@ def disturb(
 
 
 def main(seed: int, seconds: float) -> None:
-    """Run it, and print what was found."""
+    """Run it, and print the faults."""
     chance = random.Random(seed)
     with ExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory()))
@@ -52,7 +52,7 @@ def main(seed: int, seconds: float) -> None:
             nodes=BROKERS, folder=folder / "kafka",
             properties={"default.replication.factor": "3", "min.insync.replicas": "2"},
         ))  # fmt: skip
-        proxies = [ends.enter_context(Proxy(f"{one.host}:{one.port}")) for one in cluster.nodes]
+        proxies = [ends.enter_context(Proxy(f"{node.host}:{node.port}")) for node in cluster.nodes]
         for proxy in proxies:
             proxy.stand_with(tuple(proxies))
         bootstrap = "+".join(proxy.address for proxy in proxies)
@@ -69,13 +69,13 @@ def main(seed: int, seconds: float) -> None:
         wait_until(lambda: running.has_begun, 60, what="all producers to begin")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            disturb(cluster, proxies, [one.topic for one in producers], chance)
+            disturb(cluster, proxies, [producer.topic for producer in producers], chance)
         running.finish()
-        for producer, told in running.told().items():
+        for producer, deliveries in running.deliveries().items():
             found = read_topic(
                 cluster.bootstrap_servers, producer.topic, isolation="read_uncommitted"
             )
-            result = account(told, [(key, value) for _, key, value, _ in found], drops=False)
+            result = account(deliveries, [(key, value) for _, key, value, _ in found], drops=False)
             print(f"{producer.topic}: {result}")
         for node in cluster.nodes:
             lines = node.log.read_text(errors="replace").splitlines()

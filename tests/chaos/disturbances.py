@@ -76,7 +76,7 @@ def state_leader(world: World, topics: Sequence[str], chance: random.Random) -> 
         move_leaders(world.cluster.bootstrap_servers, [STATE_TOPIC], chance)
         return "leader of the state topic moved"
     leader = world.leader_of(STATE_TOPIC)
-    node = next((one for one in world.cluster.nodes if one.node_id == leader), None)
+    node = next((broker for broker in world.cluster.nodes if broker.node_id == leader), None)
     if node is None:
         return "the state topic has no leader"
     node.kill()

@@ -1,4 +1,4 @@
-"""Producers of librdkafka that go on until their input ends: `many_producers.py RATE PRODUCER...`.
+"""Producers of librdkafka that run until their input ends: `many_producers.py RATE PRODUCER...`.
 
 A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; those of the kind `crowd` have a topic in common, and
 numbers for names; a bootstrap's addresses are separated by `+`. Prints
@@ -31,17 +31,17 @@ SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
 
 
 class Numbers:
-    """Prints what comes of each number, and keeps the pace."""
+    """Prints the result of each number, and limits the rate."""
 
     def __init__(self, name: str, rate: int) -> None:
         self._name = name
         self._rate = rate
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
         self._sent = 0
         self.last_error = ""
 
     def remember(self, error: KafkaError) -> None:
-        """Keep what a fatal error was; the call that fails of it does not tell."""
+        """Keep a fatal error; the call that fails because of it does not have it."""
         if error.fatal():
             self.last_error = error.str()
 
@@ -55,10 +55,10 @@ class Numbers:
         if self._sent % BURST:
             return
         now = time.monotonic()
-        due = self._begun + self._sent / self._rate
+        due = self._began + self._sent / self._rate
         if due > now:
             time.sleep(due - now)
-        self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
+        self._began = max(self._began, now - self._sent / self._rate - 0.2)
 
 
 def idempotent(
@@ -139,7 +139,7 @@ def again(call) -> None:
 def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
     numbers = Numbers(name, rate)
     produce = {"idempotent": idempotent, "transactional": transactional}.get(kind)
-    if produce is None:  # one of a crowd, with numbers and keys of its own
+    if produce is None:  # a producer of a crowd, with its own numbers and keys
         own = {
             "first": int(name) * OF_A_CROWD,
             "key": f"{name}-".encode(),
@@ -150,7 +150,7 @@ def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
         produce(numbers, bootstrap.replace("+", ","), topic, rate)
     except KafkaException as failed:
         numbers.note("fatal", "", f"{failed.args[0].str()} {numbers.last_error}")
-    except SystemError as failed:  # where a fatal error and a failed record are told in one call
+    except SystemError as failed:  # a fatal error and a failed record in the same call
         numbers.note("fatal", "", f"{failed.__cause__} {numbers.last_error}")
     numbers.note("ended")
 

@@ -33,27 +33,27 @@ Row = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
 
 
 def is_bad(value: bytes) -> bool:
-    """Tell whether the policy objects to a record: a fifth of all, and some batches whole."""
+    """Return whether the policy refuses a record: a fifth of all, and some whole batches."""
     number = int(value)
     return number % 5 == 1 or number // 40 % 6 == 4
 
 
 @dataclass(frozen=True)
-class Places:
-    """What is stored for one producer.
+class Placement:
+    """The stored records of a producer.
 
     Attributes:
         kept: Key and value of each record in the order of its partition, and dead letters without
-            an order; one that is there again under the same id is there once.
-        misplaced: Values that are in both topics, in the wrong one, without a reason or an id, or
-            with a mark that is not theirs.
+            an order; a letter that is stored twice under the same id is listed once.
+        misplaced: Values that are in both topics, in the wrong topic, without a reason or an id, or
+            with the mark of another record.
     """
 
     kept: list[tuple[bytes, bytes]]
     misplaced: list[bytes]
 
 
-def places(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row]) -> Places:
+def placement(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row]) -> Placement:
     """Compare where records are with where they belong.
 
     Args:
@@ -65,15 +65,15 @@ def places(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row])
     if mode == MARK:
         wrong = [value for _, _, value, headers in stored if not _is_marked(value, headers)]
         wrong += [value for _, _, value, _ in letters]
-        return Places([(key, value) for _, key, value, _ in stored], wrong)
+        return Placement([(key, value) for _, key, value, _ in stored], wrong)
     wrong = [value for _, _, value, headers in stored if is_bad(value) or headers]
     wrong += [row[2] for row in letters if not _is_letter(topic, row)]
     values = {value for _, _, value, _ in stored}
     wrong += [value for _, _, value, _ in letters if value in values]
     kept = [(key, value) for _, key, value, _ in stored]
-    # Dead letters have no order: a key of its own for each.
+    # Dead letters have no order: each gets its own key.
     kept += [(b"dead " + value, value) for _, _, value, _ in _once(letters)]
-    return Places(kept, wrong)
+    return Placement(kept, wrong)
 
 
 def _is_marked(value: bytes, headers: Sequence[tuple[str, bytes]]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.artifacts import cache_folder
-from tests.chaos.account import Told
+from tests.chaos.account import DeliveryReports
 from tests.chaos.modes import MARK, QUARANTINE
 from tests.chaos.world import Way
 from tests.java import program
@@ -42,7 +42,7 @@ class Producer:
 
     @property
     def through_penstock(self) -> bool:
-        """Whether a gateway stands between."""
+        """Whether its records pass a gateway."""
         return self.way is not Way.DIRECT
 
     @property
@@ -99,11 +99,11 @@ def franz_go() -> list[str]:
 
 
 class Running:
-    """All producers of one client, in one process, which ends when it is told to."""
+    """All producers of one client, in a process, which ends when its input ends."""
 
     def __init__(self, command: list[str], producers: Sequence[Producer],
                  bootstraps: Mapping[Way, str], log: Path, rate: int = RATE) -> None:  # fmt: skip
-        self._told = {str(number): Told() for number in range(len(producers))}
+        self._deliveries = {str(number): DeliveryReports() for number in range(len(producers))}
         self.producers = producers
         arguments = [
             f"{number},{producer.kind},{bootstraps[producer.way]},{producer.topic}"
@@ -121,36 +121,36 @@ class Running:
 
     @property
     def has_begun(self) -> bool:
-        """Whether each has been told something."""
+        """Whether each has a delivery report."""
         assert self._process.poll() is None, self._log.read_text(errors="replace")[-2000:]
         lines = self._log.read_text(errors="replace").splitlines()
-        return {line.split("\t", 1)[0] for line in lines} >= set(self._told)
+        return {line.split("\t", 1)[0] for line in lines} >= set(self._deliveries)
 
     def finish(self) -> None:
         """Have them send no more."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def told(self) -> dict[Producer, Told]:
-        """Wait for their end; give what each was told."""
-        return dict(zip(self.producers, self.told_each(), strict=True))
+    def deliveries(self) -> dict[Producer, DeliveryReports]:
+        """Wait for their end; return the delivery reports of each."""
+        return dict(zip(self.producers, self.deliveries_in_order(), strict=True))
 
-    def told_each(self) -> list[Told]:
-        """Wait for their end; give what each was told, in order."""
-        self._wait_while_it_goes_on()
+    def deliveries_in_order(self) -> list[DeliveryReports]:
+        """Wait for their end; return the delivery reports of each, in order."""
+        self._wait_while_it_writes()
         self.kill()
         for line in self._log.read_text(errors="replace").splitlines():
             fields = line.split("\t", 4)
-            if fields[0] in self._told and len(fields) == 5:
-                self._told[fields[0]].note(*fields[1:])
-        return list(self._told.values())
+            if fields[0] in self._deliveries and len(fields) == 5:
+                self._deliveries[fields[0]].note(*fields[1:])
+        return list(self._deliveries.values())
 
-    def _wait_while_it_goes_on(self) -> None:
-        said, since = -1, 0.0
+    def _wait_while_it_writes(self) -> None:
+        written_bytes, since = -1, 0.0
         while self._process.poll() is None:
             now, size = time.monotonic(), self._log.stat().st_size
-            if size != said:
-                said, since = size, now
+            if size != written_bytes:
+                written_bytes, since = size, now
             elif now - since > HANGS_AFTER_S:
                 return
             time.sleep(0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos import modes
-from tests.chaos.account import Account, Told, account
+from tests.chaos.account import Account, DeliveryReports, account
 from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import HANGS_AFTER_S, Producer, Running, kinds, start
 from tests.chaos.stale_verification import refused_in_order
@@ -35,7 +35,7 @@ class Round:
 
     @property
     def broken(self) -> dict[Producer, Account]:
-        """Those who lost something through Penstock, or could not go on."""
+        """Producers that lost records through Penstock, or could not continue."""
         return {p: account for p, account in self.through_penstock.items() if account.is_broken}
 
     @property
@@ -46,21 +46,21 @@ class Round:
     @property
     def summary(self) -> str:
         """Give a line."""
-        count = sum(len(account.told.acknowledged) for account in self.accounts.values())
+        count = sum(len(account.deliveries.acknowledged) for account in self.accounts.values())
         found = [f"{p.name}: {a}" for p, a in self.accounts.items() if a.is_remarkable]
         return f"{count} records, {'; '.join(found) or 'as it should be'}"
 
     def facts(self) -> str:
         """Give everything, as text."""
         lines = [f"seed {self.seed}", *self.happened]
-        for producer, one in self.accounts.items():
-            lines.append(f"{producer.name} ({producer.topic}): {one}")
+        for producer, settled in self.accounts.items():
+            lines.append(f"{producer.name} ({producer.topic}): {settled}")
             for name in ("lost", "doubled", "disordered", "undropped", "misplaced"):
-                found = getattr(one, name)
+                found = getattr(settled, name)
                 if found:
                     lines.append(f"  {name}: {b' '.join(found[:200]).decode()}")
             for name in ("fatal", "failed", "aborted"):
-                lines += [f"  {name}: {text}" for text in getattr(one.told, name)[:5]]
+                lines += [f"  {name}: {text}" for text in getattr(settled.deliveries, name)[:5]]
         return "\n".join(lines) + "\n"
 
 
@@ -77,14 +77,14 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
         create_topic(admin, producer.topic, PARTITIONS)
     running = start(producers, world.bootstraps, logs)
     try:
-        told = _disturb(world, running, result, chance, mild=mild)
+        deliveries = _disturb(world, running, result, chance, mild=mild)
     finally:
-        for one in running:
-            one.kill()
+        for program in running:
+            program.kill()
     world.wait_until_whole()
     for producer in producers:
-        settled = _settle(world, producer, told[producer])
-        if settled.told.fatal:
+        settled = _settle(world, producer, deliveries[producer])
+        if settled.deliveries.fatal:
             refused = refused_in_order(world.cluster, producer.topic)
             settled = replace(settled, refused_in_order=refused)
         result.accounts[producer] = settled
@@ -93,33 +93,41 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
 
 def _disturb(
     world: World, running: list[Running], result: Round, chance: random.Random, *, mild: bool
-) -> dict[Producer, Told]:
+) -> dict[Producer, DeliveryReports]:
     wait_until(
-        lambda: all(one.has_begun for one in running), HANGS_AFTER_S, what="all producers to begin"
+        lambda: all(program.has_begun for program in running),
+        HANGS_AFTER_S,
+        what="all producers to begin",
     )
-    topics = [producer.topic for one in running for producer in one.producers]
+    topics = [producer.topic for program in running for producer in program.producers]
     for disturbance in chosen(chance, mild=mild):
         time.sleep(chance.uniform(0.5, 1.5))
-        begun = time.time()
-        what = disturbance(world, topics, chance)
-        result.happened.append(f"{begun:.3f} to {time.time():.3f}: {what}")
+        began = time.time()
+        description = disturbance(world, topics, chance)
+        result.happened.append(f"{began:.3f} to {time.time():.3f}: {description}")
     time.sleep(1)
-    for one in running:
-        one.finish()
-    return {producer: told for one in running for producer, told in one.told().items()}
+    for program in running:
+        program.finish()
+    return {
+        producer: deliveries
+        for program in running
+        for producer, deliveries in program.deliveries().items()
+    }
 
 
-def _settle(world: World, producer: Producer, told: Told) -> Account:
+def _settle(world: World, producer: Producer, deliveries: DeliveryReports) -> Account:
     found = _read(world, producer, producer.topic)
     if producer.mode:
         dead = producer.topic + modes.DEAD
         letters = _read(world, producer, dead) if world.has_topic(dead) else []
-        place = modes.places(producer.mode, producer.topic, found, letters)
+        placement = modes.placement(producer.mode, producer.topic, found, letters)
         assert not world.has_topic(dead + modes.DEAD)
-        return replace(account(told, place.kept, drops=False), misplaced=place.misplaced)
+        return replace(
+            account(deliveries, placement.kept, drops=False), misplaced=placement.misplaced
+        )
     stored = [(key, value) for _, key, value, _ in found]
     return account(
-        told,
+        deliveries,
         stored,
         drops=producer.through_penstock,
         always=not world.interceptors_were_off,

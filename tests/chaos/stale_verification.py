@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
 
 
 def refusals(cluster: LocalKafka, topic: str) -> Iterator[Refusal]:
-    """Return the batches of a topic that brokers refused for what they have kept."""
+    """Return the batches of a topic that brokers refused because of state that they kept."""
     for node in cluster.nodes:
         for found in _REFUSED.finditer(node.log.read_text(errors="replace")):
             producer_id, name, *numbers = found.groups()
@@ -51,7 +51,7 @@ def refusals(cluster: LocalKafka, topic: str) -> Iterator[Refusal]:
 
 
 def refused_in_order(cluster: LocalKafka, topic: str) -> list[Refusal]:
-    """Return those that followed what is stored of their producer, which has ended by that."""
+    """Return the refusals of batches in sequence, after which their producer has ended."""
     found = set(refusals(cluster, topic))
     return [
         refusal

@@ -21,11 +21,11 @@ from tests.records.encoding import encode_batch, values
 WITHIN_S = 60
 OUT_OF_ORDER = 45
 PRODUCE_VERSION = 11
-"""Later ones add partitions to transactions by themselves (KIP-890)."""
+"""Later versions add partitions to transactions by themselves (KIP-890)."""
 
 
 class TransactionalProducer:
-    """A producer with an id of its own for one topic, over one connection to its only broker."""
+    """A producer with its own id for a topic, over a connection to its only broker."""
 
     def __init__(self, client: RawClient, topic: str) -> None:
         self._client, self.topic = client, topic
@@ -40,7 +40,7 @@ class TransactionalProducer:
         self.id, self._epoch = found.producer_id, found.producer_epoch
 
     def _call(self, request):
-        """Call the coordinator until it has loaded its state, and ended what came before."""
+        """Call the coordinator until it has loaded its state, and ended earlier transactions."""
         deadline = time.monotonic() + WITHIN_S
         while True:
             response = self._client.call(request)
@@ -116,7 +116,7 @@ def test_after_a_late_retry_a_batch_in_order_is_refused(kafka, producer):
     assert refused_in_order(kafka, producer.topic) == [Refusal(producer.id, 0, 1, 0)]
 
 
-def test_without_one_it_is_stored(kafka, producer):
+def test_without_a_late_retry_the_batch_is_stored(kafka, producer):
     for sequence in range(2):
         producer.add_partition()
         assert producer.produce(sequence) == 0

@@ -1,8 +1,8 @@
-"""The accounts of topics in the modes `quarantine` and `mark` see what is wrong."""
+"""Faults of topics in the modes `quarantine` and `mark` are found."""
 
 import pytest
 
-from tests.chaos.modes import MARK, QUARANTINE, is_bad, places
+from tests.chaos.modes import MARK, QUARANTINE, is_bad, placement
 
 GOOD, BAD = b"2", b"1"
 MARKS = [("__mark.errors.policy", b"fifth"), ("__mark.errors.code", b"87"),
@@ -25,10 +25,10 @@ def test_some_batches_are_bad_as_a_whole():
     assert all(is_bad(b"%d" % number) for number in range(160, 200))
 
 
-def test_a_letter_that_is_there_again_is_there_once():
-    found = places(QUARANTINE, "t", [row(GOOD)], [letter(BAD), letter(BAD)])
+def test_a_dead_letter_written_twice_counts_once():
+    found = placement(QUARANTINE, "t", [row(GOOD)], [letter(BAD), letter(BAD)])
     assert (found.kept, found.misplaced) == ([(b"k", GOOD), (b"dead 1", BAD)], [])
-    found = places(QUARANTINE, "t", [], [letter(BAD), letter(BAD, b"t-0:7:1:1:5")])
+    found = placement(QUARANTINE, "t", [], [letter(BAD), letter(BAD, b"t-0:7:1:1:5")])
     assert (found.kept, found.misplaced) == ([(b"dead 1", BAD)] * 2, [])
 
 
@@ -45,13 +45,13 @@ def test_a_letter_that_is_there_again_is_there_once():
     ],
 )
 def test_records_in_the_wrong_place_are_found(stored, letters):
-    assert set(places(QUARANTINE, "t", stored, letters).misplaced) <= {GOOD, BAD}
-    assert places(QUARANTINE, "t", stored, letters).misplaced
+    assert set(placement(QUARANTINE, "t", stored, letters).misplaced) <= {GOOD, BAD}
+    assert placement(QUARANTINE, "t", stored, letters).misplaced
 
 
 def test_marks():
-    right = places(MARK, "t", [row(GOOD), row(BAD, *MARKS)], [])
+    right = placement(MARK, "t", [row(GOOD), row(BAD, *MARKS)], [])
     assert (right.kept, right.misplaced) == ([(b"k", GOOD), (b"k", BAD)], [])
     wrong = [row(GOOD, *MARKS), row(BAD), row(BAD, *MARKS[:2]), row(BAD, *MARKS, *MARKS)]
-    assert len(places(MARK, "t", wrong, []).misplaced) == 4
-    assert places(MARK, "t", [], [letter(BAD)]).misplaced == [BAD]
+    assert len(placement(MARK, "t", wrong, []).misplaced) == 4
+    assert placement(MARK, "t", [], [letter(BAD)]).misplaced == [BAD]

@@ -1,4 +1,4 @@
-"""Three brokers, gateways behind a load balancer, and a way round them for the control."""
+"""Three brokers, gateways behind a load balancer, and proxies without a gateway for the control."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from tests.relay import Relay
 BROKERS = 3
 HOSTS = ("127.0.0.1", "127.0.0.3")
 ALONE = "127.0.0.4"
-"""Of the gateway that keeps its producers' state in a file, for producers of its own."""
+"""Of the gateway that keeps its producers' state in a file, for its own producers."""
 STATE_TOPIC = "__penstock_producer_state"
 INTERCEPTORS = "produce.request.interceptors=policies.AThird"
 POLICIES = """
@@ -170,7 +170,7 @@ class World:
             (folder / f"broker-{node.node_id}.log").write_bytes(node.log.read_bytes())
 
     def forget_logs(self) -> None:
-        """Begin the gateways' logs anew."""
+        """Clear the gateways' logs."""
         for gateway in self.gateways:
             gateway.log.clear()
 

@@ -1,4 +1,4 @@
-"""`penstock audit` but for judging: its options, its exit codes, what it keeps and prints."""
+"""`penstock audit` but for judging: its options, its exit codes, its files and its output."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ WORSE = report_of(records(count=80), records(count=20, message="bad"))
 OTHER = report_of(records("u", count=80), source="u")
 
 
-def given(**options):
+def options_of(**options):
     named = dict.fromkeys(("report", "fail_over", "baseline", "tolerance", "history", "input"))
     return argparse.Namespace(**(named | {"topic": "t"} | options))
 
@@ -40,19 +40,19 @@ def test_a_share_is_a_number_or_a_percentage(text, share):
     "text",
     ["5", "-1%", "101%", "five", "", "%", "nan", "sNaN", "inf", "NaN%", "0,05", "1e9999999999%"],
 )
-def test_anything_else_is_no_share(text):
+def test_other_texts_are_not_a_share(text):
     with pytest.raises(argparse.ArgumentTypeError, match="such as 5%"):
         ratio(text)
 
 
 def test_the_limit_is_the_last_share_that_is_right():
-    assert conclude(given(fail_over=0.1), GOOD, None) == 0
-    assert conclude(given(fail_over=0.0999), GOOD, None) == 1
-    assert conclude(given(), GOOD, None) == 0
+    assert conclude(options_of(fail_over=0.1), GOOD, None) == 0
+    assert conclude(options_of(fail_over=0.0999), GOOD, None) == 1
+    assert conclude(options_of(), GOOD, None) == 0
 
 
 def test_worse_than_the_baseline(tmp_path, capsys):
-    options = given(baseline="last.json", report=str(tmp_path))
+    options = options_of(baseline="last.json", report=str(tmp_path))
     assert conclude(options, GOOD, GOOD) == 0
     assert "no worse than last.json" in capsys.readouterr().out
     assert conclude(options, WORSE, GOOD) == 1
@@ -60,40 +60,40 @@ def test_worse_than_the_baseline(tmp_path, capsys):
     assert "worse than last.json" in out
     assert "  t, p.P, 87 bad: 20 of 100 (20.0000%), before 10 of 100 (10.0000%)" in out
     assert json.loads((tmp_path / "report.json").read_text())["baseline"]["worse"]
-    assert conclude(given(baseline="last.json", tolerance=0.1), WORSE, GOOD) == 0
-    assert conclude(given(baseline="last.json", fail_over=0.1), WORSE, WORSE) == 1
+    assert conclude(options_of(baseline="last.json", tolerance=0.1), WORSE, GOOD) == 0
+    assert conclude(options_of(baseline="last.json", fail_over=0.1), WORSE, WORSE) == 1
 
 
 def test_a_report_can_replace_its_own_baseline(tmp_path):
     path = tmp_path / "report.json"
     path.write_text(as_json(GOOD))
-    assert conclude(given(baseline=str(path), report=str(tmp_path)), WORSE, GOOD) == 1
+    assert conclude(options_of(baseline=str(path), report=str(tmp_path)), WORSE, GOOD) == 1
     assert json.loads(path.read_text())["refused"] == 20
 
 
-def test_a_baseline_of_other_topics_is_wrong_use_and_the_report_is_written(tmp_path):
+def test_a_baseline_of_other_topics_is_an_error_and_the_report_is_written(tmp_path):
     with pytest.raises(ConfigurationError, match="not about t"):
-        conclude(given(baseline="last.json", report=str(tmp_path)), GOOD, OTHER)
+        conclude(options_of(baseline="last.json", report=str(tmp_path)), GOOD, OTHER)
     assert (tmp_path / "report.json").exists()
-    assert conclude(given(baseline="last.json"), report_of(), OTHER) == 0
+    assert conclude(options_of(baseline="last.json"), report_of(), OTHER) == 0
 
 
 def test_long_lists_are_cut_on_the_terminal(capsys):
     many = report_of(*(records(message=f"m{n}") for n in range(30)))
-    conclude(given(baseline="last.json"), many, report_of(records()))
+    conclude(options_of(baseline="last.json"), many, report_of(records()))
     lines = capsys.readouterr().out.splitlines()
     assert "  and 20 more reasons" in lines
     assert "  and 22 more that got worse" in lines
     assert len(lines) < 30
 
 
-def test_times_out_of_range_are_told(capsys):
-    conclude(given(), report_of(records(count=3, hour=10**10)), None)
+def test_times_out_of_range_are_reported(capsys):
+    conclude(options_of(), report_of(records(count=3, hour=10**10)), None)
     assert "3 records have a time out of range (1970 to 9999)" in capsys.readouterr().out
 
 
 def test_runs_are_kept_and_drawn(tmp_path, capsys):
-    options = given(history=str(tmp_path / "runs"), report=str(tmp_path / "report"))
+    options = options_of(history=str(tmp_path / "runs"), report=str(tmp_path / "report"))
     for report in (GOOD, WORSE):
         assert conclude(options, report, None) == 0
     assert "turned away in 2 runs" in (tmp_path / "report" / "report.html").read_text()
@@ -106,25 +106,27 @@ def test_runs_are_kept_and_drawn(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--topic", "t", "--fail-over", "5"], "'5' is not a share"),
-        (["--topic", "t", "--tolerance", "1%"], "--tolerance belongs to --baseline"),
+        (["--topic", "t", "--tolerance", "1%"], "--tolerance requires --baseline"),
         (["--topic", "t", "--baseline", "missing.json"], "--baseline missing.json: No such file"),
         (["--topics", "--baseline", "last.json"], "--topics judges all topics"),
         (["--topics", "--history", "runs"], "--topics judges all topics"),
     ],
 )
-def test_wrong_use_is_told_before_anything_is_started(tmp_path, monkeypatch, capsys, options, told):
+def test_wrong_arguments_are_reported_before_work_starts(
+    tmp_path, monkeypatch, capsys, options, message
+):
     monkeypatch.chdir(tmp_path)
     try:
         code, output = run("penstock.properties", *options, capsys=capsys)
     except SystemExit as error:
         code, output = error.code, capsys.readouterr()
-    assert (code, told in output.err) == (2, True), output.err
+    assert (code, message in output.err) == (2, True), output.err
 
 
-def test_baselines_and_folders_are_looked_at_before_spark_starts(tmp_path, capsys):
+def test_baselines_and_folders_are_checked_before_spark_starts(tmp_path, capsys):
     path = tmp_path / "report.json"
     path.write_text(as_json(OTHER))
     code, output = run("f", "--topic", "t", "--baseline", path, capsys=capsys)
@@ -137,7 +139,7 @@ def test_baselines_and_folders_are_looked_at_before_spark_starts(tmp_path, capsy
 
 
 @pytest.mark.parametrize("key", ["--report", "--history"])
-def test_a_folder_that_cannot_be_written_is_told_before_the_work(key, tmp_path, capsys):
+def test_a_folder_that_cannot_be_written_is_reported_before_the_work(key, tmp_path, capsys):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", "/proc/self/task"):
         code, output = run("f", "--topic", "t", key, path, capsys=capsys)
@@ -146,12 +148,12 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(key, tmp_path, 
 
 def test_a_run_that_cannot_be_kept_costs_no_report(tmp_path, capsys):
     history, report = tmp_path / "runs", tmp_path / "report"
-    conclude(given(history=str(history)), GOOD, None)
+    conclude(options_of(history=str(history)), GOOD, None)
     [series] = history.iterdir()
     shutil.rmtree(series)
     series.touch()
     capsys.readouterr()
     with pytest.raises(OSError, match="File exists"):
-        conclude(given(history=str(history), report=str(report)), GOOD, None)
+        conclude(options_of(history=str(history), report=str(report)), GOOD, None)
     assert "100 records judged" in capsys.readouterr().out
     assert json.loads((report / "report.json").read_text())["judged"] == 100

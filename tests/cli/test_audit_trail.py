@@ -1,4 +1,4 @@
-"""`penstock audit --trail` with files: what it prints, and how it ends."""
+"""`penstock audit --trail` with files: its output and its exit codes."""
 
 import json
 import resource
@@ -40,7 +40,7 @@ def run(*arguments, capsys):
     return code, capsys.readouterr()
 
 
-def test_who_was_refused_what_and_what_is_missing(file, capsys):
+def test_clients_reasons_and_missing_numbers_are_listed(file, capsys):
     code, printed = run(file, "--trail", capsys=capsys)
     assert code == 0
     lines = [" ".join(line.split()) for line in printed.out.splitlines()]
@@ -82,14 +82,14 @@ def test_another_file_and_another_time(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (("--topic", "a", "--input", "b"), 2, "name one of --topic T and --input PATH"),
-        (("--fail-over", "1%"), 2, "--fail-over does not go with --trail"),
-        (("--topics",), 2, "--topics does not go with --trail"),
+        (("--topic", "a", "--input", "b"), 2, "name either --topic T or --input PATH"),
+        (("--fail-over", "1%"), 2, "--fail-over cannot be used with --trail"),
+        (("--topics",), 2, "--topics cannot be used with --trail"),
         (("--from", "0:5"), 2, "--from 0:5: with --trail it must be an ISO time"),
-        (("--input", "/not/there"), 3, "/not/there: there is no such file"),
+        (("--input", "/not/there"), 3, "/not/there: this file does not exist"),
     ],
 )
-def test_wrong_use(file, arguments, code, why, capsys):
+def test_wrong_arguments(file, arguments, code, why, capsys):
     found, printed = run(file, "--trail", *arguments, capsys=capsys)
     assert found == code
     assert why in printed.err
@@ -103,7 +103,7 @@ def test_without_a_trail(file, capsys):
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\naudit.file=not-there\n")
     code, printed = run(file, "--trail", capsys=capsys)
     assert code == 3
-    assert "not-there: there is no such file here" in printed.err
+    assert "not-there: this file does not exist" in printed.err
 
 
 def test_a_file_that_is_damaged(file, tmp_path, capsys):

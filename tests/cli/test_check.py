@@ -1,4 +1,4 @@
-"""`penstock check`: what it prints of a backtest, and the times it takes."""
+"""`penstock check`: the output of a backtest, and the times that it accepts."""
 
 from datetime import UTC, datetime
 
@@ -6,9 +6,9 @@ import pytest
 
 from penstock.backtest.stored_batches import ReadBatch
 from penstock.backtest.tally import TopicTally
-from penstock.cli.check import moment
+from penstock.cli.check import describe, moment
 from penstock.cli.checks.check_since import lines_of
-from penstock.configuration import ConfigurationError
+from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
 
@@ -36,19 +36,19 @@ def test_times(text, expected):
 @pytest.mark.parametrize(
     "text", ["", "1", "h", "-1h", "1.5h", "1w", "yesterday", "999999999d", "2026-02-01T00:00:00"]
 )
-def test_what_is_no_time_of_the_past_is_wrong_use(text):
+def test_a_text_that_is_not_a_past_time_is_an_error(text):
     with pytest.raises(ConfigurationError, match="--since"):
         moment(text, NOW)
 
 
 def shown(*verdicts, plan=PLAN):
     tally = TopicTally()
-    for one in verdicts:
-        tally.add(plan, BATCH, one)
+    for verdict in verdicts:
+        tally.add(plan, BATCH, verdict)
     return list(lines_of("orders", plan, tally))
 
 
-def test_a_topic_of_which_nothing_would_be_refused_says_so():
+def test_a_topic_without_refusals_says_so():
     assert shown(ACCEPTED) == [
         "topic orders, observed: 4 records in 1 batch",
         "            4 would be stored as they are (100.00%)",
@@ -56,7 +56,7 @@ def test_a_topic_of_which_nothing_would_be_refused_says_so():
     ]
 
 
-def test_what_would_be_refused_by_whom_and_why():
+def test_refusals_are_shown_with_policy_and_reason():
     verdict = refused_records([RecordError(2, "no", "a.V")])
     assert shown(ACCEPTED, ACCEPTED, ACCEPTED, verdict) == [
         "topic orders, observed: 16 records in 4 batches",
@@ -75,8 +75,42 @@ def test_a_message_cannot_write_to_the_terminal():
     assert "ok\n" not in text
 
 
-def test_there_is_an_end_to_reasons():
+def test_the_number_of_reasons_is_limited():
     errors = [RecordError(n, f"no {n}", "a.V") for n in range(50)]
     lines = shown(refused_records(errors))
     assert lines[-1] == "           40 for other reasons"
     assert len(lines) < 20
+
+
+def described(tmp_path, **properties):
+    file = tmp_path / "penstock.properties"
+    lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **properties}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return describe(load_configuration(file), [])
+
+
+def test_policies_without_a_topic_are_named(tmp_path):
+    named = {
+        "policies": "a,b,c",
+        "policies.a.type": "KeyRequired",
+        "policies.b.type": "KeyRequired",
+        "policies.c.type": "KeyRequired",
+        "topics.orders.penstock.policies": "b",
+    }
+    line = "no topic of this file has a, c; topics.<glob>.penstock.policies lists policies"
+    assert described(tmp_path, **named)[-1] == line
+    used = described(tmp_path, **named, **{"topics.*.penstock.policies": "a,c"})
+    assert not [line for line in used if line.startswith("no topic")]
+
+
+def test_an_observed_topic_with_a_policy_that_refuses_is_not_said_to_refuse_nothing(tmp_path):
+    file = tmp_path / "p.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=k:1\npolicies=a,b\npolicies.a.type=KeyRequired\n"
+        "policies.b.type=KeyRequired\npolicies.b.mode=enforce\n"
+        "topics.one.penstock.policies=a\ntopics.one.penstock.mode=observe\n"
+        "topics.two.penstock.policies=a,b\ntopics.two.penstock.mode=observe\n"
+    )
+    lines = describe(load_configuration(file), [])
+    assert "topics one, observed: nothing is refused" in lines
+    assert "topics two, observed, but for policies with a mode of their own" in lines

@@ -1,4 +1,4 @@
-"""`penstock check --since` with a cluster and workers that answer at once."""
+"""`penstock check --since` with a fake cluster and fake workers."""
 
 import uuid
 from types import SimpleNamespace
@@ -28,8 +28,8 @@ DATA = encode_batch([Record(0, None, b"x")] * 4)
 OBSERVE = {"penstock.mode": "observe"}
 
 
-class Away:
-    """A cluster that gives topics, with records in each but those that are named empty."""
+class FakeCluster:
+    """A cluster of the given topics; topics with "empty" in their names have no records."""
 
     def __init__(self, *names):
         self.all = {name: Topic(name, uuid.uuid4(), (0,)) for name in names}
@@ -37,11 +37,11 @@ class Away:
     def names(self):
         return frozenset(self.all)
 
-    def topics(self, given):
-        return self.existing_topics(given)
+    def topics(self, names):
+        return self.existing_topics(names)
 
-    def existing_topics(self, given):
-        return tuple(self.all[name] for name in given.split(","))
+    def existing_topics(self, names):
+        return tuple(self.all[name] for name in names.split(","))
 
     def ranges(self, topics, start):
         return tuple(
@@ -49,8 +49,8 @@ class Away:
         )
 
 
-class Pool:
-    """Gives each topic its verdict."""
+class FakeSupervisor:
+    """Returns the verdict of each topic."""
 
     verdicts = {}
 
@@ -63,8 +63,8 @@ class Pool:
     async def close(self):
         pass
 
-    def submit(self, plan, partition, topic_id, version, data, done, **_):
-        done(self.verdicts.get(plan.topic, ACCEPTED))
+    def submit(self, batch, done):
+        done(self.verdicts.get(batch.plan.topic, ACCEPTED))
 
     def asks_for_client(self, plan):
         return plan.topic.endswith("tenants")
@@ -72,7 +72,7 @@ class Pool:
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch, capsys):
-    """Runs the command; returns its exit code and what it printed."""
+    """Runs the command; returns its exit code and its output."""
     file = tmp_path / "penstock.properties"
     file.write_text(FILE)
 
@@ -92,8 +92,8 @@ def checked(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(check_since, "kept_settings", lambda *_: index)
         monkeypatch.setattr(check_since, "connect", lambda *_: None)
         monkeypatch.setattr(check_since, "reader_of", read or reader_of)
-        monkeypatch.setattr(check_since, "Supervisor", Pool)
-        monkeypatch.setattr(Pool, "verdicts", dict(verdicts))
+        monkeypatch.setattr(check_since, "Supervisor", FakeSupervisor)
+        monkeypatch.setattr(FakeSupervisor, "verdicts", dict(verdicts))
         code = cli.main(["check", str(file), "--since", "1h", *arguments])
         return code, capsys.readouterr()
 
@@ -105,16 +105,18 @@ def topics_in(printed):
     return [line.split()[1].rstrip(",") for line in lines if line.startswith("topic ")]
 
 
-def test_the_topics_are_those_that_are_observed_by_the_file_or_by_their_own_setting(checked):
-    cluster = Away("seen-a", "seen-b", "strict", "watched", "seen-audit", "__consumer_offsets")
+def test_observed_topics_of_the_file_and_of_topic_configs_are_judged(checked):
+    cluster = FakeCluster(
+        "seen-a", "seen-b", "strict", "watched", "seen-audit", "__consumer_offsets"
+    )
     own = {"watched": OBSERVE, "seen-b": {"penstock.mode": "enforce"}}
     code, printed = checked(cluster, own=own)
     assert code == 0
     assert topics_in(printed) == ["seen-a", "watched"]
 
 
-def test_topics_that_are_named_are_judged_whatever_their_mode(checked):
-    code, printed = checked(Away("seen-a", "strict"), "--topic", "strict,seen-a")
+def test_named_topics_are_judged_in_any_mode(checked):
+    code, printed = checked(FakeCluster("seen-a", "strict"), "--topic", "strict,seen-a")
     assert code == 0
     assert topics_in(printed) == ["strict", "seen-a"]
     assert "topic strict, enforced: 4 records in 1 batch" in printed.out
@@ -126,36 +128,38 @@ def test_topics_that_are_named_are_judged_whatever_their_mode(checked):
     [(ACCEPTED, "0", 0), (refused(87, "no", "policies.Check"), "99%", 1),
      (failed("policies.Check", "raised"), "99%", 1), (refused(87, "no", "x"), "100%", 0)],
 )  # fmt: skip
-def test_one_topic_beyond_the_share_is_enough(checked, verdict, limit, expected):
-    cluster = Away("seen-a", "seen-b")
+def test_a_single_topic_beyond_the_share_is_enough(checked, verdict, limit, expected):
+    cluster = FakeCluster("seen-a", "seen-b")
     code, _ = checked(cluster, "--fail-over", limit, verdicts={"seen-b": verdict})
     assert code == expected
 
 
-def test_nothing_judged_is_no_evidence(checked):
-    code, printed = checked(Away("seen-a"), verdicts={"seen-a": not_judged("policies.Check", "-")})
+def test_records_that_cannot_be_judged_are_3(checked):
+    code, printed = checked(
+        FakeCluster("seen-a"), verdicts={"seen-a": not_judged("policies.Check", "-")}
+    )
     assert code == 3
     assert "none of the records could be judged" in printed.err
 
 
 def test_without_records(checked):
-    code, printed = checked(Away("seen-empty"), "--fail-over", "0")
+    code, printed = checked(FakeCluster("seen-empty"), "--fail-over", "0")
     assert code == 0
     assert "note: there are no records since then" in printed.out
 
 
 def test_a_note_names_the_topics_whose_policies_read_the_client(checked):
-    _, printed = checked(Away("seen-a"))
-    assert "reads the client" not in printed.out
-    _, printed = checked(Away("seen-a", "seen-tenants"))
+    _, printed = checked(FakeCluster("seen-a"))
+    assert "read the client" not in printed.out
+    _, printed = checked(FakeCluster("seen-a", "seen-tenants"))
     assert (
-        "note: a policy of seen-tenants reads the client, which is None here: "
+        "note: a policy of seen-tenants may read the client, which is None here: "
         "brokers do not store it"
     ) in printed.out
 
 
 def test_without_topics(checked):
-    code, printed = checked(Away("strict"))
+    code, printed = checked(FakeCluster("strict"))
     assert code == 2
     assert "no topic that exists is observed" in printed.err
 
@@ -169,6 +173,6 @@ def test_a_cluster_that_refuses(checked, error):
 
         return reading
 
-    code, printed = checked(Away("seen-a"), read=read)
+    code, printed = checked(FakeCluster("seen-a"), read=read)
     assert code == 3
     assert printed.err.startswith(f"penstock check: 127.0.0.1:1: {error}")

@@ -55,7 +55,7 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
 
     assert done.stdout == (
         f"configuration {file}\n"
-        "settings of topics are kept in __penstock_topic_settings\n"
+        "settings of topics are stored in __penstock_topic_settings\n"
         "topics orders-eu\n"
         "  1. batch   policies.Batch\n"
         "  2. record  policies.One\n"
@@ -73,7 +73,7 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
     assert done.returncode == 0
 
 
-def test_check_says_what_is_judged_inline(tmp_path):
+def test_check_shows_policies_that_are_judged_inline(tmp_path):
     interceptor = """
 from penstock.policy import *
 class Passes(ProduceRequestInterceptor):
@@ -107,7 +107,7 @@ ALL = (*NOT_DEV, "dev")
 
 
 @pytest.mark.parametrize(
-    ("commands", "properties", "told"),
+    ("commands", "properties", "message"),
     [
         (ALL, {"record.validator.classes": "policies.None"}, "policies.None"),
         (ALL, {"record.validator.class": "policies.One"}, "did you mean record.validator.classes?"),
@@ -121,7 +121,9 @@ ALL = (*NOT_DEV, "dev")
         (NOT_DEV, {"upstream.no.such.key": "1", "x": "1"}, "no.such.key"),
     ],
 )
-def test_a_wrong_configuration_is_told_without_a_traceback(tmp_path, commands, properties, told):
+def test_a_wrong_configuration_is_reported_without_a_traceback(
+    tmp_path, commands, properties, message
+):
     file = write_configuration(
         tmp_path, "127.0.0.1:1", free_ports(3)[0], {**PROPERTIES, **properties}, POLICIES
     )
@@ -130,14 +132,14 @@ def test_a_wrong_configuration_is_told_without_a_traceback(tmp_path, commands, p
         done = run(command, str(file))
 
         assert done.returncode == 2
-        assert told in done.stderr
+        assert message in done.stderr
         assert "Traceback" not in done.stderr + done.stdout
         assert "ready" not in done.stdout
         assert "starting Kafka" not in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["gateway"], ["serve"], ["check", "a", "b"]])
-def test_wrong_use(arguments):
+def test_wrong_arguments(arguments):
     assert run(*arguments).returncode == 2
 
 
@@ -171,7 +173,7 @@ def test_native_record_batches_that_are_demanded_and_missing_are_2(tmp_path, mon
     assert "Traceback" not in done.stderr
 
 
-def test_without_native_record_batches_the_start_says_once_what_it_costs(tmp_path, monkeypatch):
+def test_without_native_record_batches_the_cost_is_logged_once_at_the_start(tmp_path, monkeypatch):
     (tmp_path / "penstock_native.py").write_text("raise ImportError")
     monkeypatch.setenv("PENSTOCK_NATIVE", "")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -184,7 +186,7 @@ def test_without_native_record_batches_the_start_says_once_what_it_costs(tmp_pat
     assert "install penstock-native==" in warning["text"]
 
 
-def test_a_start_says_what_it_waits_for(tmp_path):
+def test_a_waiting_start_logs_the_reason(tmp_path):
     file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", free_ports(3)[0], {})
 
     lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
@@ -205,9 +207,7 @@ class Slow(BrokerRecordValidator):
 
 @pytest.mark.parametrize("key", ["listeners", "metrics.listener"])
 @pytest.mark.parametrize("command", ["gateway", "dev"])
-def test_a_taken_port_is_said_before_policies_are_loaded_and_anything_is_started(
-    tmp_path, key, command
-):
+def test_a_port_in_use_is_reported_before_policies_are_loaded(tmp_path, key, command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ports = free_ports(3)
@@ -225,7 +225,7 @@ def test_a_taken_port_is_said_before_policies_are_loaded_and_anything_is_started
         done = run(command, str(file))
 
     assert done.returncode == 2
-    assert f"{key}: 127.0.0.1:{port} cannot be listened on" in done.stderr.splitlines()[-1]
+    assert f"{key}: cannot listen on 127.0.0.1:{port}: " in done.stderr.splitlines()[-1]
     assert not (tmp_path / "loaded").exists()
     assert "starting Kafka" not in done.stdout
 
@@ -241,9 +241,7 @@ def test_a_taken_port_is_said_before_policies_are_loaded_and_anything_is_started
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_without_spark_its_commands_end_with_a_line_that_says_how_to_get_it(
-    tmp_path, monkeypatch, arguments
-):
+def test_without_spark_its_commands_name_the_package_to_install(tmp_path, monkeypatch, arguments):
     (tmp_path / "pyspark.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
@@ -260,7 +258,7 @@ def test_debug_shows_a_traceback(tmp_path):
     assert "Traceback" in done.stderr
 
 
-def test_a_port_that_is_taken_is_2(gateway, tmp_path, kafka):
+def test_a_port_in_use_is_2(gateway, tmp_path, kafka):
     running = gateway({})
     _, port = running.host_port
     file = write_configuration(tmp_path, kafka.bootstrap_servers, port, {})
@@ -268,7 +266,7 @@ def test_a_port_that_is_taken_is_2(gateway, tmp_path, kafka):
     done = run("gateway", str(file))
 
     assert done.returncode == 2
-    assert f"127.0.0.1:{port} cannot be listened on" in done.stderr
+    assert f"cannot listen on 127.0.0.1:{port}: " in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -282,12 +280,12 @@ def test_signals_end_the_gateway_with_0(gateway, number):
     wait_until(lambda: not any(map(is_running, workers)))
 
 
-def test_port_0_takes_a_free_port_and_tells_it(gateway):
+def test_port_0_takes_a_free_port_and_prints_it(gateway):
     running = gateway({"listeners": "PLAINTEXT://127.0.0.1:0"})
     assert int(running.address.rpartition(":")[2]) > 0
 
 
-def test_port_0_with_a_taken_port_behind_it(kafka, tmp_path, monkeypatch):
+def test_port_0_with_a_port_in_use_behind_it(kafka, tmp_path, monkeypatch):
     """Ports of brokers follow the listener's; another that has room behind it is found."""
     behind, tried = [], []
 
@@ -314,8 +312,8 @@ def test_port_0_with_a_taken_port_behind_it(kafka, tmp_path, monkeypatch):
     try:
         assert asyncio.run(start()).port == tried[-1]
     finally:
-        for one in behind:
-            one.close()
+        for listener in behind:
+            listener.close()
     assert len(tried) > 3
 
 
@@ -360,15 +358,15 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def test_dev_is_a_new_users_first_five_minutes(tmp_path):
+def test_dev_for_a_new_user(tmp_path):
     dev = Dev(folder=tmp_path)
     try:
         dev.wait_for("Ctrl-C ends both")
         paste = next(line for line in dev.output.splitlines() if "local.produce" in line)
         first = subprocess.run(paste, shell=True, capture_output=True, text=True, check=False)
         dev.wait_for("an order's amount must be above zero")
-        told = re.search(r"console +http://127.0.0.1:(\d+)/ ", dev.output)
-        state = json.loads(get(int(told[1]), "/api/state")[1])
+        console = re.search(r"console +http://127.0.0.1:(\d+)/ ", dev.output)
+        state = json.loads(get(int(console[1]), "/api/state")[1])
 
         policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
         top = run("top", str(policy.with_name("penstock.properties")), "--once")

@@ -6,6 +6,12 @@ import subprocess
 from itertools import takewhile
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from tests.gateways import PENSTOCK, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
@@ -53,13 +59,13 @@ def check(file, *arguments):
 
 
 def lines_of(done, topic):
-    """The lines below a topic's name, in what was asked of the cluster."""
-    asked = done.stdout[done.stdout.rindex(f"topic {topic}\n") :].splitlines()[1:]
-    return [line[2:] for line in takewhile(lambda line: line.startswith("  "), asked)]
+    """Return the lines below a topic's name in the output."""
+    lines = done.stdout[done.stdout.rindex(f"topic {topic}\n") :].splitlines()[1:]
+    return [line[2:] for line in takewhile(lambda line: line.startswith("  "), lines)]
 
 
 def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path, registry):
-    plain, both, none = (topic(one) for one in ("checked", "checked-both", "checked-none"))
+    plain, both, none = (topic(prefix) for prefix in ("checked", "checked-both", "checked-none"))
     by_record, ids = topic("checked-record"), topic("checked-id")
     registry.register(f"{plain}-value", json.dumps(ORDER))
     registry.register(f"{plain}-value", json.dumps(ORDER_2))
@@ -101,7 +107,7 @@ def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path
         f"value: subject {ids}-value, any version, now up to 1 (AVRO, id 5), judged by id"
     ]
     assert done.stdout.splitlines()[-3:] == [
-        "5 of the cluster's topics are judged by a validation policy",
+        "5 of the cluster's topics have a validation policy or named policies",
         "warning: topics.checked-is-not-there: the cluster has no topic of that name",
         "ok",
     ]
@@ -121,7 +127,7 @@ def test_a_pattern_that_matches_no_topic_is_named(kafka, topic, tmp_path, regist
     assert "warning: topics" not in check(file).stdout
 
 
-def test_what_will_not_be_run_is_told(kafka, topic, tmp_path, registry):
+def test_policies_that_will_not_run_are_reported(kafka, topic, tmp_path, registry):
     name, broken = topic("checked"), topic("checked-broken")
     rules = {"domainRules": [*CONTRACT["domainRules"], TRANSFORM]}
     rules |= {"migrationRules": [{"name": "up", "mode": "UPGRADE", "type": "JSONATA"}]}
@@ -141,29 +147,27 @@ def test_what_will_not_be_run_is_told(kafka, topic, tmp_path, registry):
     assert lines_of(done, broken)[1].startswith("  cannot be judged by: ")
 
 
-def trouble_of_none(registry):
+def registry_is_down(registry):
     registry.goes_away()
 
 
-def trouble_of_credentials(registry):
+def credentials_are_wrong(registry):
     registry.status = 401
 
 
-def trouble_of_a_stranger(registry):
+def another_server_responds(registry):
     registry.fault = Fault.GARBAGE
 
 
 @pytest.mark.parametrize(
     ("trouble", "why"),
     [
-        (trouble_of_none, "cannot be reached: Connection refused"),
-        (trouble_of_credentials, "answers with status 401 (Unauthorized)"),
-        (trouble_of_a_stranger, "gave an answer that"),
+        (registry_is_down, "cannot be reached: Connection refused"),
+        (credentials_are_wrong, "responded with status 401 (Unauthorized)"),
+        (another_server_responds, "sent a response that"),
     ],
 )
-def test_a_registry_that_does_not_answer_ends_it_with_3(
-    kafka, topic, tmp_path, registry, trouble, why
-):
+def test_an_unavailable_registry_is_3(kafka, topic, tmp_path, registry, trouble, why):
     name = topic("checked")
     user_info = "penstock:not-to-be-shown"
     file = written(
@@ -187,7 +191,7 @@ def test_a_registry_that_does_not_answer_ends_it_with_3(
     assert "ok" not in done.stdout.splitlines()
 
 
-def test_a_cluster_that_does_not_answer_ends_it_with_3(tmp_path, registry):
+def test_an_unavailable_cluster_is_3(tmp_path, registry):
     file = written(tmp_path, "127.0.0.1:1", registry, {"orders": {VALIDATION: "true"}})
     done = check(file, "--connect")
     assert done.returncode == 3
@@ -204,8 +208,28 @@ def test_without_connect_nothing_is_contacted(tmp_path, registry):
     assert (registry.requests, registry.connections) == ([], 0)
 
 
-def test_connect_needs_a_policy_that_looks_something_up(tmp_path):
+def test_connect_needs_a_policy_with_lookups(tmp_path):
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
     done = check(file, "--connect")
     assert done.returncode == 2
     assert "--connect needs record.validation.policy.class.name" in done.stderr
+
+
+def test_the_mode_that_admin_tools_set_on_a_topic_is_shown(gateway, topic, tmp_path):
+    watched, marked = topic("mode-watched"), topic("mode-marked")
+    running = gateway({
+        "policies": "keyed",
+        "policies.keyed.type": "KeyRequired",
+        "topics.mode-*.penstock.policies": "keyed",
+        "topic.settings.topic": f"settings-of-{watched}",
+    })  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": running.address})
+    for name, mode in ((watched, "observe"), (marked, "mark")):
+        entry = ConfigEntry("penstock.mode", mode, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(60)
+
+    lines = check(running.file, "--connect").stdout.splitlines()
+
+    assert f"topic {watched}, observed: nothing is refused" in lines
+    assert f"topic {marked}, marked: bad records are stored, with headers that say why" in lines

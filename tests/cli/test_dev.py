@@ -1,17 +1,30 @@
-"""What `penstock dev` tells a new user."""
+"""The output of `penstock dev` for a new user."""
 
+import asyncio
 import shlex
 import sys
 from pathlib import Path
 
-from penstock.cli.dev import _create_topics, _greet, _named_topics, _read
+import pytest
+import structlog
+
+from penstock.cli.dev import (
+    _create_topics,
+    _greet,
+    _named_topics,
+    _read,
+    _reload_when_saved,
+    _Terminal,
+)
 from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
+from penstock.engine.verdict import STORED, Outcome, Verdict
+from penstock.gateway.refusal_log import Refused, _event
 
 KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3)
 
 
-def pasted(output: str) -> list[list[str]]:
+def command_in(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in output.splitlines() if "penstock.local.produce" in line]
 
 
@@ -20,7 +33,7 @@ def test_the_command_can_be_pasted_wherever_the_clone_is(capsys, monkeypatch):
     _greet(Path("f"), KAFKA, GATEWAY, CONSOLE, Path("/tmp/it's mine"), ["orders"])
 
     output = capsys.readouterr().out
-    assert pasted(output) == [
+    assert command_in(output) == [
         [
             "/home/a b/pen$tock/.venv/bin/python",
             "-m",
@@ -36,13 +49,13 @@ def test_the_command_can_be_pasted_wherever_the_clone_is(capsys, monkeypatch):
 
 def test_with_a_file_the_command_is_for_its_first_topic(capsys):
     _greet(Path("f"), KAFKA, GATEWAY, CONSOLE, None, ["pay ments", "orders"])
-    [command] = pasted(capsys.readouterr().out)
+    [command] = command_in(capsys.readouterr().out)
     assert command[3:] == ["127.0.0.1:2", "pay ments", "{}"]
 
 
 def test_a_file_that_names_no_topic_has_no_command(capsys):
     _greet(Path("f"), KAFKA, GATEWAY, CONSOLE, None, [])
-    assert pasted(capsys.readouterr().out) == []
+    assert command_in(capsys.readouterr().out) == []
 
 
 def test_topics_are_those_without_a_wildcard(tmp_path):
@@ -57,7 +70,7 @@ def test_topics_are_those_without_a_wildcard(tmp_path):
     assert _named_topics(load_configuration(file)) == ["orders"]
 
 
-def test_a_topic_that_cannot_be_created_is_one_line(kafka, capsys):
+def test_a_topic_that_cannot_be_created_is_a_single_line(kafka, capsys):
     _create_topics(kafka.bootstrap_servers, ["no topic", "dev-can-create-this"])
     assert capsys.readouterr().out.startswith("topic no topic is not created: ")
     _create_topics(kafka.bootstrap_servers, ["dev-can-create-this"])
@@ -76,3 +89,51 @@ def test_dead_letter_topics_fit_a_cluster_of_one_broker(tmp_path):
     plan = Plan(configuration.policies).for_topic("orders")
     assert plan is not None
     assert (plan.dead_letter_topic, plan.dead_letter_replicas) == ("orders.dead", 1)
+
+
+class Reloads:
+    """Stands for a gateway: what is reloaded is not the matter here."""
+
+    def __init__(self):
+        self.done = asyncio.Event()
+
+    async def reload(self, configuration):
+        pass
+
+    def reloaded(self, *, worked):
+        assert worked
+        self.done.set()
+
+
+async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_path, capsys):
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=k:1\ntopics.dev-old.penstock.mode=observe\n")
+    gateway = Reloads()
+    watching = asyncio.create_task(
+        _reload_when_saved(gateway, file, kafka.bootstrap_servers, {"dev-old"})
+    )
+    await asyncio.sleep(0)  # it looks at the file
+    with file.open("a") as more:
+        more.write("topics.dev-new.penstock.mode=observe\n")
+    await gateway.done.wait()
+    output = ""
+    while "\n" not in output.removeprefix("reloaded\n"):
+        await asyncio.sleep(0.05)
+        output += capsys.readouterr().out
+    watching.cancel()
+    assert output == "reloaded\ntopic dev-new is created\n"
+    assert _create_topics(kafka.bootstrap_servers, ["dev-new"]) == []
+
+
+OTHERS = (Outcome.REFUSED, Outcome.POSTPONED, Outcome.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_observed"),
+    [(outcome, False) for outcome in (*STORED, *OTHERS)] + [(outcome, True) for outcome in OTHERS],
+)
+def test_what_is_shown_for_a_person_is_not_logged_as_well(outcome, is_observed):
+    verdict = Verdict(outcome=outcome, code=87, policy="p", message="no")
+    event = _event(Refused("t", 0, "c", verdict, is_observed=is_observed))
+    with pytest.raises(structlog.DropEvent):
+        _Terminal()(None, "info", {"event": event})

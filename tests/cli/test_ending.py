@@ -1,4 +1,4 @@
-"""Signals ask a command to end, then end it."""
+"""The first signal requests the end of a command, the second ends it."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from penstock.cli.process.ending import EndRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_asks_and_the_second_one_ends(number, capfd):
+def test_the_first_signal_is_handled_and_the_second_ends_the_process(number, capfd):
     before = signal.getsignal(number)
     with EndRequest() as ending:
         assert not ending.is_set()
@@ -26,7 +26,7 @@ def test_the_first_signal_asks_and_the_second_one_ends(number, capfd):
     assert capfd.readouterr().err == "ending\n"
 
 
-def test_a_handler_that_something_else_has_set_is_replaced():
+def test_a_handler_of_other_code_is_replaced():
     with EndRequest() as ending:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         ending.listen()
@@ -34,7 +34,7 @@ def test_a_handler_that_something_else_has_set_is_replaced():
         assert ending.wait(30)
 
 
-def test_nobody_has_to_read_what_it_says(monkeypatch):
+def test_a_signal_ends_it_although_stderr_is_closed(monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as broken, EndRequest() as ending:

@@ -22,7 +22,7 @@ time.sleep(600)
 
 @pytest.mark.system
 @pytest.mark.parametrize("key", ["record.validation.policy.class.name", "policies.says.type"])
-async def test_what_imports_classes_ends_with_the_gateway(key, tmp_path):
+async def test_the_process_that_imports_classes_ends_with_the_gateway(key, tmp_path):
     named = {"policies": "says"} if key.startswith("policies") else {}
     properties = {**named, key: "policies.Says"}
     file = write_configuration(tmp_path, "127.0.0.1:9092", 0, properties, HANGS)
@@ -38,10 +38,10 @@ async def test_what_imports_classes_ends_with_the_gateway(key, tmp_path):
 
 
 async def test_a_second_signal_reopens_the_audit_file_at_once(monkeypatch, tmp_path):
-    begun, go, reopened = threading.Event(), threading.Event(), []
+    has_begun, go, reopened = threading.Event(), threading.Event(), []
 
     def load(*_, **__):
-        begun.set()
+        has_begun.set()
         assert go.wait(60)
         raise ConfigurationError("no")
 
@@ -57,7 +57,7 @@ async def test_a_second_signal_reopens_the_audit_file_at_once(monkeypatch, tmp_p
 
     first = reload()
     try:
-        assert await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.to_thread(has_begun.wait, 60)
         second = reload()
         await asyncio.sleep(0)
         assert reopened == [False, False]

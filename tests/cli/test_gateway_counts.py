@@ -11,7 +11,7 @@ from tests.records.encoding import encode_batch
 DATA = encode_batch([Record(0, None, b"x")] * 3)
 
 
-async def test_what_it_serves_is_read():
+async def test_the_gateways_metrics_are_read():
     counts = GatewayCounts(records_max=100)
     for topic in ("orders", "others"):
         plan = TopicPlan(topic=topic, validators=('a"V', "a.W"), mode="observe")
@@ -25,5 +25,5 @@ async def test_what_it_serves_is_read():
     }
 
 
-def test_other_text_is_nothing():
+def test_other_text_has_no_figures():
     assert counts_of("<html>", {"orders"}) == {}

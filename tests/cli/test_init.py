@@ -53,19 +53,19 @@ def test_a_file_that_exists_is_named_and_nothing_is_written(tmp_path, capsys, na
         assert (name in message) == (name in names)
 
 
-def test_a_link_to_nowhere_is_a_file_that_exists(tmp_path):
+def test_a_dangling_link_is_an_existing_file(tmp_path):
     (tmp_path / "pyproject.toml").symlink_to(tmp_path / "elsewhere")
     assert main(["init", str(tmp_path)]) == 2
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path, capsys):
+def test_a_folder_that_cannot_be_written_is_2(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["init", str(tmp_path / "file" / "x")]) == 2
     assert f"{tmp_path / 'file' / 'x'}: cannot be written" in capsys.readouterr().err
 
 
-def test_what_was_written_before_an_error_is_removed(tmp_path, monkeypatch):
+def test_files_written_before_an_error_are_removed(tmp_path, monkeypatch):
     opened = Path.open
 
     def full(path, *arguments, **options):

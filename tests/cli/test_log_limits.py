@@ -40,7 +40,7 @@ def test_long_lists_are_cut(limits):
     assert taken["ids"] == [1, 2]
 
 
-def test_an_event_has_so_many_lines_a_second_and_what_is_left_out_is_counted(limits, clock):
+def test_lines_of_an_event_are_limited_per_second_and_the_rest_is_counted(limits, clock):
     for _ in range(LINES_A_SECOND):
         assert "left_out" not in limits(None, "info", {"event": "refused"})
     for _ in range(7):

@@ -1,4 +1,4 @@
-"""`penstock policies`, and policies in a wheel of their own."""
+"""`penstock policies`, and policies in a separate wheel."""
 
 import base64
 import hashlib
@@ -119,7 +119,7 @@ def test_a_policy_of_a_wheel_is_named_by_its_short_name(environment, file):
         ({"topics.orders.penstock.policies": "larg"}, "did you mean large?"),
     ],
 )
-def test_what_is_wrong_is_said_at_start(environment, file, more, why):
+def test_mistakes_are_reported_at_the_start(environment, file, more, why):
     done = penstock(environment, "check", file(**more))
 
     assert done.returncode == 2
@@ -128,7 +128,7 @@ def test_what_is_wrong_is_said_at_start(environment, file, more, why):
     assert "hush" not in done.stderr
 
 
-def test_the_list_has_what_comes_along_is_installed_and_named(environment, file):
+def test_the_list_has_built_in_installed_and_named_policies(environment, file):
     path = file()
     done = penstock(environment, "policies", path)
 
@@ -170,7 +170,7 @@ def test_the_list_for_programs(environment, file):
     assert ("built-in", "JsonSchema") in listed
 
 
-def test_without_anything_named(environment, file):
+def test_without_named_policies(environment, file):
     path = file(policies="", **{"topics.orders.penstock.policies": ""})
     done = penstock(environment, "policies", path)
     assert done.stdout.endswith(f"of {path}\n  none\n")
@@ -188,7 +188,7 @@ def test_the_example(environment):
         "topics orders-*\n  1. record  large (limits.Limit)\ntopics *\n  no policy\nok\n"
     )
     value = '{"amount": 120, "card": "4000"}'
-    for topic, said in (
+    for topic, expected in (
         (
             "orders-eu",
             ["masked: replaced value", "small: refused with 87: amount must be a number up"],
@@ -196,4 +196,4 @@ def test_the_example(environment):
         ("orders-us", ["large: accepted"]),
     ):
         judged = penstock(environment, "explain", file, "--topic", topic, "--value", value).stdout
-        assert [one for one in said if one not in judged] == []
+        assert [line for line in expected if line not in judged] == []

@@ -18,13 +18,29 @@ schema:
         logicalType: string
         required: true
 """
-pytestmark = pytest.mark.system  # a class of the user's is looked at in a process of its own
+pytestmark = pytest.mark.system  # a class of the user is imported in a separate process
 FILES = {
     "order.json": '{"type": "object"}',
     "type.json": '{"type": 3}',
     "cut.json": "{",
     "contract.yaml": CONTRACT,
     "type.yaml": CONTRACT.replace("logicalType: string", "logicalType: strng"),
+    "required.yaml": CONTRACT.replace("required:", "requird:"),
+    "properties.yaml": CONTRACT.replace("properties:", "propertys:"),
+    "array.yaml": CONTRACT.replace("logicalType: object", "logicalType: array"),
+    "old.yaml": CONTRACT.replace("v3.0.2", "v2.2.2"),
+    "no_object.yaml": CONTRACT.replace("schema:", "schemas:"),
+    "yes.yaml": CONTRACT.replace("required: true", "required: yess"),
+    "twice.yaml": CONTRACT + "      - name: id\n        logicalType: integer\n",
+    "pattern.yaml": CONTRACT + "        logicalTypeOptions: {pattern: '['}\n",
+    "lengths.yaml": CONTRACT + "        logicalTypeOptions: {minLength: 9, maxLength: 3}\n",
+    "metric.yaml": CONTRACT + "        quality: [{metric: nullValue, mustBe: 0}]\n",
+    "must.yaml": CONTRACT + "        quality: [{metric: nullValues, mustBee: 0}]\n",
+    "two.yaml": CONTRACT + "  - name: other\n    logicalType: object\n    properties: []\n",
+    "list.json": "[1]",
+    "ref.json": '{"$ref": "nowhere.json"}',
+    "draft.json": '{"$schema": "http://json-schema.org/draft-09/schema#"}',
+    "order.proto": 'syntax="proto3"; message O {int32 x=1;}',
     "cut.yaml": "a: [",
     "other.yaml": "hello: 1\n",
     "mine.py": """
@@ -71,8 +87,8 @@ MISTAKES = [
     ({"penstock.policies": "p"}, "write topics.<glob>.penstock.policies, for example"),
     ({"topics.orders.penstock.polices": "p"}, "did you mean penstock.policies?"),
     # types
-    (of("Rule"), "policies.p.type: penstock.policies.Rule is no class: module penstock.policies"),
-    (of("none.X"), "there is no module none; it is looked for in"),
+    (of("Rule"), "policies.p.type: penstock.policies.Rule is not a class: module penstock.policies"),
+    (of("none.X"), "there is no module none; Penstock searched "),
     (of("mine.X"), "module mine has no class X"),
     (of("mine.Nothing"), "has no validate(), validate_record() or process_record(): see the inter"),
     (of("mine.Failing"), "mine.Failing: configure() failed: ValueError: no limit ("),
@@ -83,8 +99,8 @@ MISTAKES = [
     (rule("valu.x > 0"), "undeclared reference to 'valu.x'"),
     (rule("value.x.startWith('a')"), "undeclared reference to 'startWith'"),
     (rule("topic > 3"), "found no matching overload for '_>_' applied to '(string, int)'"),
-    (rule("size(headers)"), "policies.p.rules.a: its condition does not give true or false"),
-    (rule("value.x.matches('[')"), "a pattern that is no regular expression of RE2"),
+    (rule("size(headers)"), "policies.p.rules.a: its condition does not return true or false"),
+    (rule("value.x.matches('[')"), "a pattern that is not a regular expression of RE2"),
     (rule(""), "policies.p.rules.a must be a condition in CEL, like value.amount > 0"),
     (rule(**{"rules.b.message": "m"}), "policies.p.rules.b.message: there is no rule rules.b"),
     (rule(**{"rules.a.mesage": "m"}), "did you mean policies.p.rules.a.message?"),
@@ -95,7 +111,7 @@ MISTAKES = [
     (rule(format="avro"), "policies.p.format=avro needs schema.file, like schema.file=order.avsc"),
     # schemas and contracts
     (of("JsonSchema"), "policies.p.schema is missing: The schema's file: `order.schema.json`"),
-    (of("JsonSchema", schema="ordr.json"), "policies.p.schema=ordr.json: ordr.json: there is no su"),
+    (of("JsonSchema", schema="ordr.json"), "policies.p.schema=ordr.json: ordr.json: the folder of schemas does not have "),
     (of("JsonSchema", schema="type.json"), "type.json is not a valid schema at /type: 3 is not"),
     (of("JsonSchema", schema="cut.json"), "policies.p.schema=cut.json: cut.json is not JSON"),
     (of("DataContract"), "policies.p.contract is missing: The contract's file: ODCS 3.x in YAML"),
@@ -123,7 +139,7 @@ MISTAKES = [
         of("HeaderRequired", headers="n", headers__m__pattern="a"),
         "policies.p.headers.m.pattern is unknown; there is headers.<name>.pattern for n",
     ),
-    (of("SchemaPolicy"), "policies.p.confluent.key.schema.validation must be true: without it"),
+    (of("SchemaPolicy"), "policies.p.confluent.key.schema.validation must be true: otherwise"),
     # dead letters
     ({f"{DEAD}topic.name": "a b"}, "can contain ${topic} with other characters, like ${topic}.dead"),
     ({f"{DEAD}topic.name": "${topc}.d"}, f"{DEAD}topic.name must be the name of a topic"),
@@ -179,8 +195,8 @@ MISTAKES = [
     ({"polices": "p"}, "polices is unknown; did you mean policies?"),
     # more types
     ({**of("Rules"), "policies.p.type": "rules"}, "(did you mean Rules?); it is 'rules'"),
-    (of("TopicRules"), "penstock.policies.TopicRules judges topics, and no records"),
-    (of("json.loads"), "module json has something else than a class named loads"),
+    (of("TopicRules"), "penstock.policies.TopicRules judges topics, but no records"),
+    (of("json.loads"), "must be a class; in module json its type is function"),
     (of("mine.Topics"), "derive from the intended class"),
     (
         {"record.validator.classes": "penstock.policies.Rules"},
@@ -203,10 +219,10 @@ MISTAKES = [
     (rule("timestamp > '2020-01-01'"), "'_>_' applied to '(google.protobuf.Timestamp, string)'"),
     (rule("count > 3"), "undeclared reference to 'count'"),
     (rule("value.x in (1, 2)"), "Syntax error: mismatched input ',' expecting ')'"),
-    (rule("null"), "its condition does not give true or false"),
-    (rule("1 > 2"), "policies.p.rules.a: its condition is never true, whatever the record is"),
+    (rule("null"), "its condition does not return true or false"),
+    (rule("1 > 2"), "policies.p.rules.a: its condition is never true for any record"),
     (rule("1 / 0 == 1 || false"), "rules.a: its condition is never true"),
-    (rule("duration('5x') > duration('1s')"), "never true, whatever the record is"),
+    (rule("duration('5x') > duration('1s')"), "never true for any record"),
     (rule("client.user == 'a'"), "rules.a: client has no user; it has address, id, principal"),
     (
         rule("key.id == 'a'"),
@@ -221,9 +237,12 @@ MISTAKES = [
     (of("JsonSchema", schema="order.json", null__values="no"), "null.values must be one of accept"),
     (of("JsonSchema", schema="order.json", null__key="accept"), "did you mean policies.p.null.keys?"),
     (of("JsonSchema", schema="keys=order.json"), "or key=FILE,value=FILE, not keys=order.json"),
-    (of("Required", fields="$.id"), "'$.id' is no path; write customer.email or cards[*].number"),
-    (of("Required", fields="/id"), "policies.p.fields: '/id' is no path"),
-    (of("Required", fields="lines[0].sku"), "'lines[0].sku' is no path"),
+    (of("Required", fields="$..id"), "'$..id' is not a path; write customer.email, cards[*].number or ['any name']"),
+    (of("Required", fields="$.lines.*.sku"), "'$.lines.*.sku' is not a path"),
+    (of("Required", fields="['$id"), "is not a path"),
+    (of("Required", fields=r"['a\\x']"), "has an escape that JSON lacks"),
+    (of("Required", fields="/id"), "policies.p.fields: '/id' is not a path"),
+    (of("Required", fields="lines[0].sku"), "'lines[0].sku' is not a path"),
     (of("Required", fields="id", null__fields="allow"), "null.fields must be one of refuse, accept"),
     (of("MaxBytes", value__max__byte="1"), "did you mean policies.p.value.max.bytes?"),
     (of("HeaderRequired", headers="n", headers__n__patern="a"), "policies.p.headers.n.pattern?"),
@@ -238,6 +257,84 @@ MISTAKES = [
            schema__validation__level="ids"),
         "policies.p.schema.validation.level must be one of id, payload, rules; it is 'ids'",
     ),
+    # what people write who come from another tool, or in a hurry
+    (rule(mode="dlq"), "policies.p.mode must be one of enforce, quarantine, mark, observe; it is 'dlq'"),
+    (rule(mode="off"), "quarantine, mark, observe; it is 'off'"),
+    (rule(mode="true"), "quarantine, mark, observe; it is 'true'"),
+    (rule(**{"rules.a.code": "87"}), "policies.p.rules.a.code is unknown"),
+    (rule(**{"rules.a.mode": "mark"}), "policies.p.rules.a.mode is unknown"),
+    (rule(**{"penstock.quarantine.max.ratio": "0.1"}), "belongs to a topic: write topics.<glob>.pens"),
+    ({**rule(), "topics.orders.penstock.quarantine.max.ratio": "2"}, "it is '2'"),
+    ({"penstock.quarantine.max.ratio": "-0.1"}, "it is '-0.1'"),
+    ({"penstock.quarantine.max.ratio": ""}, "it is ''"),
+    ({f"{DEAD}topic.name": "$topic.dead"}, "it is '$topic.dead'"),
+    ({f"{DEAD}topic.name": "%{topic}.dead"}, "it is '%{topic}.dead'"),
+    ({f"{DEAD}topic.name": "${TOPIC}.dead"}, "it is '${TOPIC}.dead'"),
+    ({f"topics.orders.{DEAD}topic.name": "${topic}"}, "it is '${topic}'"),
+    ({f"{DEAD}topic": "x"}, f"did you mean {DEAD}topic.name?"),
+    ({f"{DEAD}topic.partitions": "3"}, f"{DEAD}topic.partitions is unknown"),
+    ({f"{DEAD}topic.replication.factor": "0"}, "from 1 to 32767; it is '0'"),
+    ({**rule(), "policies": "p,,q"}, "policies.q.type is missing"),
+    ({**rule(), "policies": ""}, "there is no policy p: the gateway's file names none"),
+    ({**rule(), "topics.orders.penstock.policies": "p p"}, "it is 'p p'"),
+    ({**rule(), "topics.orders.policies": "p"}, "did you mean penstock.policies?"),
+    ({**rule(), "topics..penstock.policies": "p"}, "must be topics.<glob>.<key> with one of"),
+    ({**rule(), "topics.orders.mode": "mark"}, "did you mean penstock.mode?"),
+    ({"policies": "p", "policies.p.class": "Rules"}, "policies.p.type is missing"),
+    ({"policies": "p", "policies.p.type": "JsonShema"}, "(did you mean JsonSchema?)"),
+    ({"policies": "p", "policies.p.type": "Rules,MaxBytes"}, "it is 'Rules,MaxBytes'"),
+    (of("penstock.policies.Rules()"), "must be package.module.Class or package.module:Class"),
+    (of("com.acme.Policy"), "there is no module com; Penstock searched"),
+    (rule("value.x == 'it's'"), "extraneous input 's' expecting <EOF>"),
+    (rule("value.x > 0; value.y > 0"), "token recognition error at: ';'"),
+    (rule("value.x => 0"), "token recognition error at: '=>'"),
+    (rule("value.x <> 0"), "extraneous input '>'"),
+    (rule("not value.x"), "mismatched input 'value' expecting <EOF>"),
+    (rule("partition == 'a'"), "'_==_' applied to '(int, string)'"),
+    (rule("client == 'a'"), "found no matching overload for '_==_'"),
+    (rule("client.principal == 3"), "'_==_' applied to '(string, int)'"),
+    (rule("headers == 'a'"), "'_==_' applied to '(map(dyn, dyn), string)'"),
+    (rule("topic.startswith('a')"), "undeclared reference to 'startswith'"),
+    (rule("now > 3"), "'_>_' applied to '(google.protobuf.Timestamp, int)'"),
+    (rule("timestamp > now - '24h'"), "'_-_' applied to '(google.protobuf.Timestamp, string)'"),
+    (rule("value.l.all(x, x > 0"), "missing ')' at '<EOF>'"),
+    (rule("value.l.all(x > 0)"), "undeclared reference to 'x'"),
+    (rule("value.x.matches('(?=a)')"), "cel.regex.engine=pcre supports more"),
+    (rule("offset > 3"), "undeclared reference to 'offset'"),
+    (rule("value.x in 'abc'"), "'@in' applied to '(dyn, string)'"),
+    (rule("count <= '5'", **{"rules.a.scope": "batch"}), "'_<=_' applied to '(int, string)'"),
+    (rule(format="JSON"), "policies.p.format must be one of json, avro, protobuf, string, bytes"),
+    (rule(format="avro", schema__file="no.avsc"), "no.avsc cannot be read: No such file"),
+    (rule(format="protobuf", schema__file="order.proto#N"), "order.proto: has no message N"),
+    (of("DataContract", contract="required.yaml"), "orders.id: requird is unknown; did you mean req"),
+    (of("DataContract", contract="properties.yaml"), "orders: propertys is unknown; did you mean pr"),
+    (of("DataContract", contract="array.yaml"), "an object of schema must be object, not array"),
+    (of("DataContract", contract="old.yaml"), "apiVersion must be an ODCS 3 version, such as v3.1.0"),
+    (of("DataContract", contract="no_object.yaml"), "no_object.yaml: schema has no object"),
+    (of("DataContract", contract="yes.yaml"), "required must be true or false, not 'yess'"),
+    (of("DataContract", contract="twice.yaml"), "there are two properties with the name id"),
+    (of("DataContract", contract="pattern.yaml"), '"[" is not a regular expression of ECMA 262'),
+    (of("DataContract", contract="lengths.yaml"), "minLength is greater than maxLength"),
+    (of("DataContract", contract="metric.yaml"), "nullValue is unknown; did you mean nullValues?"),
+    (of("DataContract", contract="must.yaml"), "rule nullValues has none of mustBe, mustNotBe"),
+    (of("DataContract", contract="."), "policies.p.contract=.: . cannot be read: Is a directory"),
+    (
+        {**of("DataContract", contract="two.yaml"), "topics.sales.penstock.policies": "p"},
+        "has no object for topic sales; it has orders, other: set object",
+    ),
+    (of("JsonSchema", schema="list.json"), "is not a schema, which is an object, true or false"),
+    (of("JsonSchema", schema="ref.json"), "$ref to nowhere.json: nowhere.json: the folder of schemas does not have this file"),
+    (of("JsonSchema", schema="draft.json"), "draft.json: $schema must be one of"),
+    (of("JsonSchema", schema="https://x.org/s.json"), "the folder of schemas does not have this file"),
+    (of("MaxBytes", value__max__bytes="10 KB"), "it is '10 KB'"),
+    (of("DropRecords"), "DropRecords needs a condition: headers or fields"),
+    (of("DropRecords", fields="a"), "policies.p.fields must be path=value, each path once; there is a"),
+    (
+        of("RedactJsonFields", fields="a", topics="*"),
+        "policies.p.topics must be a regular expression, not '*': nothing to repeat at position 0",
+    ),
+    (of("HashJsonFields", fields="a"), "HashJsonFields.key_from must be env:NAME or file:PATH"),
+    (of("RedactTagged"), "RedactTagged.tags must be set"),
 ]  # fmt: skip
 
 
@@ -249,8 +346,10 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize(("properties", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
-def test_it_is_an_error_at_start(folder, properties, said, capsys):
+@pytest.mark.parametrize(
+    ("properties", "message"), MISTAKES, ids=[message for _, message in MISTAKES]
+)
+def test_it_is_an_error_at_start(folder, properties, message, capsys):
     file = folder / "penstock.properties"
     lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **properties}
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -259,6 +358,35 @@ def test_it_is_an_error_at_start(folder, properties, said, capsys):
 
     error = capsys.readouterr().err
     assert error.startswith(f"penstock check: {file}: ")
-    assert said in error
+    assert message in error
     assert len(error.splitlines()) == 1
     assert "src/penstock" not in error
+
+
+SLOW = """
+import time
+from pathlib import Path
+def wait_for(text):
+    while text not in Path({said!r}).read_text():
+        time.sleep(0.01)
+wait_for("loading the policies")
+class P:
+    def validate_record(self, topic_partition, key, value, headers):
+        wait_for("--value: judging takes long; a gateway gives up after policy.timeout.ms (7000)")
+"""
+
+
+@pytest.mark.parametrize("command", [["check"], ["explain", "--topic", "t", "--value", "v"]])
+def test_a_policy_that_takes_long_is_said_while_it_does(command, tmp_path, monkeypatch):
+    """The policy waits for what it is said: a command that says nothing does not end."""
+    said = tmp_path / "said"
+    (tmp_path / "slow.py").write_text(SLOW.format(said=str(said)))
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=none:1\nrecord.validator.classes=slow.P\n"
+        "policy.timeout.ms=7000\n"
+    )
+    monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
+    with said.open("w", buffering=1) as errors:
+        monkeypatch.setattr("sys.stderr", errors)
+        assert main([command[0], str(file), *command[1:]]) == 0

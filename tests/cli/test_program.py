@@ -1,6 +1,7 @@
-"""The program itself: its versions, its help, and what it imports for a command."""
+"""The program itself: its versions, its help, and the modules that a command imports."""
 
 import importlib
+import io
 import json
 import os
 import platform
@@ -12,7 +13,8 @@ from importlib import metadata
 import pytest
 
 import penstock
-from penstock.cli import COMMANDS
+from penstock.cli import COMMANDS, main
+from penstock.gateway.lane.availability import describe_lane
 from penstock.records.implementation import describe
 from tests.gateways import PENSTOCK, write_configuration
 
@@ -88,24 +90,68 @@ def test_version():
     assert own == f"penstock {penstock.__version__}"
     assert python == f"Python {platform.python_version()}"
     assert batches == f"record batches: {describe()}"
-    assert connections == "connections: Python"
-    assert connections == "connections: Python"
+    assert connections == f"connections: {describe_lane()}"
     assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
     assert spark == f"PySpark {metadata.version('pyspark')}"
 
 
-@pytest.mark.parametrize("wanted", ["0", "1"])
-def test_version_says_what_reads_record_batches(wanted, tmp_path):
+@pytest.mark.parametrize("setting", ["0", "1"])
+def test_version_names_the_implementation_that_reads_record_batches(setting, tmp_path):
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PENSTOCK_NATIVE": wanted, "PYTHONPATH": path}
+    environment = {**os.environ, "PENSTOCK_NATIVE": setting, "PYTHONPATH": path}
     (tmp_path / "penstock_native.py").write_text("raise ImportError")
     done = subprocess.run(
         [*PENSTOCK, "--version"], env=environment, capture_output=True, text=True, timeout=60,
         check=True,
     )  # fmt: skip
-    said = {"0": "Python", "1": "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here"}
-    assert f"record batches: {said[wanted]}" in done.stdout.splitlines()
+    output = {"0": "Python", "1": "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here"}
+    assert f"record batches: {output[setting]}" in done.stdout.splitlines()
 
 
 def test_version_imports_no_spark():
     assert "pyspark" not in imported_by("--version")
+
+
+class ClosedOutput(io.StringIO):
+    """An output whose reader, such as `head`, has ended."""
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_version_ends_without_an_error_if_its_reader_has_ended(monkeypatch):
+    monkeypatch.setattr("sys.stdout", ClosedOutput())
+    assert main(["--version"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["audit", "f", "--repot", "x"], "--repot x; did you mean --report?"),
+        (["check", "f", "--conect"], "--conect; did you mean --connect?"),
+        (["explain", "f", "--topic", "t", "--value", "v", "--vlaue=w"], "did you mean --value?"),
+        (
+            ["check", "f", "--debug"],
+            "--debug; --debug is written before the command: penstock --de",
+        ),
+        (["check", "f", "g"], "unrecognized arguments: g\n"),
+    ],
+)
+def test_an_unknown_option_is_an_error_of_its_command_with_what_was_meant(arguments, hint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"usage: penstock {arguments[0]} ")
+    assert f"penstock {arguments[0]}: error: unrecognized arguments: " in message
+    assert hint in message
+
+
+@pytest.mark.parametrize("arguments", [["audit"], ["suggest", "--topic", "t"], ["check"]])
+@pytest.mark.parametrize("servers", ["nowhere", "a:70000", "a:1,b", ""])
+def test_a_wrong_address_names_the_option_that_it_was_given_with(arguments, servers, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([arguments[0], "f", *arguments[1:], "--bootstrap-server", servers])
+    assert ended.value.code == 2
+    wanted = f"argument --bootstrap-server: {servers!r} is not host:port, "
+    assert wanted in capsys.readouterr().err

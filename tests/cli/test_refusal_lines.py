@@ -17,16 +17,16 @@ def refused(*messages, client="app", **more):
     return Refused("orders", 0, client, verdict)
 
 
-def test_what_and_whose_and_why():
+def test_a_line_has_topic_client_and_reason():
     assert refusal_lines(refused("no")) == [
         "refused orders-0 for app: error 87 by policy.Orders",
         "    record 0: no",
     ]
 
 
-def test_what_is_stored_has_no_error():
-    one = refused("no")
-    stored = replace(one, verdict=replace(one.verdict, outcome=Outcome.QUARANTINED))
+def test_stored_records_have_no_error_code():
+    refusal = refused("no")
+    stored = replace(refusal, verdict=replace(refusal.verdict, outcome=Outcome.QUARANTINED))
     assert refusal_lines(stored)[0] == "quarantined orders-0 for app: by policy.Orders"
 
 
@@ -34,7 +34,7 @@ def test_not_all_records():
     assert refusal_lines(refused(*"abcdefg"))[-1] == "    and 2 more records"
 
 
-def test_nothing_is_for_the_terminal_to_obey():
+def test_control_characters_of_a_client_are_replaced():
     found = refused(EVIL, client=EVIL, detail=f"policy.py:3\n{EVIL}")
     lines = refusal_lines(found)
 

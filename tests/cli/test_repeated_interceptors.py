@@ -1,9 +1,12 @@
 """`penstock check` runs interceptors twice, and names those whose results differ."""
 
+import subprocess
+
 import pytest
 
 from penstock.cli.jobs.dry_run import dry_run
 from penstock.configuration import read_configuration
+from tests.gateways import PENSTOCK
 
 pytestmark = pytest.mark.system
 
@@ -42,16 +45,18 @@ class Fails(Base):
 """
 
 
-async def found(tmp_path, names, **more):
+def properties(tmp_path, names):
     (tmp_path / "policies.py").write_text(POLICIES)
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "upstream.bootstrap.servers": "127.0.0.1:1",
+        "produce.request.interceptors": ",".join(f"policies.{name}" for name in names),
+    }
+
+
+async def found(tmp_path, names, **more):
     configuration = read_configuration(
-        tmp_path / "gateway.properties",
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "upstream.bootstrap.servers": "127.0.0.1:1",
-            "produce.request.interceptors": ",".join(f"policies.{name}" for name in names),
-            **more,
-        },
+        tmp_path / "gateway.properties", {**properties(tmp_path, names), **more}
     )
     return (await dry_run(configuration)).unrepeatable
 
@@ -76,7 +81,7 @@ async def test_the_topics_of_the_file_are_tried(tmp_path, monkeypatch):
     assert await found(tmp_path, ["Chance"], **topics) == ["policies.Chance"]
 
 
-async def test_named_ones_are_tried_each_by_itself(tmp_path, monkeypatch):
+async def test_named_interceptors_are_tried_separately(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     named = {
         "policies": "fails,time,same",
@@ -85,3 +90,16 @@ async def test_named_ones_are_tried_each_by_itself(tmp_path, monkeypatch):
         "policies.same.type": "policies.Same",
     }
     assert await found(tmp_path, ["Same"], **named) == ["policies.Same, time"]
+
+
+def test_check_prints_a_warning_for_each(tmp_path):
+    file = tmp_path / "gateway.properties"
+    lines = {**properties(tmp_path, ["Same", "Time"]), "broker.ports": "9193-9195"}
+    lines["listeners"] = "PLAINTEXT://127.0.0.1:9192"
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    done = subprocess.run(
+        [*PENSTOCK, "check", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    [warning] = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
+    assert warning.startswith("warning: policies.Same, policies.Time: the same records had diff")

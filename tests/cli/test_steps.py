@@ -7,7 +7,7 @@ import pytest
 from penstock.cli.output.steps import StepLines
 
 
-def test_a_step_says_when_it_begins_and_how_long_it_took(capsys):
+def test_a_step_prints_its_begin_and_duration(capsys):
     with StepLines().step("starting Kafka"):
         assert capsys.readouterr().out == "starting Kafka ...\n"
     assert re.fullmatch(r"  done in \d+\.\d s\n", capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""What a stream tells on standard error."""
+"""The output of a stream on standard error."""
 
 from collections import Counter
 
@@ -41,7 +41,7 @@ def result(accepted=9, refused=1, message="bad"):
     return WritingResult(counts, 0, {"t": counts.outcomes})
 
 
-def test_lines_are_ten_seconds_apart_and_leave_nothing_out(clock, capsys):
+def test_lines_are_ten_seconds_apart_and_count_every_record(clock, capsys):
     with lines(clock) as shown:
         shown.looked({Partition("t", 0): 1234}, 0)
         shown.done(batch(0), result(), 1.0)
@@ -66,7 +66,7 @@ def test_lines_are_ten_seconds_apart_and_leave_nothing_out(clock, capsys):
     ]
 
 
-def test_what_is_left_is_told_while_nothing_comes(clock, capsys):
+def test_remaining_counts_are_printed_while_no_records_arrive(clock, capsys):
     shown = lines(clock)
     shown.done(batch(0), result(), 1.0)
     shown.done(batch(1), result(), 1.0)
@@ -78,7 +78,7 @@ def test_what_is_left_is_told_while_nothing_comes(clock, capsys):
     ]  # fmt: skip
 
 
-def test_micro_batches_without_records_are_not_told(clock, capsys):
+def test_micro_batches_without_records_are_not_printed(clock, capsys):
     with lines(clock) as shown:
         shown.done(batch(0), result(0, 0), 1.0)
     assert capsys.readouterr().err == ""

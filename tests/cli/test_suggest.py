@@ -41,10 +41,10 @@ def test_a_file_of_records(file, lines, tmp_path, capsys):
     assert written in shown
     assert file.read_text() == before
     assert run(file, "--topic", "t", "--input", lines, "--output", out) == 2
-    assert "exists already; no file is replaced" in capsys.readouterr().err
+    assert "exists already; no file is overwritten" in capsys.readouterr().err
 
 
-def test_what_is_proposed_from_a_sample_is_counted_over_all_records(file, tmp_path, capsys):
+def test_suggestions_from_a_sample_are_counted_over_all_records(file, tmp_path, capsys):
     lines, out = tmp_path / "records.jsonl", tmp_path / "out"
     bad = [b'{"id": 1}', b'{"id": "1", "kind": "a"}', b'{"id": 2, "kind": "c"}']
     lines.write_text(
@@ -62,7 +62,7 @@ def test_what_is_proposed_from_a_sample_is_counted_over_all_records(file, tmp_pa
 
     report = tmp_path / "report"
     audit = ["audit", whole, "--input", lines, "--local", "--report", report]
-    assert cli.main([str(one) for one in audit]) == 0
+    assert cli.main([str(argument) for argument in audit]) == 0
     found = json.loads((report / "report.json").read_text())
     assert (found["judged"], found["refused"]) == (303, 3)
     assert {reason["policy"] for reason in found["reasons"]} <= {"t-schema", "t-rules"}
@@ -74,16 +74,16 @@ def test_no_more_than_the_limit(file, lines, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--input", "none.jsonl"], "--input none.jsonl: cannot be read"),
-        (["--input", "/dev/null"], "there are no records of t to look at"),
+        (["--input", "/dev/null"], "there are no records of t to read"),
         (["--tolerance", "0.7", "--input", "/dev/null"], "--tolerance must be less than 0.5"),
     ],
 )
-def test_wrong_use(file, arguments, told, capsys):
+def test_wrong_arguments(file, arguments, message, capsys):
     assert run(file, "--topic", "t", *arguments) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_topic_of_the_cluster(file, kafka, capsys):
@@ -107,23 +107,23 @@ def test_a_topic_of_the_cluster(file, kafka, capsys):
     assert "suggest-none" in capsys.readouterr().err
 
 
-def test_a_cluster_that_is_away(file, capsys, monkeypatch):
+def test_an_unavailable_cluster(file, capsys, monkeypatch):
     from penstock.cluster import offsets
     from penstock.cluster.errors import ClusterError
 
-    def away(*_):
+    def unavailable(*_):
         raise ClusterError("away")
 
-    monkeypatch.setattr(offsets.Cluster, "topic", away)
+    monkeypatch.setattr(offsets.Cluster, "topic", unavailable)
     assert run(file, "--topic", "t") == 3
     assert "127.0.0.1:1: away" in capsys.readouterr().err
 
 
-def test_nothing_that_a_terminal_obeys_is_printed(file, tmp_path, capsys):
+def test_control_characters_are_not_printed(file, tmp_path, capsys):
     path = tmp_path / "records.jsonl"
     line = {"key": "k", "value": {"a": 1}, "headers": [{"key": "\x1b[2Jx\x9b\u202e", "value": "v"}]}
     path.write_text((json.dumps(line) + "\n") * 100)
     assert run(file, "--topic", "t", "--input", path) == 0
     shown = capsys.readouterr().out
     assert "every record has the headers" in shown
-    assert all(one.isprintable() for one in shown.replace("\n", ""))
+    assert all(character.isprintable() for character in shown.replace("\n", ""))

@@ -1,4 +1,4 @@
-"""What systemd hears: over real sockets, and of a real gateway."""
+"""The messages that systemd gets: over real sockets, and from a real gateway."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ PROPERTIES = {
 
 
 class Systemd:
-    """The other end: what a service manager binds, and what it has been told."""
+    """The socket of a service manager, and the messages that it receives."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -38,15 +38,17 @@ class Systemd:
         self._socket.bind(address.replace("@", "\0", 1))
         self._socket.settimeout(60)
 
-    def hear(self, *, watchdog: bool = False) -> dict[str, str]:
-        """Return the next message; those for the watchdog are left out unless asked for."""
+    def receive(self, *, watchdog: bool = False) -> dict[str, str]:
+        """Return the next message; messages for the watchdog are skipped unless requested."""
         while True:
-            told = dict(line.split("=", 1) for line in self._socket.recv(4096).decode().split("\n"))
-            if watchdog or told != {"WATCHDOG": "1"}:
-                return told
+            message = dict(
+                line.split("=", 1) for line in self._socket.recv(4096).decode().split("\n")
+            )
+            if watchdog or message != {"WATCHDOG": "1"}:
+                return message
 
     def is_silent(self) -> bool:
-        """Whether nothing has been sent that is not read."""
+        """Whether there is no unread message."""
         self._socket.setblocking(False)
         try:
             self._socket.recv(4096)
@@ -69,31 +71,31 @@ def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Systemd]
 
 
 @pytest.mark.parametrize("systemd", ["abstract"], indirect=True)
-def test_a_gateway_says_when_it_is_ready_reloads_and_stops(systemd, gateway, monkeypatch):
+def test_a_gateway_notifies_systemd_of_start_reload_and_stop(systemd, gateway, monkeypatch):
     monkeypatch.setenv("NOTIFY_SOCKET", systemd.address)
     monkeypatch.setenv("WATCHDOG_USEC", "100000")
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     running = gateway(PROPERTIES, POLICY)
     serving = {"READY": "1", "STATUS": f"serving {running.address}"}
 
-    assert systemd.hear() == serving
-    assert [systemd.hear(watchdog=True) for _ in range(3)] == [{"WATCHDOG": "1"}] * 3
+    assert systemd.receive() == serving
+    assert [systemd.receive(watchdog=True) for _ in range(3)] == [{"WATCHDOG": "1"}] * 3
 
     running.process.send_signal(signal.SIGHUP)
-    told = systemd.hear()
+    message = systemd.receive()
     after = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-    assert before < int(told.pop("MONOTONIC_USEC")) < after
-    assert told == {"RELOADING": "1", "STATUS": "reloading"}
-    assert systemd.hear() == serving
+    assert before < int(message.pop("MONOTONIC_USEC")) < after
+    assert message == {"RELOADING": "1", "STATUS": "reloading"}
+    assert systemd.receive() == serving
     running.wait_for("reloaded")
 
     running.file.write_text("listeners=nowhere")
     running.process.send_signal(signal.SIGHUP)
-    assert "RELOADING" in systemd.hear()
-    assert systemd.hear() == serving
+    assert "RELOADING" in systemd.receive()
+    assert systemd.receive() == serving
 
     assert running.stop() == 0
-    assert systemd.hear() == {"STOPPING": "1", "STATUS": "answering requests in flight"}
+    assert systemd.receive() == {"STOPPING": "1", "STATUS": "answering requests in flight"}
 
 
 async def test_the_variables_of_systemd_are_not_handed_on(systemd):
@@ -102,32 +104,32 @@ async def test_the_variables_of_systemd_are_not_handed_on(systemd):
     assert environment == {"HOME": "/"}
 
 
-async def test_the_watchdog_of_another_process_is_not_answered(systemd):
+async def test_the_watchdog_of_another_process_gets_no_messages(systemd):
     environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     notifications = Notifications(environment)
     notifications.ready("serving")
     notifications.close()
-    assert systemd.hear(watchdog=True)["READY"] == "1"
+    assert systemd.receive(watchdog=True)["READY"] == "1"
     assert systemd.is_silent()
 
 
-async def test_the_watchdog_of_this_process_is_answered(systemd):
+async def test_the_watchdog_of_this_process_gets_messages(systemd):
     pid = str(os.getpid())
     environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "2000", "WATCHDOG_PID": pid}
     notifications = Notifications(environment)
     for _ in range(3):
-        assert await asyncio.to_thread(systemd.hear, watchdog=True) == {"WATCHDOG": "1"}
+        assert await asyncio.to_thread(systemd.receive, watchdog=True) == {"WATCHDOG": "1"}
     notifications.close()
 
 
-async def test_of_reloads_at_a_time_the_last_one_to_end_counts(systemd):
+async def test_the_end_of_the_last_concurrent_reload_counts(systemd):
     notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
     with notifications.reloading():
         with notifications.reloading():
             pass
-        assert ["RELOADING" in systemd.hear() for _ in range(2)] == [True, True]
+        assert ["RELOADING" in systemd.receive() for _ in range(2)] == [True, True]
         assert systemd.is_silent()
-    assert systemd.hear()["READY"] == "1"
+    assert systemd.receive()["READY"] == "1"
     notifications.close()
 
 
@@ -136,25 +138,25 @@ async def test_a_reload_that_ends_after_the_stop_does_not_say_ready(systemd):
     with notifications.reloading():
         notifications.stopping()
     notifications.close()
-    assert "RELOADING" in systemd.hear()
-    assert "STOPPING" in systemd.hear()
+    assert "RELOADING" in systemd.receive()
+    assert "STOPPING" in systemd.receive()
     assert systemd.is_silent()
 
 
-async def test_what_systemd_has_no_room_for_is_sent_when_it_has(systemd):
+async def test_messages_are_sent_once_systemd_has_room(systemd):
     notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
     sent = 2 + int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
     for number in range(sent):
         notifications.ready(str(number))
-    heard = [await asyncio.to_thread(systemd.hear) for _ in range(sent)]
-    assert [one["STATUS"] for one in heard] == [str(number) for number in range(sent)]
+    received = [await asyncio.to_thread(systemd.receive) for _ in range(sent)]
+    assert [message["STATUS"] for message in received] == [str(number) for number in range(sent)]
     notifications.close()
 
 
 @pytest.mark.parametrize(
     "address", ["", "relative", "vsock:2:1", "/nowhere/at/all", "@" + "x" * 200]
 )
-async def test_without_a_systemd_that_listens_nothing_is_sent_and_nothing_fails(address):
+async def test_without_systemd_no_message_is_sent_and_the_gateway_works(address):
     notifications = Notifications({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
     notifications.ready("serving")
     with notifications.reloading():
@@ -163,7 +165,7 @@ async def test_without_a_systemd_that_listens_nothing_is_sent_and_nothing_fails(
     notifications.close()
 
 
-async def test_a_systemd_that_goes_away_ends_nothing(systemd):
+async def test_the_gateway_outlives_the_end_of_systemd(systemd):
     notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
     systemd.close()
     notifications.ready("serving")

@@ -30,17 +30,17 @@ class Gateway:
     """Answers as a gateway's console."""
 
     def __init__(self, token=None):
-        told = self
+        gateway = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                told.asked.append(self.path)
-                told.waiting.set()
-                told.may_answer.wait(60)
-                given = self.headers["Authorization"]
-                is_right = told.token is None or given == f"Bearer {told.token}"
-                body = told.body if is_right else b"no"
-                self.send_response(told.status if is_right else 401)
+                gateway.requests.append(self.path)
+                gateway.waiting.set()
+                gateway.may_answer.wait(60)
+                authorization = self.headers["Authorization"]
+                is_right = gateway.token is None or authorization == f"Bearer {gateway.token}"
+                body = gateway.body if is_right else b"no"
+                self.send_response(gateway.status if is_right else 401)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -49,20 +49,20 @@ class Gateway:
                 pass
 
         self.token, self.status = token, 200
-        self.asked = []
+        self.requests = []
         self.waiting, self.may_answer = threading.Event(), threading.Event()
         self.may_answer.set()
-        self.tell(state())
+        self.show(state())
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def tell(self, shown):
+    def show(self, shown):
         self.body = json.dumps({"api": 1, **shown}).encode()
 
     @contextlib.contextmanager
     def silent(self):
-        """Answer nobody; give the event of the next one who asks."""
+        """Hold back responses; yield the event of the next request."""
         self.may_answer.clear()
         self.waiting.clear()
         try:
@@ -102,26 +102,26 @@ def test_off_a_terminal_it_prints_once(top, gateway, arguments):
     assert (done.returncode, done.stderr) == (0, "")
     assert "1234/s, 10M" in done.stdout
     assert "\x1b" not in done.stdout
-    assert gateway.asked == ["/api/state"]
+    assert gateway.requests == ["/api/state"]
 
 
-def test_a_proxy_of_the_environment_is_not_asked(top, monkeypatch):
+def test_a_proxy_of_the_environment_is_not_used(top, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert top().returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("listener", "told"),
+    ("listener", "message"),
     [(None, "metrics.listener is not set"), ("127.0.0.1:0", "which only the gateway's log shows")],
 )
-def test_nobody_knows_where_is_2(top, listener, told):
+def test_an_unknown_address_is_2(top, listener, message):
     done = top(metrics_listener=listener, **{"metrics.listener": listener})
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert "penstock.properties" in done.stderr
 
 
-def test_a_gateway_that_is_not_there_is_3(top):
+def test_an_unavailable_gateway_is_3(top):
     done = top(**{"metrics.listener": f"127.0.0.1:{free_ports(1)[0]}"})
     assert done.returncode == 3
     assert "no gateway can be reached at metrics.listener (127.0.0.1:" in done.stderr
@@ -140,7 +140,7 @@ def test_the_token_of_the_file(top, gateway, tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}', b'{"api": 1}'])
-def test_what_is_no_gateway_is_3(top, gateway, body):
+def test_another_server_is_3(top, gateway, body):
     gateway.body = body
     done = top()
     assert done.returncode == 3
@@ -187,7 +187,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def read_to_the_end(self):
-        """Read what is written until the process ends, which could not go on else."""
+        """Read what is written until the process ends: it blocks if nobody reads."""
         deadline = time.monotonic() + 60
         while True:
             is_over = self.process.poll() is not None
@@ -214,14 +214,14 @@ def watched(tmp_path, gateway):
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
-def test_on_a_terminal_it_goes_on_until_q(watched, gateway, key):
+def test_on_a_terminal_it_runs_until_q(watched, gateway, key):
     terminal = watched("--every", "0.5")
     terminal.wait_for("q ends")
-    gateway.tell(state(refusals={"rows": [row("another reason")], "others": 0}))
+    gateway.show(state(refusals={"rows": [row("another reason")], "others": 0}))
     terminal.wait_for("another reason")
     gateway.status, gateway.body = 500, b""
     terminal.wait_for("HTTP 500")
-    gateway.tell(state(refusals={"rows": [row("back again")], "others": 0}))
+    gateway.show(state(refusals={"rows": [row("back again")], "others": 0}))
     terminal.wait_for("back again")
     if key == "\x03":
         terminal.process.send_signal(2)  # the terminal is not the process's controlling one
@@ -239,11 +239,11 @@ def test_a_signal_at_any_moment_ends_it(watched):
         assert terminal.end() == 0
 
 
-def test_a_second_signal_does_not_wait_for_an_answer(watched, gateway):
+def test_a_second_signal_does_not_wait_for_a_response(watched, gateway):
     terminal = watched("--every", "0.5")
     terminal.wait_for("q ends")
-    with gateway.silent() as asked:
-        assert asked.wait(60)
+    with gateway.silent() as requested:
+        assert requested.wait(60)
         terminal.process.send_signal(signal.SIGINT)
         time.sleep(0.2)
         assert terminal.process.poll() is None
@@ -251,7 +251,7 @@ def test_a_second_signal_does_not_wait_for_an_answer(watched, gateway):
         assert terminal.end() == 0
 
 
-def test_a_server_of_another_kind_has_no_say_on_the_terminal(top):
+def test_text_of_another_server_does_not_control_the_terminal(top):
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer():
@@ -267,7 +267,7 @@ def test_a_server_of_another_kind_has_no_say_on_the_terminal(top):
     assert done.stderr.rstrip("\n").isprintable()
 
 
-def test_sigterm_gives_the_terminal_back(watched):
+def test_sigterm_restores_the_terminal(watched):
     terminal = watched()
     before = termios.tcgetattr(terminal.slave)
     terminal.wait_for("q ends")
@@ -280,9 +280,9 @@ def test_sigterm_gives_the_terminal_back(watched):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_what_the_terminal_cannot_write(top, gateway, monkeypatch, encoding):
+def test_characters_that_the_terminal_cannot_write(top, gateway, monkeypatch, encoding):
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
-    gateway.tell(state(refusals={"rows": [row("東京")], "others": 0}))
+    gateway.show(state(refusals={"rows": [row("東京")], "others": 0}))
     done = top()
     assert (done.returncode, done.stderr) == (0, "")
     assert "1234/s" in done.stdout

@@ -60,11 +60,11 @@ def drawn(shown, width=80, height=24, trouble=""):
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50), (60, 16), (200, 24)])
 def test_it_fits(width, height):
-    rows = [row("x" * 300, topic="t" * 249, id=one) for one in range(300)]
-    troubles = [f"broker {one} cannot be reached: {'y' * 200}" for one in range(9)]
+    rows = [row("x" * 300, topic="t" * 249, id=number) for number in range(300)]
+    troubles = [f"broker {number} cannot be reached: {'y' * 200}" for number in range(9)]
     shown = state(
         refusals={"rows": rows, "others": 0},
-        history={"points": [point(one, one) for one in range(360)]},
+        history={"points": [point(minute, minute) for minute in range(360)]},
         ready={"is_ready": False, "missing": troubles[:4], "troubles": troubles[4:]},
     )
     lines = drawn(shown, width, height).splitlines()
@@ -89,13 +89,13 @@ def test_the_figures():
     assert "no  policy.Orders" in text
 
 
-def test_what_is_observed_is_said_to_be():
+def test_observed_refusals_are_labelled():
     assert "would be refused: no" in drawn(
         state(refusals={"rows": [row(observed=True)], "others": 0})
     )
 
 
-def test_what_is_stored_is_said_to_be():
+def test_stored_records_are_labelled():
     rows = [row(outcome="quarantined")]
     assert "quarantined: no" in drawn(state(refusals={"rows": rows, "others": 0}))
 
@@ -104,7 +104,7 @@ def test_a_gateway_without_refusals():
     assert "Nothing has been refused." in drawn(state(refusals={"rows": [], "others": 0}))
 
 
-def test_troubles_and_a_failed_reload():
+def test_problems_and_a_failed_reload():
     text = drawn(state(reload={"at": 0.0, "worked": False, "why_not": "x"}), trouble="it is away")
     assert "reload failed" in text
     assert "! it is away" in text
@@ -113,7 +113,7 @@ def test_troubles_and_a_failed_reload():
 @pytest.mark.parametrize(
     "text", ["\x1b[2J", "\x1b]0;title\x07", "\r\nroot#", "\u202eevil", "\x9b31m"]
 )
-def test_nothing_is_obeyed(text):
+def test_control_characters_are_replaced(text):
     rows = [row(text, topic=text, policy=text, client=text)]
     shown = state(refusals={"rows": rows, "others": 0})
     shown["gateway"] = {"host": text, "listener": text, "started": 1.0}

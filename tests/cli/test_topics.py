@@ -41,7 +41,7 @@ def run(*arguments):
     )
 
 
-def test_audit_of_topics_lists_what_would_be_refused(kafka, topic, admin, tmp_path):
+def test_audit_of_topics_lists_topics_that_would_be_refused(kafka, topic, admin, tmp_path):
     large = topic("audited-large", 4)
     long = topic("audited-long", 1, **{"retention.ms": "2000000000"})
     odd = topic("audited-odd", 1)
@@ -62,7 +62,7 @@ def test_audit_of_topics_lists_what_would_be_refused(kafka, topic, admin, tmp_pa
         done.result(30)
 
 
-def test_audit_of_topics_ends_with_0_where_all_is_well(kafka, tmp_path):
+def test_audit_of_topics_is_0_without_refusals(kafka, tmp_path):
     rules = {
         "create.topic.policy.class.name": "penstock.policies.TopicRules",
         "topic.rules.partitions.max": "1000",
@@ -91,7 +91,7 @@ def test_audit_of_topics_ends_with_0_where_all_is_well(kafka, tmp_path):
         ),
     ],
 )
-def test_wrong_use_is_told(kafka, tmp_path, properties, more, code, text):
+def test_wrong_arguments_are_reported(kafka, tmp_path, properties, more, code, text):
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, POLICIES)
     done = run("audit", "--topics", file, *more)
     assert done.returncode == code
@@ -123,7 +123,7 @@ def refusal(of):
     return caught.value.args[0].code(), caught.value.args[0].str()
 
 
-def test_the_file_is_read_again_on_sighup_as_a_whole_or_not_at_all(gateway, topic):
+def test_sighup_reloads_the_whole_file_or_no_part_of_it(gateway, topic):
     running = gateway({**BOTH, "record.validator.classes": ""}, POLICIES)
     admin = AdminClient({"bootstrap.servers": running.address})
     folder, name = running.file.parent, f"audited-{uuid.uuid4().hex[:8]}"
@@ -160,7 +160,7 @@ def test_the_file_is_read_again_on_sighup_as_a_whole_or_not_at_all(gateway, topi
     assert workers.isdisjoint(running.workers()), "a process of the first policies still runs"
 
 
-def test_explain_judges_by_what_is_set_on_the_topic(gateway, topic, admin, kafka):
+def test_explain_uses_topic_configs(gateway, topic, admin, kafka):
     settings = f"settings-{uuid.uuid4().hex[:8]}"
     running = gateway(
         {"records.policy.class.names.allowed": "policies.*", "topic.settings.topic": settings},

@@ -14,7 +14,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from penstock.client.connections.metadata import Leader
+from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.errors import BrokerUnreachableError
 from penstock.client.protocol.raw_requests import RawResponse
 from penstock.records.header import HEADER, is_intact, read_producer
@@ -114,11 +114,11 @@ class ScriptedConnection:
 
     # What the writer asks of a connection.
 
-    def leader(self, topic: str, partition: int) -> Leader:
+    def leader(self, topic: str, partition: int) -> PartitionLeader:
         step = self.leaders.pop(0) if self.leaders else None
         if step is not None:
             raise step
-        return Leader(1, 0)
+        return PartitionLeader(1, 0)
 
     def refresh(self, topic: str) -> None:
         self.refreshed.append(topic)

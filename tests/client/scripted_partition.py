@@ -8,7 +8,7 @@ from kio.schema.fetch.v12.request import FetchRequest as FetchRequest12
 from kio.schema.fetch.v13.request import FetchRequest as FetchRequest13
 from kio.serial import entity_reader
 
-from penstock.client.connections.metadata import Leader, TopicLeaders
+from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
 from penstock.client.connections.retries import Retries
 from penstock.client.errors import response_error
 from penstock.client.protocol.raw_requests import RawResponse
@@ -50,7 +50,7 @@ class ScriptedCluster:
         self.script = deque(script)
         self.fetches = []
         self.pending = []
-        self.leaders = deque([Leader(1, 5)])
+        self.leaders = deque([PartitionLeader(1, 5)])
         self.topic_ids = deque([topic_id])
         self.offsets = {EARLIEST: 0, LATEST: 1000, EARLIEST_LOCAL: 0}
         self.epoch_ends = {}

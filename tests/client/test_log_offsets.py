@@ -5,7 +5,7 @@ from confluent_kafka import Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from penstock.client.connections.connection import Connection
-from penstock.client.connections.metadata import Leader
+from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.errors import ResponseError
 from penstock.client.protocol.log_offsets import (
     EARLIEST,
@@ -54,7 +54,7 @@ def test_where_an_epoch_ended(connection, partition):
 @pytest.mark.parametrize("ask", [list_offset, epoch_end])
 def test_an_epoch_that_the_leader_does_not_know(connection, partition, ask):
     leader = connection.leader(*partition)
-    ahead = Leader(leader.node, leader.epoch + 1)
+    ahead = PartitionLeader(leader.node, leader.epoch + 1)
     with pytest.raises(ResponseError, match=f"topic {partition.topic}, partition 0: ") as caught:
         ask(connection, ahead, partition, 0)
     assert caught.value.code == ErrorCode.unknown_leader_epoch

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from penstock.client.connections.metadata import Leader
+from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import (
     BrokerUnreachableError,
@@ -138,7 +138,7 @@ def test_they_do_not_wait_for_many_bytes():
 
 def test_a_request_has_the_batches_of_one_leader():
     pipe = Pipe(sent_from_bytes=1 << 16)
-    pipe.broker.leader = lambda _, partition: Leader(partition % 2, 0)
+    pipe.broker.leader = lambda _, partition: PartitionLeader(partition % 2, 0)
     for number in range(4):
         pipe.put(0, to=("t", number))
     pipe.pipeline.flush()

@@ -116,7 +116,7 @@ def test_a_lost_place():
             remedy="say where to begin",
         )  # fmt: skip
     text = str(caught.value)
-    assert "dead was worked through before (topic dead.parked exists)" in text
+    assert "dead was processed before (topic dead.parked exists)" in text
     assert "penstock-redrive-clean" in text
     assert "penstock-redrive-old" in text
     assert "__penstock_places" in text

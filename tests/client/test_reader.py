@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.connections.metadata import Leader
+from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.errors import (
     BrokerUnreachableError,
     DeniedError,
@@ -134,7 +134,7 @@ def test_aborted_and_empty_batches_are_passed_over():
 def test_an_error_for_now_is_retried_with_new_metadata(code, outer):
     wrong = fetched(outer=code, is_empty=True) if outer else fetched(code=code)
     cluster = ScriptedCluster(fetched(batch(0, 4, epoch=5)), wrong, fetched(batch(4, 6)))
-    cluster.leaders.append(Leader(2, 6))
+    cluster.leaders.append(PartitionLeader(2, 6))
     cluster.epoch_ends = {5: 4}
     assert Read(cluster).ranges == [(0, 4), (4, 10)]
     assert [(fetch.node, fetch.epoch) for fetch in cluster.fetches] == [(1, 5), (1, 5), (2, 6)]
@@ -189,7 +189,7 @@ def test_the_time_of_the_caller_does_not_count():
 
 def test_no_leader_for_a_while():
     cluster = ScriptedCluster(fetched(batch(0, 10)))
-    cluster.leaders.extendleft([Leader(-1, 4), Leader(-1, 4)])
+    cluster.leaders.extendleft([PartitionLeader(-1, 4), PartitionLeader(-1, 4)])
     assert Read(cluster).ranges == [(0, 10)]
     assert len(cluster.pauses) == 2
 
@@ -225,7 +225,7 @@ class TestElections:
         cluster = ScriptedCluster(
             fetched(batch(0, 2, epoch=4), batch(2, 2, epoch=5)), fetched(code=FENCED_EPOCH), *more
         )
-        cluster.leaders.append(Leader(2, 6))
+        cluster.leaders.append(PartitionLeader(2, 6))
         return cluster
 
     def test_it_has(self):
@@ -249,7 +249,7 @@ class TestElections:
 
     def test_nothing_was_read(self):
         cluster = ScriptedCluster(fetched(code=NOT_LEADER), fetched(batch(0, 10)))
-        cluster.leaders.append(Leader(2, 6))
+        cluster.leaders.append(PartitionLeader(2, 6))
         assert Read(cluster).ranges == [(0, 10)]
         assert cluster.asked_epochs == []
 
@@ -273,7 +273,7 @@ class TestOutOfRange:
             fetched(code=NOT_LEADER),
             fetched(batch(6, 4, epoch=6)),
         )
-        cluster.leaders.extend([Leader(1, 5), Leader(2, 6)])
+        cluster.leaders.extend([PartitionLeader(1, 5), PartitionLeader(2, 6)])
         cluster.offsets[EARLIEST] = 6
         assert Read(cluster).ranges == [(0, 2), (6, 10)]
         assert cluster.asked_epochs == []
@@ -385,7 +385,7 @@ class TestFollowers:
 
     def script(self, *more):
         cluster = ScriptedCluster(fetched(replica=3), *more, settings=EAST)
-        cluster.leaders.append(Leader(2, 5))
+        cluster.leaders.append(PartitionLeader(2, 5))
         return cluster
 
     def test_it_is_fetched_from(self):

@@ -53,6 +53,21 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     await follower.read_to_end(0.3)
 
 
+async def test_what_is_followed_is_seen_ahead_of_the_event_loop():
+    seen = []
+    follower = LogFollower(Topic(3), seen.append, ahead=lambda record: seen.append(record.key))
+    follower._loop = asyncio.get_running_loop()
+    first, second = LogRecord(1, b"a", b"v"), LogRecord(2, b"b", b"v")
+    thread = threading.Thread(
+        target=follower._read_in_thread, args=([first, second, LogRecord(3, ends=True)],)
+    )
+    thread.start()
+    thread.join()  # the event loop has had no turn
+    assert seen == [b"a", b"b"]
+    await follower.read_to_end(60)
+    assert seen == [b"a", b"b", first, second]
+
+
 class Ends(Topic):
     """Tells other ends one after the other, and the last one for ever."""
 

@@ -93,7 +93,8 @@ async def test_a_write_without_an_answer_fails_in_time(proxy, tmp_path, monkeypa
         await follower.close()
 
 
-def test_any_error_of_a_poll_leaves_the_thread_alive():
+def test_any_error_of_a_poll_leaves_the_thread_alive(monkeypatch):
+    monkeypatch.setattr("penstock.cluster.compacted_topic_writer.MESSAGE_TIMEOUT_MS", 1_000)
     with written_to("t") as (writer, thread):
         failed = threading.Event()
 

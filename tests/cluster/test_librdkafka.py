@@ -36,7 +36,7 @@ def test_a_client_has_a_name():
     ("key", "text"),
     [
         ("send.buffers.bytes", "; did you mean upstream.send.buffer.bytes?"),
-        ("completely.different", "a key of neither Kafka's Java clients nor librdkafka$"),
+        ("completely.different", "not a key of Kafka's Java clients or of librdkafka$"),
     ],
 )
 def test_a_key_that_nobody_knows(key, text):

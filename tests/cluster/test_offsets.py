@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
@@ -65,7 +66,7 @@ def test_ranges_of_several_topics(cluster, topic, produce):
     assert cluster.ranges(topics[1:], "0:1", "0:2") == (OffsetRange(two, 0, 1, 2),)
     for start, end, told in (
         ("0:1", "latest", "PARTITION:OFFSET needs one topic"),
-        ("latest", "earliest", "--from latest is behind --to earliest in partition 1"),
+        ("latest", "earliest", "--from latest is after --to earliest in partition 1"),
         ("yesterday", "latest", "--from yesterday: must be earliest"),
     ):
         with pytest.raises(ConfigurationError, match=told):
@@ -97,3 +98,13 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     while name not in admin.list_topics(timeout=60).topics:
         time.sleep(0.01)
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200
+
+
+@pytest.mark.parametrize("ask", [Cluster.names, lambda cluster: cluster.topic("t")])
+def test_a_cluster_that_is_away_is_said_with_the_error_of_the_connection(ask, monkeypatch, capsys):
+    monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 1.0)
+    monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
+    away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
+    with pytest.raises(ClusterError, match=r"127.0.0.1:1 cannot be reached: .*Connection refused"):
+        ask(away)
+    assert "waiting for the cluster at 127.0.0.1:1: gives up after 1 s\n" in capsys.readouterr().err

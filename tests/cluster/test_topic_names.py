@@ -38,7 +38,10 @@ def test_what_exists_now_can_be_less_or_nothing():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ("order-eu", "there is no topic order-eu on k:9092; near it: orders-eu, orders-us"),
+        (
+            "order-eu",
+            "there is no topic order-eu on k:9092; create it, or name another (near it: orders-eu, orders-us",
+        ),
         ("payments,xyz", "there is no topic xyz on k:9092; create it, or name another"),
         ("returns-*", "--topic returns-*: no topic on k:9092 matches"),
         ("__*", "--topic __*: no topic on k:9092 matches"),

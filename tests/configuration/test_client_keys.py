@@ -31,7 +31,7 @@ def test_every_key_of_kafkas_clients_is_known():
         ("sasl.oauthbearer.header.urlencode", "yes", "one of true, false"),
         ("sasl.login.callback.handler.class", "com example", "the name of a Java class"),
         ("ssl.endpoint.identification.algorithm", "http", "https, or empty "),
-        ("ssl.engine.factory.class", "com.example.Engine", "left out: .* run no Java class"),
+        ("ssl.engine.factory.class", "com.example.Engine", "left out: .* cannot load a Java class"),
         ("bootstrap.servers", "k", "host:port"),
         ("fetch.max.bytes", "0", "a whole number from 1 "),
     ],

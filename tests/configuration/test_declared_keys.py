@@ -123,8 +123,8 @@ def test_the_file_is_checked_as_for_penstocks_own_keys(tmp_path, line, text):
         ([("retention.ms",)], "'retention.ms' is a key of Kafka's topics"),
         ([("records.policy.enabled",)], "'records.policy.enabled' is a key of Penstock"),
         ([("policy.timeout.ms",)], "'policy.timeout.ms' is a key of Penstock"),
-        ([("a b",)], "'a b' is not a name of a key"),
-        ([("",)], "'' is not a name"),
+        ([("a b",)], "'a b' is not a valid name for a key"),
+        ([("",)], "'' is not a valid name"),
         ([("a",), ("a",)], "'a' is declared twice"),
         ([("a", "LIST")], "'a' has the type LIST, not one of BOOLEAN, STRING, CLASS, INT, LONG"),
         ([("a", "INT", "x")], "'a' must be a whole number"),
@@ -308,7 +308,7 @@ def test_what_cannot_be_imported_is_left_to_the_workers(tmp_path, module, text):
 def test_an_import_that_does_not_end_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "shop.py").write_text("import time; time.sleep(600)")
     monkeypatch.setattr("penstock.configuration.declared_keys._TIMEOUT_S", 0.5)
-    with pytest.raises(ConfigurationError, match="to import it takes longer"):
+    with pytest.raises(ConfigurationError, match="its import took longer"):
         declared_by_user(CLASS, tmp_path / "p.properties", [])
 
 

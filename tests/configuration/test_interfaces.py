@@ -110,7 +110,7 @@ class Columns:
         (Anything, r"that can be called as that of either RecordsPolicy"),
         (One, r"takes neither the arguments of RecordsPolicy"),
         (Columns, "which two interfaces have"),
-        (CreateTopicPolicy, "judges topics, and no records"),
+        (CreateTopicPolicy, "judges topics, but no records"),
         (object, r"has no validate\(\)"),
     ],
 )

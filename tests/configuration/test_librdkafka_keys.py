@@ -7,13 +7,9 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.client_keys import CLIENT_KEYS, Effect
-from penstock.configuration.clients.jaas import jaas_options
-from penstock.configuration.clients.librdkafka_keys import (
-    check_upstream,
-    client_properties,
-    java_properties,
-)
+from penstock.configuration.clients.librdkafka_keys import client_properties
 from penstock.configuration.clients.oauth import FROM_URL, HANDLER, TOKEN_URL
+from penstock.configuration.clients.upstream_keys import check_upstream
 
 FILE = Path("/nowhere/penstock.properties")
 OAUTH = {
@@ -106,39 +102,9 @@ def test_tokens_are_no_properties_of_librdkafka():
     }  # fmt: skip
 
 
-def test_java_logs_in_with_newer_keys():
-    found = java_properties({"bootstrap.servers": "k:9", **OAUTH}, FILE)
-    assert found[HANDLER] == FROM_URL
-    assert jaas_options(found) == {"clientId": "me", "clientSecret": "s3"}
-
-
-def test_java_logs_in_with_librdkafkas_keys():
-    given = {"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-256",
-             "sasl.username": "u", "sasl.password": 'p"q'}  # fmt: skip
-    found = java_properties(given, FILE)
-    assert found["sasl.mechanism"] == "SCRAM-SHA-256"
-    assert "ScramLoginModule required" in found["sasl.jaas.config"]
-    assert jaas_options(found) == {"username": "u", "password": 'p"q'}
-    assert "sasl.mechanisms" not in found
-
-
-def test_java_gets_what_it_had_and_not_what_spark_refuses():
-    jaas = 'x required username="u" password="p" more="1";'
-    given = {
-        "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas,
-        "key.deserializer": "x.Y", "enable.auto.commit": "true", "auto.offset.reset": "latest",
-        "group.id": "g", "linger.ms": "5",
-    }  # fmt: skip
-    assert java_properties(given, FILE) == {
-        "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas,
-        "group.id": "g", "linger.ms": "5",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "translate", [lambda given: check_upstream(given, "upstream."),
-                  lambda given: client_properties(given, FILE.parent),
-                  lambda given: java_properties(given, FILE)]
+                  lambda given: client_properties(given, FILE.parent)]
 )  # fmt: skip
 @pytest.mark.parametrize(
     ("given", "text"),

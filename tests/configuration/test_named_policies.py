@@ -171,7 +171,7 @@ def test_topic_configs_of_its_class_are_its_own(file):
 
     [named] = load(file, switched, on).named_policies
     assert named.topic_configs == {"shop.on": "true", "shop.level": "high"}
-    with pytest.raises(ConfigurationError, match=r"policies\.s\.shop\.on must be true: without"):
+    with pytest.raises(ConfigurationError, match=r"policies\.s\.shop\.on must be true: otherwise"):
         load(file, switched)
     with pytest.raises(ConfigurationError, match=r"policies\.s\.shop\.level must be one of low"):
         load(file, switched, on, {"policies.s.shop.level": "x"})
@@ -200,7 +200,7 @@ def test_classes_of_users_are_looked_at_in_a_process_of_its_own(file):
         load_configuration(file)
 
     (file.parent / "mine.py").write_text("import os; os._exit(3)")
-    with pytest.raises(ConfigurationError, match="the process that imports them ended"):
+    with pytest.raises(ConfigurationError, match="the process that imported them ended"):
         load_configuration(file)
 
 

@@ -25,7 +25,6 @@ def test_each_form_says_the_same(given):
     assert found[:4] == ("https://a/b", "me", "s3", "a b")
     assert (found.timeout_s, found.used_for, found.urlencoded) == (10.0, 0.8, False)
     assert repr(found) == "OAuth(https)"
-    assert found.jaas() == {"clientId": "me", "clientSecret": "s3", "scope": "a b"}
 
 
 def test_what_belongs_to_the_endpoint_and_the_token():

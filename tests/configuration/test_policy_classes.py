@@ -94,7 +94,7 @@ def test_values_are_of_their_types(key, value, why):
     [
         (7, "config_keys must be a sequence of ConfigKey"),
         (("limit",), "config_keys must be a sequence of ConfigKey"),
-        ((ConfigKey("a b"),), "is not a name"),
+        ((ConfigKey("a b"),), "is not a valid name"),
         ((ConfigKey("a", "TEXT"),), "has the type TEXT, not one of"),
         ((ConfigKey("a", "INT", default="x"),), "must be a whole number"),
         ((ConfigKey("a", documentation=7),), "must be text"),

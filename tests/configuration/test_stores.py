@@ -123,7 +123,7 @@ def test_a_type_of_java_is_refused_whatever_the_file(files):
     [
         (None, "cannot be read here .No such file.*; it is read on the driver"),
         (b"\xff\xff", "no text"),
-        (b"nothing", "a private key and its certificates are wanted"),
+        (b"nothing", "a private key and its certificates are required"),
         (b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", "a private key and its"),
     ],
 )

@@ -1,7 +1,7 @@
 """Runs clients' own suites: `python -m tests.conformance [--short]`; see `make conformance`.
 
 Ends with 0 if no test passes directly and fails through the gateway, with 1 if one does, or if a
-suite was not run that nobody wanted left out, with 130 when it was interrupted.
+suite was not run that was not excluded, with 130 when it was interrupted.
 """
 
 import argparse
@@ -28,63 +28,63 @@ from tests.conformance.suite import Suite
 from tests.soak.processes import adopt_orphans, descendants, kill
 
 SUITES: Final[tuple[type[Suite], ...]] = (Rskafka, FranzGo, KafkaStreams, Librdkafka)
-"""The quick ones first."""
+"""The quick suites first."""
 
 
 def main() -> int:
-    """Read the command line, run, tell."""
-    given = _arguments()
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    """Read the command line, run, print the results."""
+    arguments = _arguments()
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     cache = cache_folder() / "conformance"
     folder = cache / "runs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
     folder.mkdir(parents=True)
-    _say(f"{'the selection' if given.short else 'everything'}, seed {seed}; in "
+    _print_line(f"{'the selection' if arguments.short else 'everything'}, seed {seed}; in "
          f"{os.path.relpath(folder)}")  # fmt: skip
     signal.signal(signal.SIGTERM, _interrupt)
     adopt_orphans()
     results = []
     try:
         for kind in SUITES:
-            suite = kind(cache, short=given.short, seed=seed)
+            suite = kind(cache, short=arguments.short, seed=seed)
             result = Result(suite.name, suite.version, suite.least_passed)
             results.append(result)
-            if suite.name in given.without:
+            if suite.name in arguments.without:
                 result.not_run, result.left_out = "left out", True
             else:
                 _run(suite, folder / suite.name, result)
     except KeyboardInterrupt:
-        _say("interrupted; everything is ended")
+        _print_line("interrupted; everything is ended")
         return 130
     finally:
         for pid in descendants(os.getpid()):
             kill(pid)
-    return _tell(results, folder)
+    return _print_table(results, folder)
 
 
 def _run(suite: Suite, folder: Path, result: Result) -> None:
-    """Run a suite; what keeps it from being run stands in its result."""
+    """Run a suite; the reason why it cannot run is in its result."""
     if missing := suite.missing():
         result.not_run = f"needs {', '.join(missing)}"
-        _say(f"{suite.name} is not run: it {result.not_run}")
+        _print_line(f"{suite.name} is not run: it {result.not_run}")
         return
     try:
-        _say(f"{suite.name} {suite.version}: fetching and building, unless that is done")
+        _print_line(f"{suite.name} {suite.version}: fetching and building, unless that is done")
         suite.prepare()
     except (BuildError, ArtifactError) as error:
         result.not_run = str(error)
-        _say(f"{suite.name} is not run: {error}")
+        _print_line(f"{suite.name} is not run: {error}")
         return
     try:
-        run_suite(suite, folder, result, _say)
+        run_suite(suite, folder, result, _print_line)
     except Exception as error:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "failure.txt").write_text(traceback.format_exc())
         result.not_run = f"it could not be run to its end: {type(error).__name__}: {error}"
-        _say(f"{suite.name}: {result.not_run}")
+        _print_line(f"{suite.name}: {result.not_run}")
 
 
-def _tell(results: list[Result], folder: Path) -> int:
-    """Print and write what came of it; return the exit code."""
+def _print_table(results: list[Result], folder: Path) -> int:
+    """Print and write the results; return the exit code."""
     expected = read()
     cells = table.rows(results, expected)
     listing = table.listing(results, expected)
@@ -118,7 +118,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 

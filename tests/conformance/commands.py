@@ -20,14 +20,14 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> int | None:
-    """Run a program, with what it has started; all of it is killed if it takes too long.
+    """Run a program; it is killed with its child processes if it takes too long.
 
     Args:
         command: The program and its arguments.
         output: The file to which its output and its errors are appended.
         seconds: How long it may take.
         folder: Where it runs.
-        environment: What its environment has besides ours.
+        environment: Variables in addition to ours.
 
     Returns:
         Its exit code; None if it took too long.
@@ -47,7 +47,7 @@ def run(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program that was started in a session of its own, and what is left of that."""
+    """Kill a program that was started in its own session, and its child processes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(60)

@@ -36,21 +36,26 @@ def read(text: str | None = None) -> list[Expected]:
     """
     found = tomllib.loads(_FILE.read_text() if text is None else text).get("expected", [])
     made = [
-        Expected(one["suite"], one["test"], tuple(one["ways"]), one.get("reason", "").strip())
-        for one in found
+        Expected(
+            difference["suite"],
+            difference["test"],
+            tuple(difference["ways"]),
+            difference.get("reason", "").strip(),
+        )
+        for difference in found
     ]
-    for one in made:
-        unknown = set(one.ways) - (set(WAYS) - {DIRECTLY})
-        if unknown or not one.ways:
-            raise ValueError(f"{one.suite} {one.test}: {sorted(unknown)} are no ways")
-        if not one.reason:
-            raise ValueError(f"{one.suite} {one.test} has no reason")
+    for difference in made:
+        unknown = set(difference.ways) - (set(WAYS) - {DIRECTLY})
+        if unknown or not difference.ways:
+            raise ValueError(f"{difference.suite} {difference.test}: {sorted(unknown)} are no ways")
+        if not difference.reason:
+            raise ValueError(f"{difference.suite} {difference.test} has no reason")
     return made
 
 
 def reason(expected: Iterable[Expected], suite: str, test: str, way: str) -> str:
     """Return why a test may differ, or nothing."""
-    for one in expected:
-        if one.suite == suite and one.test == test and way in one.ways:
-            return one.reason
+    for difference in expected:
+        if difference.suite == suite and difference.test == test and way in difference.ways:
+            return difference.reason
     return ""

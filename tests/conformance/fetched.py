@@ -16,8 +16,8 @@ _FETCH_S: Final = 900
 
 def cargo_home() -> Path:
     """Return where cargo keeps crates."""
-    given = os.environ.get("CARGO_HOME")
-    return Path(given) if given else cache_folder() / "cargo"
+    folder_of_user = os.environ.get("CARGO_HOME")
+    return Path(folder_of_user) if folder_of_user else cache_folder() / "cargo"
 
 
 def go_environment() -> dict[str, str]:
@@ -94,7 +94,7 @@ def check(file: Path, sum_: str) -> None:
     """Compare a file with its SHA-256 sum.
 
     Raises:
-        BuildError: It has another one.
+        BuildError: It has another sum.
     """
     with file.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
@@ -110,7 +110,7 @@ def _json(text: str) -> dict[str, str]:
 
 
 def _only(folder: Path, name: str) -> Path:
-    """Return what has a name below any one registry."""
+    """Return the only path with a name below any registry."""
     found = sorted(folder.glob(f"*/{name}"))
     if not found:
         raise BuildError(f"cargo has fetched no {name} to {folder}")

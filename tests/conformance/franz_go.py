@@ -89,7 +89,7 @@ def outcomes(lines: Iterable[str]) -> dict[str, Outcome]:
         try:
             event = json.loads(line)
         except ValueError:
-            continue  # what the program itself writes to its standard error
+            continue  # output of the program itself to its standard error
         if not isinstance(event, dict):
             continue
         test, action = event.get("Test", ""), event.get("Action")

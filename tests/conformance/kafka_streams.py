@@ -117,7 +117,7 @@ class KafkaStreams(Suite):
     def run(
         self, address: str, output: Path, tests: Sequence[str] | None = None
     ) -> dict[str, Outcome]:
-        """Run it as a whole: it has one course of events, of which several things are true."""
+        """Run it as a whole: several outcomes are read from the same run."""
         load = _LOADS[self.short]
         _create_topics(address)
         made = Printed()
@@ -143,7 +143,7 @@ class KafkaStreams(Suite):
 
 
 class _Program:
-    """One of the Java programs, with what it prints."""
+    """A Java program and its output."""
 
     def __init__(self, command: Sequence[str], output: Path) -> None:
         self._output = output
@@ -213,7 +213,7 @@ class _Course:
         return self._start(self._command(_SOURCE.stem, *arguments), self._output / "driver.log")
 
     def wait(self, program: _Program, seconds: float) -> None:
-        """Wait until a program has ended, or some seconds, or no longer than all may take."""
+        """Wait for the end of a program, for some seconds, or for the time limit of the run."""
         until = min(self._deadline, time.monotonic() + seconds)
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.process.wait(max(0.0, until - time.monotonic()))
@@ -225,7 +225,7 @@ class _Course:
 
 
 def outcomes(printed: Printed, kills: int) -> dict[str, Outcome]:
-    """Return what is true of a run, by what its programs printed."""
+    """Return the outcomes of a run from the output of its programs."""
     driver = printed.driver
     lines = set(driver.splitlines())
     truths: Mapping[str, bool] = {

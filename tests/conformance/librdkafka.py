@@ -76,13 +76,13 @@ class Librdkafka(Suite):
     def run(
         self, address: str, output: Path, tests: Sequence[str] | None = None
     ) -> dict[str, Outcome]:
-        """Run each test in a process of its own: one that crashes takes no other with it."""
+        """Run each test in its own process: a crash affects no other test."""
         settings = output / "test.conf"
         _write_tools(output / "kafka" / "bin")
         settings.write_text(f"bootstrap.servers={address}\ntest.topic.random=true\n")
         listed = outcomes(self._run(address, output, "none"), "none")
-        wanted = tests or [name for name in listed if not self.short or _number(name) in SHORT]
-        numbers = sorted({_number(name) for name in wanted})
+        selected = tests or [name for name in listed if not self.short or _number(name) in SHORT]
+        numbers = sorted({_number(name) for name in selected})
         found: dict[str, Outcome] = {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for number, report in zip(
@@ -120,7 +120,7 @@ class Librdkafka(Suite):
 
 
 def outcomes(report: str, number: str) -> dict[str, Outcome]:
-    """Return what a report of `test-runner` says of the tests of a number; of all for `none`."""
+    """Return the outcomes in a report of `test-runner`, of the tests of a number or of all."""
     return {
         name: _OUTCOMES.get(state, Outcome.SKIPPED)
         for name, state in _TEST.findall(report)

@@ -1,4 +1,4 @@
-"""What becomes of a test in one way to Kafka, and what is found where the ways are compared."""
+"""The outcome of a test in a way to Kafka, and the finding when ways are compared."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ class Outcome(StrEnum):
 
 
 class Finding(StrEnum):
-    """What a test shows in one way through the gateway, beside what it shows directly."""
+    """The outcome of a test in a way through the gateway, compared with the direct outcome."""
 
     SAME = "same"
     UNSTEADY = "unsteady"
@@ -30,11 +30,11 @@ Attempts = Mapping[str, Sequence[Outcome]]
 def compare(
     directly: Sequence[Outcome], through: Sequence[Outcome], *, is_expected: bool = False
 ) -> Finding:
-    """Return what the runs of one test show.
+    """Return the finding of the runs of a test.
 
     Args:
-        directly: Its outcomes without a gateway; none where the suite did not have it.
-        through: Its outcomes through the gateway; none if the suite ended before it.
+        directly: Its outcomes without a gateway; empty if the suite did not have it.
+        through: Its outcomes through the gateway; empty if the suite ended before it.
         is_expected: Whether a difference has a reason.
     """
     if Outcome.PASSED not in directly:
@@ -56,6 +56,6 @@ def suspects(directly: Attempts, through: Attempts) -> list[str]:
     )
 
 
-def count(outcomes: Attempts, wanted: Outcome) -> int:
+def count(outcomes: Attempts, outcome: Outcome) -> int:
     """Return how many tests ended so in their last run."""
-    return sum(1 for runs in outcomes.values() if runs and runs[-1] is wanted)
+    return sum(1 for runs in outcomes.values() if runs and runs[-1] is outcome)

@@ -1,4 +1,4 @@
-"""What came of a suite, and what is found in it."""
+"""The result of a suite, and its findings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Way:
     seconds: float = 0.0
 
     def add(self, outcomes: Mapping[str, Outcome]) -> None:
-        """Add what came of a run."""
+        """Add the outcomes of a run."""
         for name, outcome in outcomes.items():
             self.attempts.setdefault(name, []).append(outcome)
 

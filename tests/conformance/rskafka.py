@@ -118,7 +118,7 @@ def programs(lines: Iterable[str]) -> dict[str, str]:
 
 
 def outcomes(lines: Iterable[str]) -> dict[str, Outcome]:
-    """Return what a Rust test program prints of its tests."""
+    """Return the outcomes of tests from the output of a Rust test program."""
     return {
         match[1]: _OUTCOMES[match[2]] for line in lines if (match := _LINE.match(line)) is not None
     }

@@ -13,23 +13,23 @@ from tests.conformance.worlds import DIRECTLY, WAYS, world
 
 _MORE_RUNS: Final = 2
 
-Say = Callable[[str], None]
+ShowLine = Callable[[str], None]
 
 
-def run_suite(suite: Suite, folder: Path, result: Result, say: Say) -> None:
+def run_suite(suite: Suite, folder: Path, result: Result, show_line: ShowLine) -> None:
     """Run a suite directly and in each way through the gateway, and add to its result.
 
     A test that passes directly and fails through a gateway is run up to twice more there; where
-    it never passes, it is run as often directly, to find whether it is the test that is unsteady.
+    it never passes, it is run as often directly, to find out whether the test itself is unsteady.
 
     Args:
         suite: It is prepared.
-        folder: For what is printed and logged; it is made.
-        result: It is added to as soon as something is known.
-        say: Takes a line now and then.
+        folder: The folder for output and logs; it is created.
+        result: Findings are added as soon as they are known.
+        show_line: Called with each line of progress.
     """
     for way in WAYS:
-        _run_way(suite, way, folder / way.replace(" ", "-"), result, say)
+        _run_way(suite, way, folder / way.replace(" ", "-"), result, show_line)
     directly = result.ways[DIRECTLY]
     doubtful = sorted({
         test
@@ -38,19 +38,19 @@ def run_suite(suite: Suite, folder: Path, result: Result, say: Say) -> None:
         for test in suspects(directly.attempts, way.attempts)
     })  # fmt: skip
     if doubtful:
-        say(f"{suite.name} {DIRECTLY}, again: {', '.join(doubtful)}")
+        show_line(f"{suite.name} {DIRECTLY}, again: {', '.join(doubtful)}")
         _run_again(suite, folder / f"{DIRECTLY}-again", directly, doubtful)
 
 
 def attempt(
     suite: Suite, address: str, output: Path, tests: Sequence[str] | None = None
 ) -> dict[str, Outcome]:
-    """Run a suite once; where it cannot even begin, none of its tests has passed.
+    """Run a suite once; if it cannot start, none of its tests has passed.
 
     Args:
         suite: It is prepared.
         address: The bootstrap address.
-        output: For what it prints; it is made.
+        output: The folder for its output; it is created.
         tests: Only these, or all.
     """
     output.mkdir()
@@ -61,23 +61,23 @@ def attempt(
         return {}
 
 
-def _run_way(suite: Suite, name: str, folder: Path, result: Result, say: Say) -> None:
-    say(f"{suite.name} {name}")
-    begun = time.monotonic()
+def _run_way(suite: Suite, name: str, folder: Path, result: Result, show_line: ShowLine) -> None:
+    show_line(f"{suite.name} {name}")
+    began = time.monotonic()
     way = Way()
     with world(name, folder, suite.broker) as made:
         way.add(attempt(suite, made.address, folder / "run-1"))
         result.ways[name] = way
         if name != DIRECTLY:
-            _run_suspects(suite, made.address, folder, result, name, say)
+            _run_suspects(suite, made.address, folder, result, name, show_line)
     way.judged, way.faults = made.judged, made.faults
-    way.seconds = time.monotonic() - begun
+    way.seconds = time.monotonic() - began
     passed = sum(runs[-1] is Outcome.PASSED for runs in way.attempts.values())
-    say(f"{suite.name} {name}: {passed} of {len(way.attempts)} passed in {way.seconds:.0f} s")
+    show_line(f"{suite.name} {name}: {passed} of {len(way.attempts)} passed in {way.seconds:.0f} s")
 
 
 def _run_suspects(
-    suite: Suite, address: str, folder: Path, result: Result, name: str, say: Say
+    suite: Suite, address: str, folder: Path, result: Result, name: str, show_line: ShowLine
 ) -> None:
     """Run again what passed directly and did not pass here."""
     way = result.ways[name]
@@ -85,7 +85,7 @@ def _run_suspects(
         again = suspects(result.ways[DIRECTLY].attempts, way.attempts)
         if not again:
             return
-        say(f"{suite.name} {name}, again: {', '.join(again)}")
+        show_line(f"{suite.name} {name}, again: {', '.join(again)}")
         way.add(attempt(suite, address, folder / f"run-{number}", again))
 
 

@@ -14,10 +14,10 @@ class Suite(ABC):
 
     Attributes:
         name: In the table, and for `WITHOUT=`.
-        version: Exactly what is fetched.
+        version: The exact version that is fetched.
         needs: The programs without which it cannot be built or run.
-        broker: What its brokers have in `server.properties`.
-        least: So many tests pass directly, else it shows nothing; of all, and of the selection.
+        broker: Properties of its brokers.
+        least: How many tests must pass directly for a valid result; of all, and of the selection.
     """
 
     name: ClassVar[str]
@@ -30,9 +30,9 @@ class Suite(ABC):
         """Prepare; nothing is fetched.
 
         Args:
-            cache: A folder in which everything that is fetched and built stays.
+            cache: The folder of all fetched and built files.
             short: Run the selection only.
-            seed: Of what the suite draws itself, where it takes one.
+            seed: The seed of the suite's random choices, if it accepts a seed.
         """
         self.folder = cache / self.name
         self.short = short
@@ -64,10 +64,9 @@ class Suite(ABC):
 
         Args:
             address: The bootstrap address.
-            output: A folder, which exists, for what it prints.
-            tests: Only these, named as in an earlier result; all of them, or the selection,
-                unless given.
+            output: An existing folder for its output.
+            tests: Only these, named as in an earlier result; by default all, or the selection.
 
         Returns:
-            What became of each test. One that did not end is not in it, or has failed.
+            The outcome of each test. A test that did not end is missing, or has failed.
         """

@@ -33,9 +33,9 @@ def rows(results: Sequence[Result], expected: Sequence[Expected]) -> list[tuple[
 
 
 def _cells(name: str, way: Way, findings: Mapping[tuple[str, Finding], int]) -> tuple[str, ...]:
-    """Return what stands in a row after the suite and the way."""
+    """Return the cells of a row after the suite and the way."""
     last = Counter(runs[-1] for runs in way.attempts.values())
-    outcomes = [str(last[one]) for one in Outcome]
+    outcomes = [str(last[outcome]) for outcome in Outcome]
     kinds = (Finding.FAILS_DIRECTLY, Finding.UNSTEADY, Finding.EXPECTED, Finding.DIFFERENT)
     compared = [""] * len(kinds) if name == DIRECTLY else [
         str(findings.get((name, kind), 0)) for kind in kinds
@@ -92,7 +92,7 @@ def document(results: Sequence[Result], expected: Sequence[Expected]) -> str:
     """Return everything as JSON."""
     suites: list[dict[str, Any]] = []
     for result in results:
-        findings = {(way, test): str(one) for way, test, one in result.found(expected)}
+        findings = {(way, test): str(finding) for way, test, finding in result.found(expected)}
         suites.append({
             "suite": result.suite,
             "version": result.version,

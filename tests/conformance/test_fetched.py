@@ -1,4 +1,4 @@
-"""What is fetched is what it was when its sum was taken."""
+"""Fetched files have the expected sum."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ def test_a_file_with_another_sum_is_not_taken(tmp_path):
         check(file, hashlib.sha256(b"a").hexdigest())
 
 
-def test_what_was_copied_is_not_fetched_again(tmp_path):
+def test_copied_files_are_not_fetched_again(tmp_path):
     (tmp_path / "a-1.0.0").mkdir()
 
     assert crate("a", "1.0.0", "", tmp_path) == tmp_path / "a-1.0.0"

@@ -1,4 +1,4 @@
-"""What the runs of a test show."""
+"""The findings of the runs of a test."""
 
 import pytest
 
@@ -24,7 +24,7 @@ P, F, S = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
         ([P], [], Finding.DIFFERENT),
     ],
 )
-def test_runs_show(directly, through, finding):
+def test_the_finding_of_runs(directly, through, finding):
     assert compare(directly, through) is finding
 
 
@@ -33,7 +33,7 @@ def test_a_difference_with_a_reason_is_expected():
     assert compare([P], [P], is_expected=True) is Finding.SAME
 
 
-def test_only_what_passed_directly_and_never_here_is_suspected():
+def test_only_tests_that_pass_directly_and_never_here_are_suspected():
     directly = {"a": [P], "b": [P], "c": [F], "d": [P], "e": [P]}
     through = {"a": [P], "b": [F], "c": [F], "d": [F, P]}
 

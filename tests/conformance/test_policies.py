@@ -1,4 +1,4 @@
-"""The gateways' policies: what one wraps the other unwraps, and every batch is rewritten."""
+"""The gateways' policies: the second unwraps what the first wraps, and every batch is rewritten."""
 
 import pytest
 
@@ -8,7 +8,7 @@ RECORDS = [(b"k", b"v"), (None, b"v"), (b"k", b""), (b"k", None), (None, b"")]
 
 
 @pytest.mark.parametrize(("key", "value"), RECORDS)
-def test_a_record_is_changed_and_comes_back(key, value):
+def test_a_record_is_wrapped_and_unwrapped(key, value):
     wrapped = Wraps().process_record(key, value, "t", 0, ())
 
     assert (wrapped.key, wrapped.value) != (key, value)
@@ -21,7 +21,7 @@ def test_a_record_that_was_not_wrapped_does_not_pass(key, value):
         Unwraps().process_record(key, value, "t", 0, ())
 
 
-def test_a_value_that_begins_with_the_prefix_comes_back():
+def test_a_value_that_begins_with_the_prefix_is_wrapped_and_unwrapped():
     wrapped = Wraps().process_record(b"k", WRAPPER, "t", 0, ())
 
     assert Unwraps().process_record(*wrapped, "t", 0, ()).value == WRAPPER

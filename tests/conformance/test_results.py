@@ -1,4 +1,4 @@
-"""What came of a suite: findings, rows, and what is not green."""
+"""The result of a suite: findings, rows, and shortcomings."""
 
 import json
 
@@ -23,7 +23,7 @@ def result(least=1, **tests):
     return made
 
 
-def test_what_is_the_same_is_green():
+def test_equal_results_are_green():
     sound = result(a=([P], [P]), b=([F], [F]), c=([P], [F, P]))
 
     assert sound.shortcomings([]) == []
@@ -60,7 +60,7 @@ def test_a_suite_that_is_left_out_on_purpose_is_green():
     assert Result("client", "1.2", not_run="left out", left_out=True).shortcomings([]) == []
 
 
-def test_a_suite_of_which_nothing_passes_directly_shows_nothing():
+def test_a_suite_without_tests_that_pass_directly_is_not_green():
     (line,) = result(least=2, a=([P], [P]), b=([F], [F])).shortcomings([])
 
     assert "only 1" in line
@@ -73,7 +73,7 @@ def test_a_way_that_was_not_run_is_not_green():
     assert cut.shortcomings([]) == ["client rewriting is not run"]
 
 
-def test_what_gateways_should_not_have_logged_is_not_green():
+def test_unexpected_log_lines_of_gateways_are_not_green():
     loud = result(a=([P], [P]))
     loud.ways["accepting"].faults = ['{"event": "policy failed"}']
 
@@ -104,7 +104,7 @@ def test_tables_have_every_row():
     assert len(table.markdown(cells).splitlines()) == len(cells) + 1
 
 
-def test_what_is_not_the_same_is_listed_once_with_its_runs():
+def test_differences_are_listed_once_with_their_runs():
     made = result(a=([P], [P]), b=([F], [F]), d=([P, P, P], [F, F, F]))
     expected = [Expected("client", "d", tuple(THROUGH), "it counts requests")]
 

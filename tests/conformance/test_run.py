@@ -26,7 +26,7 @@ def test_a_run_gives_the_outcomes_of_its_tests(tmp_path):
     assert attempt(suite, "localhost:1", tmp_path / "run", ["a"]) == {"a": Outcome.PASSED}
 
 
-def test_a_suite_that_cannot_begin_has_passed_nothing_and_says_why(tmp_path):
+def test_a_suite_that_cannot_start_has_no_passed_tests_and_a_reason(tmp_path):
     suite = Unable(tmp_path, short=True, seed=1)
 
     assert attempt(suite, "localhost:1", tmp_path / "run") == {}

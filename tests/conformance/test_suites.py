@@ -85,7 +85,7 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored
     }
 
 
-def test_programs_are_found_in_what_cargo_prints():
+def test_programs_are_found_in_cargos_output():
     lines = [
         '{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"rskafka"},"executable":null}',
         '{"reason":"compiler-artifact","target":{"kind":["test"],"name":"client"},"executable":"/a"}',
@@ -119,13 +119,13 @@ def test_a_sound_smoke_test_passes():
          {"instances were killed at work"}),
     ],
 )  # fmt: skip
-def test_what_is_not_true_of_a_smoke_test_fails(made, failed):
+def test_wrong_results_of_a_smoke_test_fail(made, failed):
     found = kafka_streams.outcomes(made, 1)
 
     assert {name for name, outcome in found.items() if outcome is F} == failed
 
 
-def test_suites_have_names_of_their_own_and_say_what_they_need():
+def test_suites_have_unique_names_and_list_their_programs():
     assert len({kind.name for kind in SUITES}) == len(SUITES)
     assert all(kind.needs and kind.version and min(kind.least) > 0 for kind in SUITES)
 

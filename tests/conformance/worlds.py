@@ -1,4 +1,4 @@
-"""Three brokers, and what stands in front of them in each way."""
+"""Three brokers, and the gateways in front of them in each way."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ WAYS: Final[Mapping[str, tuple[Mapping[str, object], ...]]] = {
         {"produce.request.interceptors": "policies.Wraps"},
     ),
 }
-"""The properties of the gateways between client and brokers, the one next to the brokers first."""
+"""The properties of the gateways in front of the brokers, the nearest to the brokers first."""
 
 
 @dataclass
@@ -80,11 +80,11 @@ def world(way: str, folder: Path, broker: Mapping[str, str]) -> Iterator[World]:
             made.address = running.address
         yield made
         for running, metrics in gateways:
-            _look(running, metrics, made)
+            _check_log(running, metrics, made)
 
 
-def _look(gateway: RunningGateway, metrics: int, made: World) -> None:
-    """Add up what a gateway has judged; note what it logged."""
+def _check_log(gateway: RunningGateway, metrics: int, made: World) -> None:
+    """Add up the records that a gateway has judged; note its log."""
     if gateway.process.poll() is not None:
         made.faults.append("a gateway ended by itself")
         return

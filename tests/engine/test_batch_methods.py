@@ -110,6 +110,24 @@ class TooMany(ProduceRequestInterceptor):
         return ()
 
 
+class WithoutTopic(RecordValidationPolicy):
+    def validate(self, record):
+        pass
+
+
+class WithoutHeaders(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value):
+        pass
+
+
+class Short(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return ""
+
+    def process_record(self, key, value):
+        pass
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -117,6 +135,15 @@ class TooMany(ProduceRequestInterceptor):
         ({"validation": AsyncGenerator}, r"AsyncGenerator: validate_batch\(\) must not be async"),
         ({"validators": [TooFew]}, r"TooFew: validate_batch\(\) must take 2 arguments"),
         ({"interceptors": [TooMany]}, r"TooMany: process_batch\(\) must take 3 arguments"),
+        (
+            {"validation": WithoutTopic},
+            r"WithoutTopic: validate\(\) must take 2 arguments besides self: topic, record",
+        ),
+        (
+            {"validators": [WithoutHeaders]},
+            r"validate_record\(\) must take 4 .*: topic_partition, key, value, headers",
+        ),
+        ({"interceptors": [Short]}, r"Short: process_record\(\) must take 5 arguments"),
     ],
 )
 def test_what_could_not_be_called_is_refused_at_start(given, complaint):

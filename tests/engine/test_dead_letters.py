@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.engine.modes.dead_letters import (
+    Attempts,
     Origin,
     ReasonHeaders,
     is_dead_letter,
@@ -89,3 +90,17 @@ def test_each_letter_has_its_own_place_and_reason():
     assert without["__penstock.message"] == b""
     broken = dict(written.headers(failed("Policy", "raised"), HERE, replays=0))
     assert (broken["__penstock.outcome"], broken["__penstock.code"]) == (b"failed", b"-1")
+
+
+@pytest.mark.parametrize(
+    ("place", "maximum", "is_parked"),
+    [
+        ("orders.dead", 3, False),
+        ("orders.dead.parked", 6, True),
+        ("orders.dead.parked.parked", 9, True),
+        ("/letters.parked/", 6, True),
+        ("orders.parked.dead", 3, False),
+    ],
+)
+def test_parked_letters_have_as_many_attempts_again(place, maximum, is_parked):
+    assert Attempts.of(place, 3) == Attempts(maximum, is_parked)

@@ -20,6 +20,7 @@ from penstock.policy import (
     Record,
 )
 from penstock.records.batch import read_batch
+from penstock.records.stored_batch import read_stored_batch
 from tests.engine.chains import TOPIC_ID, columns, each, instances
 from tests.records.encoding import CODECS, encode_batch
 
@@ -259,3 +260,75 @@ def test_a_worker_sends_what_was_marked():
     assert (attempt, took_s) == (7, 0.5)
     assert read_back.diverted == verdict.diverted
     assert read_back.replacement.data == verdict.replacement.data
+
+
+class TestQuarantine:
+    """Records that become dead letters, and those that later policies judge."""
+
+    MODES = {"mode": "quarantine", "policy_modes": {"Worse": "mark"}}
+
+    def counts(self, verdict):
+        return [
+            (part.verdict.outcome, part.verdict.policy, part.count) for part in verdict.diverted
+        ]
+
+    def letters(self, verdict):
+        found = read_stored_batch(verdict.replacement.letters, max_decompressed_bytes=2**20)
+        return [
+            (value, dict(headers)["__penstock.policy"], dict(headers)["__penstock.message"])
+            for value, headers in zip(found.records.values, found.records.headers, strict=True)
+        ]
+
+    def test_the_other_records_are_judged_by_the_policies_that_mark(self):
+        batch = batch_of(b"a", b"bad", b"worse", b"bad worse", b"b")
+        verdict = judge(chain(modes=self.MODES), batch)
+        assert (list(verdict.replacement.dropped), list(verdict.replacement.quarantined)) == (
+            [1, 3],
+            [1, 3],
+        )
+        stored = read(verdict.replacement.data)
+        assert list(stored.records.values) == [b"a", b"worse", b"b"]
+        assert list(stored.records.headers) == [
+            (),
+            marked(policy=b"Worse", message=b"it is worse"),
+            (),
+        ]
+        assert self.counts(verdict) == [
+            (Outcome.QUARANTINED, "Bad", 2),
+            (Outcome.MARKED, "Worse", 1),
+        ]
+        assert self.letters(verdict) == [
+            (b"bad", b"Bad", b"it is bad"),
+            (b"bad worse", b"Bad", b"it is bad"),
+        ]
+
+    def test_without_other_records_nothing_is_left(self):
+        verdict = judge(chain(modes=self.MODES), batch_of(b"bad", b"bad worse"))
+        assert verdict.replacement.data == b""
+        assert list(verdict.replacement.quarantined) == [0, 1]
+        assert self.counts(verdict) == [(Outcome.QUARANTINED, "Bad", 2)]
+
+    def test_a_batch_of_a_transaction_is_refused(self):
+        batch = batch_of(
+            b"a", b"bad", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        verdict = judge(chain(modes=self.MODES), batch)
+        assert (verdict.outcome, verdict.code) == (Outcome.REFUSED, 87)
+        assert verdict.message.endswith("RecordError(batchIndex=1, message='it is bad')]")
+        marks = judge(chain(modes=MARK), batch)
+        assert marks.outcome is Outcome.ACCEPTED
+
+    def test_a_retry_sets_the_same_records_aside_whatever_policies_say_now(self):
+        batch = batch_of(b"a", b"bad", b"b", b"drop")
+        verdict = intercept_and_judge(
+            chain(modes=self.MODES), 3, TOPIC_ID, batch,
+            dropped_before=frozenset({0, 1, 3}), quarantined_before=[0, 1],
+            on_intercepted=lambda: None, max_bytes=2**20,
+        )  # fmt: skip
+        assert list(verdict.replacement.dropped) == [0, 1, 3]
+        assert list(verdict.replacement.quarantined) == [0, 1]
+        assert list(read(verdict.replacement.data).records.values) == [b"b"]
+        (first, second) = self.letters(verdict)
+        assert first[0] == b"a"
+        assert first[1] == b""
+        assert second == (b"bad", b"Bad", b"it is bad")

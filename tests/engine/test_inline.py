@@ -25,6 +25,7 @@ from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.native import find_native
 from penstock.policies.json_schema.native import NativeCheck
+from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
 from tests.gateways import write_configuration
 from tests.records.encoding import CODECS, encode_batch, values
@@ -306,6 +307,42 @@ def test_named_policies_of_our_own_are_run_inline(folder, names, accepted):
         accepts(judge, plan, data)  # whether it is bounded is found out beside
         assert accepts(judge, plan, data) is accepted
         assert judge.judges(plan) is ("mine" not in names)
+
+
+SHORT = {
+    "Required": ({"fields": "id"}, GOOD, b"{}"),
+    "MaxBytes": ({"value.max.bytes": "8"}, b"12345678", b"123456789"),
+    "HeaderRequired": (
+        {"headers": "trace"}, Record(0, None, b"x", (Header("trace", b"1"),)), b"x",
+    ),
+    "KeyRequired": ({}, b"x", Record(0, None, b"x", ())),
+    "JsonSchema": ({"schema": "order.json"}, GOOD, BAD),
+    "Rules": ({"rules.id": "value.id > 0"}, GOOD, b'{"id": 0}'),
+    "DataContract": ({"contract": "contract.json"}, GOOD, BAD),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_each_policy_without_code_is_run_inline(folder, name):
+    keys, good, bad = SHORT[name]
+    properties = {f"policies.p.{key}": value for key, value in keys.items()}
+    (folder / "contract.json").write_text(json.dumps({
+        "apiVersion": "v3.1.0", "kind": "DataContract", "version": "1",
+        "schema": [{"name": "o", "properties": [{"name": "id", "logicalType": "integer"}]}],
+    }))  # fmt: skip
+    configuration = configured(
+        folder, **properties, policies="p", **{"policies.p.type": f"penstock.policies.{name}"}
+    )
+    judge = judge_of(configuration)
+    plan = Plan(configuration).for_topic("named", {"penstock.policies": "p"})
+
+    def accepted(record):
+        records = [record] if isinstance(record, Record) else values(record)
+        return accepts(judge, plan, encode_batch(records))
+
+    accepted(good)  # whether it is bounded is found out beside
+    assert accepted(good)
+    assert not accepted(bad)
 
 
 @pytest.mark.usefixtures("rule")

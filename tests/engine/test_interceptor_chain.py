@@ -216,3 +216,28 @@ def test_one_bad_record_does_not_fail_the_others_where_each_counts():
     assert list(done.keys) == [b"k", b"k", None, b"k", b"k"]
     assert [(n, one.outcome) for n, one in done.verdicts] == [(2, Outcome.FAILED)]
     assert done.changed
+
+
+@pytest.mark.parametrize(
+    ("result", "detail"),
+    [
+        (None, "the result for a record is NoneType; it must be a ProduceRequestInterceptorResult"),
+        ((b"k", b"v"), "the result for a record is tuple; it must be a ProduceRequestIntercep"),
+        (Own(b"k", "text"), "a result has key bytes and value str; each must be bytes or None"),
+        (Own("text", None), "a result has key str and value NoneType; each must be bytes or None"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["process_record", "process_batch"])
+def test_the_log_says_what_a_result_must_be(kind, result, detail):
+    class Wrong(ProduceRequestInterceptor):
+        def interceptor_topic_pattern(self):
+            return ""
+
+    given = result if kind == "process_record" else [(0, result)]
+    setattr(Wrong, kind, lambda self, *arguments: given)
+    made = chain(interceptors=[Wrong])
+    done = intercept(made.interceptors, "orders", 3, columns(b"v"), until_failure=True)
+    [(_, verdict)] = done.verdicts
+    assert (verdict.outcome, verdict.policy) == (Outcome.FAILED, "Wrong")
+    assert verdict.message.endswith(": AnswerError")
+    assert verdict.detail.startswith(detail)

@@ -69,9 +69,9 @@ def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
         ("broken.P", "import absent_module", "No module named 'absent_module'"),
         ("broken.P", "1 / 0", "ZeroDivisionError"),
         ("broken.P", "def", r"SyntaxError.*broken.py:1"),
-        ("broken.P", "import sys; sys.exit(3)", "the module ends the program"),
+        ("broken.P", "import sys; sys.exit(3)", "the module ended the program"),
         ("broken.P", "Q = 1", "has no class P"),
-        ("broken.P", "P = 1", "something else than a class named P"),
+        ("broken.P", "P = 1", "must be a class; in module broken its type is int"),
     ],
 )
 def test_what_cannot_be_loaded_is_said_with_its_key_and_file(tmp_path, name, text, said):

@@ -12,6 +12,7 @@ from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, cause_of
 from penstock.policy import (
     BrokerRecordValidator,
     InvalidRecordException,
+    PolicyViolationException,
     RecordIntrospectionHints,
     RecordValidationPolicy,
 )
@@ -283,6 +284,67 @@ def test_the_log_says_what_was_wrong_with_an_answer():
     assert verdict.detail.startswith(
         "validate_batch() returned NoneType; it must return an iterable"
     )
+
+
+RETURNED = {
+    "a refusal": lambda: InvalidRecordException("no"),
+    "its class": lambda: InvalidRecordException,
+    "false": lambda: False,
+    "true": lambda: True,
+}
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+@pytest.mark.parametrize("validators", [[], [BrokerRecordValidator]])
+def test_a_policy_that_returns_its_verdict_in_place_of_raising_it_lets_nothing_pass(
+    returned, validators
+):
+    class Returns(RecordValidationPolicy):
+        def validate(self, topic, record):
+            return RETURNED[returned]()
+
+    class Accepts(BrokerRecordValidator):
+        def validate_record(self, topic_partition, key, value, headers):
+            return None
+
+    policies = chain(validators=[Accepts] if validators else [], validation=Returns, setting="x")
+    verdict = policies.judge(3, TOPIC_ID, columns(b"v"))
+    assert (verdict.outcome, verdict.policy) == (Outcome.FAILED, "Returns")
+    assert verdict.detail.startswith("validate() returned ")
+    assert "it must return None, and raise InvalidRecordException to refuse" in verdict.detail
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+def test_a_policy_over_batches_that_returns_its_verdict_lets_nothing_pass(returned):
+    judging = BatchPolicy("Whole", lambda *_: RETURNED[returned]())
+    verdict = judging.judge("orders", 3, columns(b"v"))
+    assert (verdict.outcome, verdict.policy) == (Outcome.FAILED, "Whole")
+    assert "it must return None, and raise PolicyViolationException to refuse" in verdict.detail
+
+
+def test_the_log_says_what_a_validator_may_return():
+    class Says(BrokerRecordValidator):
+        def validate_record(self, topic_partition, key, value, headers):
+            return "bad"
+
+    verdict = chain(validators=[Says]).judge(3, TOPIC_ID, columns(b"v"))
+    assert verdict.message == "The policy Says failed: AnswerError"
+    assert verdict.detail.startswith("validate_record() returned str; it must return None, an Inva")
+
+
+def test_the_log_says_which_exception_refuses():
+    class OfKip686(RecordValidationPolicy):
+        def validate(self, topic, record):
+            raise PolicyViolationException("no")
+
+    def of_kip_940(*_):
+        raise InvalidRecordException("no")
+
+    verdict = chain(validation=OfKip686, setting="x").judge(3, TOPIC_ID, columns(b"v"))
+    assert verdict.message == "The policy OfKip686 failed: PolicyViolationException"
+    assert verdict.detail.startswith("this interface refuses with InvalidRecordException; ")
+    verdict = BatchPolicy("Whole", of_kip_940).judge("orders", 3, columns(b"v"))
+    assert verdict.detail.startswith("this interface refuses with PolicyViolationException; ")
 
 
 def test_a_position_twice_has_its_first_message():

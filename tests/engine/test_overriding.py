@@ -17,9 +17,16 @@ class Empty(RecordValidationPolicy):
     pass
 class Batch(RecordsPolicy):
     def validates(self, topic, partition, records): pass
+class Short(RecordsPolicy):
+    def validate(self, topic, records): pass
 class Interceptor(ProduceRequestInterceptor):
     def interceptor_topic_pattern(self): return ".*"
     def process_records(self, key, value, topic, partition, headers): pass
+class EveryTopic(ProduceRequestInterceptor):
+    def process_record(self, key, value, topic, partition, headers): pass
+class Tuple(RecordValidationPolicy):
+    def get_hints(self): return True, 0, 0
+    def validate(self, topic, record): pass
 class Create(CreateTopicPolicy):
     def validade(self, request): pass
 class CreateWithContext(CreateTopicPolicyWithContext):
@@ -28,6 +35,7 @@ class Alter(AlterConfigPolicy):
     def check(self, request): pass
 class Alone:
     def validate_recrod(self, topic_partition, key, value, headers): return None
+def function(topic, record): pass
 """
 KEYS = {
     "Misspelt": "record.validation.policy.class.name",
@@ -35,7 +43,11 @@ KEYS = {
     "Java": "record.validator.classes",
     "Alone": "record.validator.classes",
     "Interceptor": "produce.request.interceptors",
+    "EveryTopic": "produce.request.interceptors",
+    "Tuple": "record.validation.policy.class.name",
+    "function": "record.validation.policy.class.name",
     "Batch": "topics.*.records.policy.class.name",
+    "Short": "topics.*.records.policy.class.name",
     "Create": "create.topic.policy.class.name",
     "CreateWithContext": "create.topic.policy.class.name",
     "Alter": "alter.config.policy.class.name",
@@ -51,6 +63,14 @@ HINTS = {
 }
 
 
+OTHERS = {
+    "EveryTopic": "overrides no method interceptor_topic_pattern()",
+    "Short": "validate() must take 3 arguments besides self: topic, partition, records",
+    "Tuple": "get_hints() failed: TypeError: it must return RecordIntrospectionHints, not tuple",
+    "function": "must be a class; in module policies its type is function",
+}
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("name", KEYS)
 def test_check_names_file_key_class_and_the_near_method(name, tmp_path, capsys):
@@ -58,7 +78,7 @@ def test_check_names_file_key_class_and_the_near_method(name, tmp_path, capsys):
 
     (tmp_path / "policies.py").write_text(POLICIES)
     file = tmp_path / "penstock.properties"
-    more = {"Batch": "topics.*.records.policy.enabled=true\n"}.get(name, "")
+    more = "topics.*.records.policy.enabled=true\n" if name in {"Batch", "Short"} else ""
     file.write_text(f"upstream.bootstrap.servers=none:1\n{KEYS[name]}=policies.{name}\n{more}")
 
     assert main(["check", str(file)]) == 2
@@ -67,7 +87,7 @@ def test_check_names_file_key_class_and_the_near_method(name, tmp_path, capsys):
     assert message.count("\n") == 1
     assert f"{file}: {KEYS[name].removeprefix('topics.*.')}: policies.{name}" in message
     assert (
-        "overrides no method validate" in message
+        OTHERS.get(name, "overrides no method validate") in message
         or "process_record" in message
         or ("has no method" in message and name == "Alone")
     )

@@ -32,6 +32,15 @@ def test_a_job_is_sent_to_a_worker_and_answered_with_its_verdict():
     assert world.answers == {job: REFUSED}
 
 
+def test_a_schedule_is_idle_between_jobs():
+    world = World(WorkerLimits(2)).open()
+    assert world.schedule.is_idle
+    world.submit()
+    assert not world.schedule.is_idle
+    assert any(world.judge(process) for process in world.ready)
+    assert world.schedule.is_idle
+
+
 def test_workers_are_started_with_one_to_spare():
     world = World(WorkerLimits(3)).open()
     states = sorted(process.worker.state for process in world.living())
@@ -250,9 +259,25 @@ def test_what_a_client_that_is_gone_has_left_behind_is_judged():
     world.schedule.leave("gone")
     left.append(world.submit(("slow", 0), "gone"))
     world.be_kind(4000)
-    assert [world.answers[one] for one in left] == [ACCEPTED] * len(left)
+    assert [world.answers[job] for job in left] == [ACCEPTED] * len(left)
     world.schedule.cancel("gone")
     assert not world.schedule._gone
+
+
+def test_clients_that_are_gone_share_one_turn():
+    world = World().open()
+    clients = [f"gone-{number}" for number in range(60)]
+    for client in clients:
+        world.submit(("t", 0), client)
+    (process,) = world.ready
+    sent = len(process.worker.sent)
+    assert sent < len(clients) / 2
+    for client in clients:
+        world.schedule.leave(client)
+    job = world.submit(("t", 0), "here")
+    world.be_kind(1000)
+    assert len(world.answers) == len(clients) + 1
+    assert list(world.answers).index(job) <= sent + 1
 
 
 # Limits
@@ -705,13 +730,15 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
             return count
 
         attempts = list(process.worker.sent)[:50]
+        # Coverage may be tracing.
+        before = sys.gettrace()
         sys.settrace(count)
         try:
             for attempt in attempts:
                 world.schedule.verdict(process.worker, attempt, ACCEPTED, 0.0)
             world.schedule.tick({process.worker: process.progress}, 0.02)
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
         return counted
 
     few, many = steps(1000), steps(20_000)

@@ -8,6 +8,7 @@ import pytest
 from penstock.configuration import load_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.workers import messages
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.policy import ClientContext
@@ -92,10 +93,9 @@ class Pool:
         if records_policy:
             own = {"records.policy.class.name": records_policy, "records.policy.enabled": "true"}
         future = asyncio.get_running_loop().create_future()
-        self.supervisor.submit(
-            self.plan.for_topic(topic, own), 0, NO_ID, 9, encode_batch(values(b"same")),
-            future.set_result, sender=sender,
-        )  # fmt: skip
+        plan, data = self.plan.for_topic(topic, own), encode_batch(values(b"same"))
+        batch = BatchToJudge(plan, 0, NO_ID, 9, data, sender=sender)
+        self.supervisor.submit(batch, future.set_result)
         verdict = await asyncio.wait_for(future, 120)
         errors = verdict.record_errors
         return errors[0].message if errors else verdict.message

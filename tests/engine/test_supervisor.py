@@ -15,6 +15,7 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.keys import Keys
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.wire.requests.topics import NO_ID
@@ -125,7 +126,8 @@ class Judging:
         assert plan is not None
         batch = encode_batch(values(value))
         done = future.set_result
-        self.supervisor.submit(plan, partition, NO_ID, 9, batch, done, timeout_ms=timeout_ms)
+        submitted = BatchToJudge(plan, partition, NO_ID, 9, batch, timeout_ms=timeout_ms)
+        self.supervisor.submit(submitted, done)
         return await asyncio.wait_for(future, 120)
 
 
@@ -140,7 +142,7 @@ class Judging:
         ("memory", "failed: MemoryError", AMPLE_MS),
         ("recursion", "failed: RecursionError", AMPLE_MS),
         ("brackets", "failed: RecursionError", AMPLE_MS),
-        ("wrong", "failed: TypeError", AMPLE_MS),
+        ("wrong", "failed: AnswerError", AMPLE_MS),
         ("socket", "ended its process", AMPLE_MS),
         ("loop", "did not decide within 2500 ms", ENDLESS_MS),
         ("regex", "did not decide within 2500 ms", ENDLESS_MS),
@@ -369,14 +371,14 @@ class Misbehaves(RecordsPolicy):
         ("class Other: pass", "module policies has no class Misbehaves"),
         ("import no_such_module", "no_such_module"),
         ("syntax error", "SyntaxError"),
-        ("raise SystemExit", "ends the program"),
+        ("raise SystemExit", "ended the program"),
         ("import os; os._exit(3)", "ended while its policies were loaded"),
         ("class Misbehaves: pass", "has no method validate_record()"),
         (
             "class Misbehaves:\n def __init__(self, x): pass\n def validate_record(self): pass",
             "cannot be instantiated without arguments",
         ),
-        ("Misbehaves = 1", "something else than a class"),
+        ("Misbehaves = 1", "must be a class; in module policies its type is int"),
     ],
 )
 async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
@@ -531,7 +533,9 @@ async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
         verdicts: list[Verdict] = []
         for partition in range(partitions):
-            judging.supervisor.submit(plan, partition, NO_ID, 9, batch, verdicts.append)
+            judging.supervisor.submit(
+                BatchToJudge(plan, partition, NO_ID, 9, batch), verdicts.append
+            )
         while len(verdicts) < partitions:
             await asyncio.sleep(0.02)
         gate.open()
@@ -623,7 +627,7 @@ async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
         (pid,) = judging.supervisor.pids
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
         for _ in range(3):
-            judging.supervisor.submit(plan, 0, NO_ID, 9, batch, fails)
+            judging.supervisor.submit(BatchToJudge(plan, 0, NO_ID, 9, batch), fails)
             assert (await judging.ask(b"refuse")).code == 87
         assert (await judging.ask(b"loop")).code == -1
         assert pid not in judging.supervisor.pids

@@ -59,23 +59,23 @@ def test_everything_that_is_added_is_taken_once_and_in_order(steps):
         for partition in range(2):
             added.append(job(client, partition))
             queue.add(added[-1])
-        one = queue.take()
+        current = queue.take()
         if back:
-            queue.requeue(one)
-            assert queue.take() is one
-        taken.append(one)
-        queue.settle(one, cost_s)
+            queue.requeue(current)
+            assert queue.take() is current
+        taken.append(current)
+        queue.settle(current, cost_s)
     while queue.waiting:
         taken.append(judge(queue, 0.01))
     assert len(taken) == len(added)
     assert set(taken) == set(added)
-    number = {one: n for n, one in enumerate(added)}
+    number = {current: n for n, current in enumerate(added)}
     for client in range(5):
         for partition in range(2):
             of_it = [
-                number[one]
-                for one in taken
-                if (one.client, one.topic_partition[1]) == (client, partition)
+                number[current]
+                for current in taken
+                if (current.client, current.topic_partition[1]) == (client, partition)
             ]
             assert of_it == sorted(of_it)
     assert not list(queue)
@@ -89,10 +89,10 @@ def test_clients_that_always_have_more_get_the_same_time(costs):
         for _ in range(3):
             queue.add(job(client))
     for _ in range(400):
-        one = queue.take()
-        queue.settle(one, costs[one.client])
-        spent[one.client] += costs[one.client]
-        queue.add(job(one.client))
+        current = queue.take()
+        queue.settle(current, costs[current.client])
+        spent[current.client] += costs[current.client]
+        queue.add(job(current.client))
     assert max(spent) - min(spent) <= 3 * max(costs)
 
 
@@ -119,9 +119,9 @@ def test_clients_that_need_not_wait_and_are_quick_are_not_kept():
 def test_clients_that_were_slow_once_are_forgotten():
     queue: JobQueue = JobQueue(0)
     for client in range(10_000):
-        one = job(client)
-        queue.pass_through(one)
-        queue.settle(one, 0.1)
+        current = job(client)
+        queue.pass_through(current)
+        queue.settle(current, 0.1)
     assert len(queue._turns._by_client) < 1_000
 
 
@@ -217,8 +217,8 @@ def test_what_clients_have_left_behind_is_judged_in_order_and_can_be_cancelled()
     gone: set[object] = set()
     queue: JobQueue = JobQueue(0, gone=gone)
     jobs = [job(client, partition) for client in "abc" for partition in (0, 0, 1)]
-    for one in jobs:
-        queue.add(one)
+    for current in jobs:
+        queue.add(current)
     for client in "ab":
         queue.leave(client)
         gone.add(client)
@@ -234,8 +234,8 @@ def test_what_clients_have_left_behind_is_judged_in_order_and_can_be_cancelled()
     assert set(into) == {jobs[2], jobs[8]}
     queue.discard(jobs[7])
     taken = [queue.take() for _ in range(queue.waiting)]
-    assert [one for one in taken if one.client == "a"] == [jobs[0], jobs[1], late]
-    assert [one for one in taken if one.client == "c"] == [jobs[6]]
+    assert [current for current in taken if current.client == "a"] == [jobs[0], jobs[1], late]
+    assert [current for current in taken if current.client == "c"] == [jobs[6]]
     assert {into.take() for _ in range(into.waiting)} == {jobs[2], jobs[8]}
     assert not list(queue)
     assert not list(into)

@@ -145,7 +145,7 @@ def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
     frame = numbered(coordinators(20_000, brokers=3), 7)
 
     async def run():
-        async with AnsweringServer([frame]) as server, asyncio.timeout(20):
+        async with AnsweringServer([frame]) as server, asyncio.timeout(100):
             server.budget = Budget(MIB, server.loop.time)
             clients = [await server.ask() for _ in range(12)]
 

@@ -11,8 +11,8 @@ from penstock.gateway.produce.intercepted_batches import Idempotence
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.produce.test_intercepted_batches import (
-    Asked,
     Intercepted,
+    WithLastSequences,
     batch,
     codes,
     observe_from_now_on,
@@ -42,7 +42,7 @@ class Shared:
             raise CompactedTopicError("away")
 
 
-class InCluster(Asked):
+class InCluster(WithLastSequences):
     def __init__(self, *outcomes):
         super().__init__()
         self.producers = Producers(now=time.time, keep=self._keep, is_shared=True)

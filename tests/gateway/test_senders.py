@@ -4,8 +4,6 @@ import asyncio
 import uuid
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED
-from penstock.gateway.context.policy_set import submit_or_accept
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.policy import ClientContext
 from tests.gateway.produce.test_forwarded_at_once import observing
@@ -19,9 +17,9 @@ from tests.raw import produce_request, request_frame
 class Noting:
     """A session that keeps who is said to have sent each batch."""
 
-    def _submit(self, *given, sender=None, **options):
-        vars(self).setdefault("senders", []).append(sender)
-        super()._submit(*given, **options)
+    def _submit(self, batch, done):
+        vars(self).setdefault("senders", []).append(batch.sender)
+        super()._submit(batch, done)
 
 
 class NotingTalk(Noting, Talk):
@@ -99,22 +97,6 @@ def test_another_principal_with_the_same_producer_id_is_judged_by_its_own_name()
     assert other.senders == [ClientContext("User:other", "till", "10.0.0.7")]
 
 
-def test_what_is_not_accepted_inline_keeps_its_sender():
-    class Inline:
-        def accepts(self, *_):
-            return False
-
-    given = {}
-
-    def submit(*_, **options):
-        given.update(options)
-
-    sender = ClientContext("User:a", "b", "c")
-    plan = TopicPlan(topic="t", validators=("v",))
-    submit_or_accept(Inline(), submit, plan, 0, uuid.UUID(int=0), 9, b"", ACCEPTED, sender=sender)
-    assert given == {"sender": sender}
-
-
 def test_observed_batches_have_senders():
     talk, observed = observing(None, "watched")
     taken = []
@@ -132,7 +114,7 @@ async def test_those_that_wait_for_a_worker_keep_them():
         observing_batches.batches.submit(one, DATA)
     [pool] = observing_batches.pools
     senders = []
-    pool.submit = lambda *_, sender=None, **__: senders.append(sender)
+    pool.submit = lambda batch, _: senders.append(batch.sender)
     pool.opened.set()
     while len(senders) < 2:
         await asyncio.sleep(0)

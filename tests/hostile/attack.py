@@ -10,25 +10,25 @@ ANSWER_S = 2.0
 
 
 class Attack:
-    """Sends inputs over a few connections, and takes what comes."""
+    """Sends inputs over a few connections, and counts the results."""
 
     def __init__(self, address: str) -> None:
         self._place = place(address)
-        self.told: collections.Counter[str] = collections.Counter()
+        self.results: collections.Counter[str] = collections.Counter()
 
     def send(self, data: bytes) -> str:
-        """Send one input over a connection of its own; tell what became of it."""
+        """Send an input over a new connection; return the result."""
         with socket.create_connection(self._place, ANSWER_S) as connection:
             try:
                 connection.sendall(data)
                 connection.shutdown(socket.SHUT_WR)
-                told = "answered" if connection.recv(65536) else "closed"
+                result = "answered" if connection.recv(65536) else "closed"
             except TimeoutError:
-                told = "nothing"
+                result = "nothing"
             except OSError:  # reset, perhaps before it could be shut down
-                told = "closed"
-        self.told[told] += 1
-        return told
+                result = "closed"
+        self.results[result] += 1
+        return result
 
 
 def unexpected(running: RunningGateway) -> list[dict]:
@@ -43,10 +43,10 @@ def unexpected(running: RunningGateway) -> list[dict]:
 
 
 def codes(value: object) -> object:
-    """Give the error codes in an answer, as they stand in it."""
+    """Return the error codes of a response, in its structure."""
     if isinstance(value, tuple):
-        return [codes(one) for one in value]
+        return [codes(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
         found = {name: codes(getattr(value, name)) for name in value.__dataclass_fields__}
-        return {name: one for name, one in found.items() if one not in ([], {}, None)}
+        return {name: code for name, code in found.items() if code not in ([], {}, None)}
     return int(value) if type(value).__name__ == "ErrorCode" else None

@@ -1,7 +1,7 @@
-"""What clients do to take more than their share. `ATTACKS` has all of it; add a function to it.
+"""Attacks by clients that take more than their share. `ATTACKS` lists all; add new functions to it.
 
 Each function gets open connections, the address of a broker behind the gateway, and a topic with
-records, by name and id. It returns at once: connections go on sending by themselves, and most of
+records, by name and id. It returns at once: connections continue to send by themselves, and most of
 them read nothing.
 """
 
@@ -169,7 +169,7 @@ def _take(greedy: Connections, address: str, frame: bytes, times: int) -> None:
     """Send requests one after the other, and read each response."""
     connection = greedy.connect(address)
 
-    def ask() -> None:
+    def send_request() -> None:
         for _ in range(times):
             connection.sendall(frame)
             left = 4 + int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big") - 4
@@ -180,7 +180,7 @@ def _take(greedy: Connections, address: str, frame: bytes, times: int) -> None:
                 left -= len(part)
 
     connection.settimeout(None)
-    greedy.run(ask)
+    greedy.run(send_request)
 
 
 ATTACKS: list[Callable[[Connections, Target], None]] = [

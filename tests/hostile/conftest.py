@@ -35,7 +35,7 @@ PROPERTIES = {
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A broker of its own: the inputs may harm it."""
+    """A separate broker: the inputs may harm it."""
     properties = {"auto.create.topics.enable": "false"}
     with LocalKafka(properties=properties) as running:
         create_topic(AdminClient({"bootstrap.servers": running.bootstrap_servers}), TOPIC)

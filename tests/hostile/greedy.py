@@ -39,16 +39,16 @@ class Connections:
 
     def close(self) -> None:
         """Close all."""
-        for one in self.open:
+        for connection in self.open:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(10)
         self._ends.close()
         self.open.clear()
 
     def connect(self, address: str, *, receive_bytes: int = 0) -> socket.socket:
-        """Open one; with a small buffer it is soon full of what is not read."""
+        """Open a connection; a small buffer is soon full of unread data."""
         connection = self._ends.enter_context(socket.socket())
         if receive_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -58,18 +58,18 @@ class Connections:
         return connection
 
     def send(self, connection: socket.socket, *data: bytes, times: int = 1) -> None:
-        """Send beside the test, as fast as it is taken, until the end."""
+        """Send in the background, as fast as possible, until the end."""
 
         def push() -> None:
             for _ in range(times):
-                for one in data:
-                    connection.sendall(one)
+                for part in data:
+                    connection.sendall(part)
 
         connection.settimeout(None)
         self.run(push)
 
     def run(self, work: Callable[[], None]) -> None:
-        """Do something beside the test, until a connection of it is closed."""
+        """Run a function in the background, until its connection is closed."""
 
         def quietly() -> None:
             with contextlib.suppress(OSError):

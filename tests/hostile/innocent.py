@@ -1,4 +1,4 @@
-"""A producer that does nothing wrong, beside those that do."""
+"""A well-behaved producer, next to attackers."""
 
 import contextlib
 import threading
@@ -10,16 +10,16 @@ from tests.records.encoding import encode_batch, values
 INNOCENT = "innocent"
 BATCH = encode_batch(values(b"good"))
 PROMPTLY_S = 1.0
-"""Half of what a record waits at least that stands behind others' work, and more than a busy
+"""Half of the least time that a record waits behind the work of others, and more than a busy
 machine takes."""
 
 
 class Innocent:
-    """While it is entered, sends one record after the other, and keeps how long each took.
+    """A context in which records are sent one after the other, and their latencies kept.
 
     Attributes:
         seconds: How long the answers took.
-        wrong: Error codes that it was told, and what else went wrong.
+        wrong: Error codes of responses, and other failures.
     """
 
     def __init__(self, address: str, topic: str, *, every_s: float = 0.02) -> None:

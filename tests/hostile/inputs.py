@@ -14,7 +14,7 @@ from penstock.wire.structures import Structure, WireField, skip_field, structure
 from tests.integration.test_transparency import sample
 from tests.raw import request_frame
 
-LOOKED_AT = frozenset(row.api_key for row in ROUTES) - {FETCH}
+DECODED = frozenset(row.api_key for row in ROUTES) - {FETCH}
 """APIs of which the gateway reads more than the head."""
 ONLY_SHAPES = frozenset({19, 37, 44, 33, 45, 46, 57, 58, 64})
 """APIs in which a number at random might move the cluster: only counts and lengths are changed."""
@@ -23,7 +23,7 @@ _LIES = (-2, -1, 0, 1, 2, 127, 128, 1_000, 2**16, 2**20, 2**31 - 1)
 
 
 class Spot(NamedTuple):
-    """Where a count or a length stands, and how."""
+    """The position and encoding of a count or a length."""
 
     start: int
     end: int
@@ -101,8 +101,8 @@ def _walk_field(
 
 def mutated(chance: random.Random, bases: list[Base]) -> tuple[Base, bytes]:
     """Take one of the requests, and let it lie in one to three places."""
-    looked_at = chance.random() < 0.8
-    chosen = chance.choice([one for one in bases if (one.api_key in LOOKED_AT) == looked_at])
+    is_decoded = chance.random() < 0.8
+    chosen = chance.choice([base for base in bases if (base.api_key in DECODED) == is_decoded])
     data = bytearray(chosen.frame)
     for _ in range(chance.randint(1, 3)):
         if chance.random() < 0.7 or chosen.api_key in ONLY_SHAPES:

@@ -1,4 +1,4 @@
-"""Requests of clients that nobody here wrote: librdkafka, kafka-python, and Java."""
+"""Requests of other projects' clients: librdkafka, kafka-python, and Java."""
 
 import contextlib
 import uuid
@@ -25,7 +25,7 @@ def recorded(gateway: RunningGateway) -> list[Base]:
         _librdkafka(address, name)
         _kafka_python(address, name)
         _java(address, name)
-        frames = [frame for asked in relay.asked for frame in _frames(bytes(asked))]
+        frames = [frame for data in relay.requests for frame in _frames(bytes(data))]
     found = {(frame[4:8], len(frame)): frame for frame in frames}
     return [base_of(frame) for frame in found.values()]
 

@@ -1,21 +1,18 @@
 """All attacks at once: memory stays within the budget, and a good producer is served.
 
-What attackers make the broker do holds up everybody, also without a gateway. So another producer
-talks to the broker itself, and what the gateway adds to its time is what counts.
+The broker's work for attackers delays all clients, also without a gateway. So another producer
+talks to the broker itself. Attackers and producers have their own processes (`elsewhere`).
 """
 
-import random
 import time
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.gateways import wait_until
-from tests.hostile.attack import Attack, unexpected
-from tests.hostile.attacks import ATTACKS, Target, start_all
-from tests.hostile.greedy import Connections
-from tests.hostile.innocent import INNOCENT, PROMPTLY_S, Innocent
-from tests.hostile.inputs import mutated
+from tests.hostile.attack import unexpected
+from tests.hostile.attacks import ATTACKS, Target
+from tests.hostile.elsewhere import APART, Producing, attackers
+from tests.hostile.innocent import INNOCENT, PROMPTLY_S
 from tests.hostile.watchdog import Watchdog
 from tests.integration.reading import topic_id
 from tests.integration.test_transparency import TOPIC
@@ -54,33 +51,33 @@ def properties() -> dict[str, object]:
     }
 
 
+def allowed_s(direct: Producing) -> float:
+    """Give the time in which a good producer has 99 of 100 answers, by that of one at the broker.
+
+    On a busy machine, or at a broker that attackers hold up, no gateway can be as fast as it is.
+    """
+    return max(0.1, 2 * direct.p99_s)
+
+
 @pytest.mark.parametrize(
-    ("seconds", "added_s"),
-    [(5, PROMPTLY_S), pytest.param(60, 0.1, marks=pytest.mark.slow)],
-    ids=["short", "long"],
+    "seconds", [5, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "long"]
 )
-def test_a_good_producer_beside_them(cluster, gateway, bases, seconds, added_s):
-    running = gateway(properties(), POLICIES, upstream=cluster.bootstrap_servers)
+def test_a_good_producer_during_all_attacks(cluster, gateway, bases, seconds):
+    running = gateway(properties(), POLICIES, upstream=cluster.bootstrap_servers, program=APART)
     address = running.broker_address()
     target = Target(address, TOPIC, topic_id(admin_of(cluster), TOPIC))
     target.fill()
-    attack, chance = Attack(address), random.Random(7)
     with (
-        Innocent(address, INNOCENT) as innocent,
-        Innocent(cluster.bootstrap_servers, INNOCENT) as direct,
+        Producing(address, INNOCENT) as innocent,
+        Producing(cluster.bootstrap_servers, INNOCENT) as direct,
+        Watchdog(running) as seen,
+        attackers(ATTACKS, target, bases),
     ):
-        wait_until(lambda: len(innocent.seconds) > 20)
-        innocent.seconds.clear()
-        direct.seconds.clear()
-        with Watchdog(running) as seen, Connections() as greedy:
-            start_all(greedy, target)
-            until = time.monotonic() + seconds
-            while time.monotonic() < until and not innocent.wrong:
-                attack.send(mutated(chance, bases)[1])
+        time.sleep(seconds)
     print(f"p99 {innocent.p99_s:.3f} s, {direct.p99_s:.3f} s without gateway, grown {seen.grown_bytes / MIB:.0f} MiB, "
           f"{len(innocent.seconds)} records, {seen.most_processes} processes")  # fmt: skip
     assert not innocent.wrong
-    assert innocent.p99_s < direct.p99_s + added_s
+    assert innocent.p99_s < (allowed_s(direct) if seconds == 60 else direct.p99_s + PROMPTLY_S)
     assert seen.grown_bytes < BUDGET + ROOM
     assert seen.most_processes <= 1 + 2 * 2 + 1
     assert running.process.poll() is None
@@ -89,28 +86,27 @@ def test_a_good_producer_beside_them(cluster, gateway, bases, seconds, added_s):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_a_good_producer_beside_each(cluster, gateway, attack):
+def test_a_good_producer_during_each_attack(cluster, gateway, attack):
     running = gateway(
         properties() | {"queued.max.request.bytes": 64 * MIB},
         POLICIES,
         upstream=cluster.bootstrap_servers,
+        program=APART,
     )
     address = running.broker_address()
     target = Target(address, TOPIC, topic_id(admin_of(cluster), TOPIC))
     target.fill()
     with (
+        Producing(address, INNOCENT) as innocent,
+        Producing(cluster.bootstrap_servers, INNOCENT) as direct,
         Watchdog(running) as seen,
-        Innocent(address, INNOCENT) as innocent,
-        Innocent(cluster.bootstrap_servers, INNOCENT) as direct,
-        Connections() as greedy,
+        attackers([attack], target),
     ):
-        attack(greedy, target)
         time.sleep(10)
-        greedy.close()
     print(f"{attack.__name__}: p99 {innocent.p99_s:.3f} s, {direct.p99_s:.3f} s direct, grown {seen.grown_bytes / MIB:.0f} MiB, "
           f"{len(innocent.seconds)} records")  # fmt: skip
     assert not innocent.wrong
-    assert innocent.p99_s < direct.p99_s + PROMPTLY_S
+    assert innocent.p99_s < allowed_s(direct)
     assert seen.grown_bytes < 64 * MIB + ROOM
     assert not unexpected(running)
 

@@ -1,4 +1,4 @@
-"""Work out of proportion to what was sent (6)."""
+"""Work out of proportion to the size of requests (6)."""
 
 import time
 from pathlib import Path

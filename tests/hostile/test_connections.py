@@ -19,7 +19,7 @@ from tests.hostile.innocent import Innocent, is_served
 
 
 @pytest.mark.slow
-def test_so_many_and_then_they_wait(gateway, topic):
+def test_connections_beyond_the_limit_wait(gateway, topic):
     name = topic()
     running = gateway({"max.connections": 10})
     with Connections() as greedy:
@@ -35,7 +35,7 @@ def test_so_many_and_then_they_wait(gateway, topic):
     wait_until(lambda: is_served(running.broker_address(), name))
 
 
-def test_so_many_of_one_address(gateway, topic):
+def test_connections_of_an_address_are_limited(gateway, topic):
     name = topic()
     running = gateway({"max.connections.per.ip": 5})
     with Connections() as greedy:
@@ -46,7 +46,7 @@ def test_so_many_of_one_address(gateway, topic):
     wait_until(lambda: is_served(running.broker_address(), name))
 
 
-def test_so_many_a_second(gateway):
+def test_new_connections_per_second_are_limited(gateway):
     running = gateway({"max.connection.creation.rate": 10})
     before = descriptors(running.pid)
     with Connections() as greedy:
@@ -57,7 +57,7 @@ def test_so_many_a_second(gateway):
         assert time.monotonic() - began > 2
 
 
-def test_no_descriptors_are_left(gateway, topic):
+def test_descriptors_run_out(gateway, topic):
     name = topic()
     running = gateway({})
     with Connections() as greedy:
@@ -92,7 +92,7 @@ def test_more_descriptors_than_a_shell_gives(kafka, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_request_comes_in_time(gateway, topic):
+def test_a_connection_without_a_request_is_closed(gateway, topic):
     running = gateway({})
     with Connections() as greedy:
         silent = greedy.connect(running.broker_address())

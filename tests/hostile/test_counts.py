@@ -1,10 +1,10 @@
-"""What a client announces, and what is there (1, 9)."""
+"""Counts and lengths that are larger than the data behind them (1, 9)."""
 
 import pytest
 
 from tests.hostile.attack import Attack, unexpected
 from tests.hostile.innocent import INNOCENT, is_served
-from tests.hostile.inputs import HEAD_BYTES, LOOKED_AT, with_lie
+from tests.hostile.inputs import DECODED, HEAD_BYTES, with_lie
 from tests.hostile.watchdog import Watchdog
 
 MOST = 2**31 - 1
@@ -12,40 +12,40 @@ MEMORY = 150 * 2**20
 
 
 @pytest.fixture
-def looked_at(bases):
-    return [one for one in bases if one.api_key in LOOKED_AT]
+def decoded(bases):
+    return [base for base in bases if base.api_key in DECODED]
 
 
-def test_every_count_of_every_request_announces_too_much(attacked, looked_at):
+def test_every_count_of_every_request_announces_too_much(attacked, decoded):
     attack = Attack(attacked.broker_address())
     with Watchdog(attacked) as seen:
-        for one in looked_at:
-            for spot in one.spots:
+        for base in decoded:
+            for spot in base.spots:
                 for value in (MOST, -2, 2**24):
-                    attack.send(with_lie(one, spot, value))
-                    assert attacked.process.poll() is None, (one, spot, value)
+                    attack.send(with_lie(base, spot, value))
+                    assert attacked.process.poll() is None, (base, spot, value)
     assert is_served(attacked.broker_address(), INNOCENT)
     assert not unexpected(attacked)
     assert seen.grown_bytes < MEMORY
-    assert attack.told["nothing"] == 0
+    assert attack.results["nothing"] == 0
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(32, 4), (3, 12)])
-def test_an_array_of_four_billion_ends_no_process(attacked, looked_at, api_key, version):
+def test_an_array_of_four_billion_ends_no_process(attacked, decoded, api_key, version):
     attack = Attack(attacked.broker_address())
-    [one] = [x for x in looked_at if (x.api_key, x.version) == (api_key, version)]
-    for spot in one.spots:
-        attack.send(with_lie(one, spot, 2**32 - 2))
+    [base] = [x for x in decoded if (x.api_key, x.version) == (api_key, version)]
+    for spot in base.spots:
+        attack.send(with_lie(base, spot, 2**32 - 2))
         assert attacked.process.poll() is None, spot
     assert is_served(attacked.broker_address(), INNOCENT)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
-def test_a_request_ends_too_early(attacked, looked_at, cut):
+def test_a_request_ends_too_early(attacked, decoded, cut):
     attack = Attack(attacked.broker_address())
-    for one in looked_at:
-        body = one.frame[4 : HEAD_BYTES + cut]
+    for base in decoded:
+        body = base.frame[4 : HEAD_BYTES + cut]
         attack.send(len(body).to_bytes(4, "big") + body)
-        assert attacked.process.poll() is None, one
+        assert attacked.process.poll() is None, base
     assert is_served(attacked.broker_address(), INNOCENT)
     assert not unexpected(attacked)

@@ -43,7 +43,7 @@ def test_20_000_small_requests_ahead(gateway, topic):
 
 
 def test_clients_that_leave_slow_batches_behind(gateway, topic):
-    """They expect no response: what they sent is judged when they are gone."""
+    """They expect no response: their batches are judged after they disconnected."""
     name = topic()
     running = gateway(
         {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES

@@ -11,10 +11,10 @@ from tests.hostile.innocent import INNOCENT, is_served
 from tests.hostile.inputs import mutated
 
 
-def test_inputs_by_chance(attacked, inputs, pytestconfig):
+def test_random_inputs(attacked, inputs, pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs")
-    given = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if given is None else given
+    option = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(10**6) if option is None else option
     chance = random.Random(seed)
     print(f"--fuzz-seed={seed}")
     attack = Attack(attacked.broker_address())
@@ -36,5 +36,5 @@ def test_inputs_by_chance(attacked, inputs, pytestconfig):
     # The gateway's own clients of the cluster may have come to be meanwhile.
     wait_until(lambda: descriptors(attacked.pid) <= open_files + 20, 30)
     assert resident_bytes(attacked.pid) < memory + 50 * 2**20
-    assert attack.told["answered"] > count / 50
-    assert attack.told["closed"] > count / 50
+    assert attack.results["answered"] > count / 50
+    assert attack.results["closed"] > count / 50

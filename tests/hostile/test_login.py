@@ -82,11 +82,11 @@ def log_in(client: RawClient, token: bytes) -> int:
 
 
 def read_to_end(client: RawClient) -> bytes:
-    """Give what comes until the peer closes."""
-    told = b""
+    """Return the bytes received until the peer closes."""
+    received = b""
     while piece := client.socket.recv(1000):
-        told += piece
-    return told
+        received += piece
+    return received
 
 
 PRODUCE = produce_request([("guarded", [(0, BATCH)])])
@@ -95,29 +95,29 @@ METADATA = MetadataRequest(topics=None, include_topic_authorized_operations=Fals
 
 @pytest.mark.parametrize("request_", [PRODUCE, METADATA], ids=["produce", "metadata"])
 @pytest.mark.parametrize("before", ["nothing", "a handshake", "a wrong password"])
-def test_a_stranger_is_closed_as_by_the_broker(guarded, demanding, request_, before):
+def test_a_client_without_a_login_is_closed_as_by_the_broker(guarded, demanding, request_, before):
     for address in (demanding.bootstrap_servers, guarded.broker_address()):
-        told = b""
+        received = b""
         with RawClient(address) as client, contextlib.suppress(ConnectionError):
             if before == "a handshake":
                 client.call(SaslHandshakeRequest(mechanism="PLAIN"))
             if before == "a wrong password":
                 assert log_in(client, WRONG) == 58
             client.send(client.frame(request_))
-            told = read_to_end(client)
+            received = read_to_end(client)
         # After a handshake the broker says ILLEGAL_SASL_STATE (34) before it closes.
-        assert told == b"" or (address != guarded.broker_address() and before == "a handshake")
+        assert received == b"" or (address != guarded.broker_address() and before == "a handshake")
     assert not guarded.events("refused")
 
 
-def test_who_has_logged_in_is_judged(guarded):
+def test_records_of_an_authenticated_client_are_judged(guarded):
     with RawClient(guarded.broker_address()) as client:
         assert log_in(client, RIGHT) == 0
         assert produced(client.call(PRODUCE))["guarded", 0].error_code == 87
 
 
 @pytest.mark.parametrize("api_key", [36, 17, 0, 19])
-def test_large_frames_of_strangers_are_not_held(guarded, api_key):
+def test_large_frames_before_a_login_are_not_held(guarded, api_key):
     with Watchdog(guarded) as seen, Connections() as greedy:
         for _ in range(20):
             connection = greedy.connect(guarded.broker_address())
@@ -128,7 +128,7 @@ def test_large_frames_of_strangers_are_not_held(guarded, api_key):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pays", [True, False], ids=["again", "never again"])
-def test_a_login_ends(guarded, demanding, pays):
+def test_a_login_expires(guarded, demanding, pays):
     for address in (demanding.bootstrap_servers, guarded.broker_address()):
         with RawClient(address) as client:
             assert log_in(client, RIGHT) == 0
@@ -142,13 +142,13 @@ def test_a_login_ends(guarded, demanding, pays):
             assert client.closed() != pays
 
 
-def test_a_client_that_knows_how_goes_on(guarded):
+def test_a_client_that_authenticates_again_continues(guarded):
     """librdkafka authenticates again in time."""
-    told = []
+    errors = []
     producer = Producer(as_admin(guarded.address))
     until = time.monotonic() + 2.5 * LIFETIME_S
     while time.monotonic() < until:
-        producer.produce("guarded", b"x", on_delivery=lambda error, _: told.append(error.name()))
+        producer.produce("guarded", b"x", on_delivery=lambda error, _: errors.append(error.name()))
         producer.poll(0.05)
     assert producer.flush(10) == 0
-    assert set(told) == {"INVALID_RECORD"}
+    assert set(errors) == {"INVALID_RECORD"}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 MIB = 2**20
 BUDGET = 64 * MIB
 ROOM = 200 * MIB
-"""For answers to what is read already, and for what the allocator cannot give back."""
+"""For responses to requests already read, and for memory that the allocator cannot return."""
 POLICIES = """
 import time
 from penstock.policy import *
@@ -58,22 +58,22 @@ def test_requests_that_are_never_finished(budgeted, topic):
     wait_until(lambda: tree_bytes(budgeted) < before + 50 * MIB, 15, what="memory to return")
 
 
-def test_requests_that_together_are_more_than_the_budget_are_all_answered(budgeted, topic):
+def test_requests_beyond_the_budget_together_all_get_responses(budgeted, topic):
     name, address = topic(), budgeted.broker_address()
     assert is_served(address, name)
     large = produce_frame(name, encode_batch(values(bytes(20 * MIB))))
 
-    def ask(_):
+    def send_request(_):
         with RawClient(address, 60) as client:
             client.send(large)
             return client.receive()
 
     with Watchdog(budgeted) as seen, ThreadPoolExecutor(12) as clients:
-        assert len(list(clients.map(ask, range(12)))) == 12
+        assert len(list(clients.map(send_request, range(12)))) == 12
     assert seen.grown_bytes < BUDGET + ROOM
 
 
-def test_answers_that_are_never_read(budgeted, topic):
+def test_responses_that_are_never_read(budgeted, topic):
     name, address = topic(), budgeted.broker_address()
     assert is_served(address, name)
     refused = produce_frame(name, encode_batch(values(*[b"bad"] * 200)))
@@ -88,7 +88,7 @@ def test_answers_that_are_never_read(budgeted, topic):
     assert seen.grown_bytes < BUDGET + ROOM
 
 
-def test_what_waits_for_a_client_that_has_gone_is_withdrawn(budgeted, topic):
+def test_waiting_batches_of_a_disconnected_client_are_withdrawn(budgeted, topic):
     name, address = topic(), budgeted.broker_address()
     assert is_served(address, name)
     slow = produce_frame(name, encode_batch(values(b"slow")))

@@ -1,4 +1,4 @@
-"""Names of topics that cannot be are answered as by a broker, and nobody remembers them (7)."""
+"""Invalid names of topics get the response of a broker, and are not kept (7)."""
 
 import uuid
 
@@ -33,19 +33,19 @@ def create(name: str) -> CreateTopicsRequest:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["x" * 250, "a b", "é", "..", ".", "a/b", "", "x" * LONG])
-def test_a_broker_and_the_gateway_say_the_same(named, kafka, name):
+def test_a_broker_and_the_gateway_return_the_same_errors(named, kafka, name):
     produce = produce_request([(name, [(0, BATCH)])])
-    told = []
+    codes = []
     for address in (kafka.bootstrap_servers, named.broker_address()):
         with RawClient(address) as client:
             answer = produced(client.call(produce))[name, 0].error_code
             [made] = client.call(create(name)).topics
-            told.append((answer, made.error_code))
-    assert told[0] == told[1]
+            codes.append((answer, made.error_code))
+    assert codes[0] == codes[1]
     assert not unexpected(named)
 
 
-def test_many_names_that_cannot_be_take_no_memory(named, topic):
+def test_many_invalid_names_take_no_memory(named, topic):
     name = topic()
     assert is_served(named.broker_address(), name)
     with RawClient(named.broker_address()) as client:
@@ -59,7 +59,7 @@ def test_many_names_that_cannot_be_take_no_memory(named, topic):
 
 
 @pytest.mark.slow
-def test_many_names_that_could_be_take_little(named, topic):
+def test_many_valid_names_take_little_memory(named, topic):
     name = topic()
     assert is_served(named.broker_address(), name)
     before = tree_bytes(named)

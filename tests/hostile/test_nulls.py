@@ -40,7 +40,7 @@ REQUESTS = {
 }  # fmt: skip
 ARRAYS = {
     # The position of the first array from the end of a request with nothing behind it, as it
-    # was: what stands there becomes null.
+    # was: the value there becomes null.
     "delete": (DeleteTopicsRequest(topics=(), timeout=TIMEOUT), b"\x01"),
     "create partitions": (
         CreatePartitionsRequest(topics=(), timeout=TIMEOUT, validate_only=False), b"\x01",
@@ -66,11 +66,11 @@ def answered(address: str, frame: bytes, request: object) -> object:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_that_make_no_sense(judging, kafka, topic, name):
+def test_invalid_requests(judging, kafka, topic, name):
     request = REQUESTS[name]
     frame = request_frame(request, 1)
-    told = [answered(at, frame, request) for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
-    assert told[0] == told[1]
+    results = [answered(at, frame, request) for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
+    assert results[0] == results[1]
     assert is_served(judging.broker_address(), topic())
     assert not unexpected(judging)
 
@@ -82,22 +82,22 @@ def test_arrays_that_are_null(judging, kafka, topic, name):
     position = 4 + 2 + 2 + 4 + 2 + len("raw") + 1  # behind the request header
     assert frame[position : position + 1] == empty
     frame[position] = 0
-    told = [answered(at, bytes(frame), request)
+    results = [answered(at, bytes(frame), request)
             for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
-    assert told[0] == told[1]
+    assert results[0] == results[1]
     assert is_served(judging.broker_address(), topic())
     assert not unexpected(judging)
 
 
 @pytest.mark.parametrize("partition", [-1, -(2**31), 2**31 - 1, 7])
-def test_partitions_that_are_not_there(judging, kafka, topic, partition):
+def test_partitions_that_do_not_exist(judging, kafka, topic, partition):
     name = topic()
     request = produce_request([(name, [(partition, BATCH)])])
-    told = []
+    results = []
     for address in (kafka.bootstrap_servers, judging.broker_address()):
         with RawClient(address) as client:
-            told.append(produced(client.call(request))[name, partition].error_code)
-    assert told[0] == told[1]
+            results.append(produced(client.call(request))[name, partition].error_code)
+    assert results[0] == results[1]
     assert not unexpected(judging)
 
 
@@ -105,10 +105,10 @@ def test_a_partition_that_is_named_twice(judging, kafka, topic):
     """(13)"""
     name = topic(partitions=2)
     request = produce_request([(name, [(0, BATCH), (1, BATCH), (0, b"nothing")])])
-    told = []
+    results = []
     for address in (kafka.bootstrap_servers, judging.broker_address()):
         with RawClient(address) as client:
             answers = produced(client.call(request))
-        told.append({place: answer.error_code for place, answer in answers.items()})
-    assert told[0] == told[1]
+        results.append({place: answer.error_code for place, answer in answers.items()})
+    assert results[0] == results[1]
     assert not unexpected(judging)

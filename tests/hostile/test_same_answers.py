@@ -1,7 +1,7 @@
-"""The same inputs to a broker and to a gateway: where one closes, the other one does (12).
+"""The same inputs to a broker and to a gateway: responses are equal, and both close (12).
 
-What changes the cluster is told by the broker itself: an input that it answers in two ways
-when it comes twice is not compared.
+An input that changes the cluster is not compared: the broker answers it differently the second
+time.
 """
 
 import collections
@@ -30,14 +30,14 @@ UNKNOWN_SERVER_ERROR, CORRUPT, INVALID_REQUIRED_ACKS, NOT_IN_TRANSACTION = -1, 2
 CLOSED, NOTHING = "closed", "nothing"
 
 
-class Asked:
-    """Sends inputs to one address, each over a connection of its own."""
+class Endpoint:
+    """Sends inputs to an address, each over a new connection."""
 
     def __init__(self, address: str) -> None:
         self._place = place(address)
 
     def send(self, of: Base, data: bytes) -> object:
-        """Send an input; give what came of it, or the error codes of the answer."""
+        """Send an input; return the error codes of the response, or what happened instead."""
         with socket.create_connection(self._place, WAIT_S) as connection:
             try:
                 connection.sendall(data)
@@ -49,24 +49,24 @@ class Asked:
         if answer is None:
             return CLOSED
         try:
-            told = parse_response(answer, of.api_key, of.version)
+            response = parse_response(answer, of.api_key, of.version)
             if of.api_key == DESCRIBE_CONFIGS:  # a gateway knows keys that the broker does not
-                return [int(result.error_code) for result in told.results]
-            return codes(told)
+                return [int(result.error_code) for result in response.results]
+            return codes(response)
         except Exception as error:
             return f"not readable: {type(error).__name__}"
 
     @staticmethod
     def _receive(connection: socket.socket) -> bytes | None:
-        data, wanted = b"", 4
-        while len(data) < wanted:
+        data, size = b"", 4
+        while len(data) < size:
             piece = connection.recv(65536)
             if not piece:
                 return None
             data += piece
             if len(data) >= 4:
-                wanted = 4 + int.from_bytes(data[:4], "big")
-        return data[:wanted]
+                size = 4 + int.from_bytes(data[:4], "big")
+        return data[:size]
 
 
 def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
@@ -95,13 +95,13 @@ def is_known_refusal(request: Any, broker: set[int], gateway: set[int]) -> bool:
     return gateway == {CORRUPT} and (in_transaction or unknown_codec)
 
 
-def every_code(told: object) -> set[int]:
+def every_code(response: object) -> set[int]:
     """Give the error codes of a Produce response."""
-    if isinstance(told, dict):
-        return set().union(*map(every_code, told.values()))
-    if isinstance(told, list):
-        return set().union(*map(every_code, told))
-    return {told} if isinstance(told, int) else set()
+    if isinstance(response, dict):
+        return set().union(*map(every_code, response.values()))
+    if isinstance(response, list):
+        return set().union(*map(every_code, response))
+    return {response} if isinstance(response, int) else set()
 
 
 def read(of: Base, data: bytes) -> tuple[Any, int]:
@@ -120,25 +120,27 @@ def read(of: Base, data: bytes) -> tuple[Any, int]:
     return entity_reader(schema)(body, 0)[0], end
 
 
-def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, inputs, pytestconfig):
+def test_responses_and_closed_connections_are_those_of_a_broker(
+    cluster, attacked, inputs, pytestconfig
+):
     count = pytestconfig.getoption("fuzz_inputs") // 40
-    given = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if given is None else given
+    option = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(10**6) if option is None else option
     print(f"--fuzz-seed={seed}")
     chance = random.Random(seed)
-    broker, gateway = Asked(cluster.bootstrap_servers), Asked(attacked.broker_address())
+    broker, gateway = Endpoint(cluster.bootstrap_servers), Endpoint(attacked.broker_address())
     compared: collections.Counter[str] = collections.Counter()
     different = []
     for _ in range(count):
         of, data = mutated(chance, inputs)
-        told = broker.send(of, data)
-        if broker.send(of, data) != told:
+        expected = broker.send(of, data)
+        if broker.send(of, data) != expected:
             compared["told twice in two ways"] += 1
             continue
-        ours = gateway.send(of, data)
-        compared[told if isinstance(told, str) else "answered"] += 1
-        if ours != told and not is_known(of, data, told, ours):
-            different.append((of.api_key, of.version, told, ours, data.hex()))
+        actual = gateway.send(of, data)
+        compared[expected if isinstance(expected, str) else "answered"] += 1
+        if actual != expected and not is_known(of, data, expected, actual):
+            different.append((of.api_key, of.version, expected, actual, data.hex()))
     print(dict(compared))
     assert not different, (len(different), different[0])
     assert compared["answered"] > count / 20

@@ -25,14 +25,14 @@ def tls(kafka, tmp_path):
         def start(**properties: str) -> tuple[RunningGateway, Path, Files]:
             key = files.key("gateway.pem")
             port = free_ports(6)[0]
-            given = {
+            properties = {
                 "listeners": f"SSL://127.0.0.1:{port}",
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": key,
                 **{name.replace("_", "."): value for name, value in properties.items()},
             }
             running = RunningGateway(
-                write_configuration(tmp_path, kafka.bootstrap_servers, port, given)
+                write_configuration(tmp_path, kafka.bootstrap_servers, port, properties)
             )
             ends.callback(running.stop)
             return running, key, files
@@ -40,10 +40,10 @@ def tls(kafka, tmp_path):
         yield start
 
 
-def shake(address: str, files: Files, **wanted: object) -> tuple[str, str, bytes]:
+def handshake(address: str, files: Files, **settings: object) -> tuple[str, str, bytes]:
     """Connect; give the version, the cipher, and the gateway's certificate."""
     context = ssl.create_default_context(cafile=str(files.trust))
-    for name, value in wanted.items():
+    for name, value in settings.items():
         if name == "ciphers":
             context.set_ciphers(str(value))
         else:
@@ -59,31 +59,31 @@ def shake(address: str, files: Files, **wanted: object) -> tuple[str, str, bytes
 
 def test_only_the_versions_that_are_enabled(tls):
     running, _, files = tls(ssl_enabled_protocols="TLSv1.2")
-    assert shake(running.address, files)[0] == "TLSv1.2"
+    assert handshake(running.address, files)[0] == "TLSv1.2"
     with pytest.raises(ssl.SSLError):
-        shake(running.address, files, minimum_version=ssl.TLSVersion.TLSv1_3)
+        handshake(running.address, files, minimum_version=ssl.TLSVersion.TLSv1_3)
 
 
 def test_only_the_ciphers_that_are_enabled(tls):
     running, _, files = tls(ssl_enabled_protocols="TLSv1.2", ssl_cipher_suites=CIPHER)
-    assert shake(running.address, files)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
+    assert handshake(running.address, files)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        shake(running.address, files, ciphers="ECDHE-ECDSA-AES128-GCM-SHA256")
+        handshake(running.address, files, ciphers="ECDHE-ECDSA-AES128-GCM-SHA256")
 
 
-def test_a_renewed_certificate_holds_for_new_connections(tls):
+def test_a_renewed_certificate_is_used_for_new_connections(tls):
     running, key, files = tls()
-    before = shake(running.address, files)[2]
+    before = handshake(running.address, files)[2]
     files.key(key.name)
     running.process.send_signal(signal.SIGHUP)
     running.wait_for("reloaded")
-    assert shake(running.address, files)[2] != before
+    assert handshake(running.address, files)[2] != before
 
 
-def test_one_that_cannot_be_read_changes_nothing(tls):
+def test_a_certificate_that_cannot_be_read_changes_nothing(tls):
     running, key, files = tls()
-    before = shake(running.address, files)[2]
+    before = handshake(running.address, files)[2]
     key.write_text("nothing")
     running.process.send_signal(signal.SIGHUP)
     running.wait_for("not reloaded, the old policies stay in force")
-    assert shake(running.address, files)[2] == before
+    assert handshake(running.address, files)[2] == before

@@ -20,7 +20,7 @@ class Watchdog:
     def __init__(self, gateway: RunningGateway) -> None:
         self._gateway = gateway
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
         self.max_bytes = 0
         self.most_processes = 0
 
@@ -39,7 +39,7 @@ class Watchdog:
         """How much more memory they had at most than in the beginning."""
         return self.max_bytes - self.begin_bytes
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         while not self._ended.wait(_EVERY_S):
             self._note()
 
@@ -59,7 +59,7 @@ def tree_bytes(gateway: RunningGateway) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Give the memory of a process: of what it shares, its share; 0 where it has ended."""
+    """Return the memory of a process, with its part of shared memory; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

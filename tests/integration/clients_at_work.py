@@ -17,10 +17,10 @@ LEADERS_MOVE_WITHIN_S = 60.0
 
 
 class ClientsAtWork(AbstractContextManager["ClientsAtWork"]):
-    """Two idempotent producers, a transactional one, and a consumer of all they write.
+    """Two idempotent producers, a transactional producer, and a consumer of all their records.
 
     Attributes:
-        acknowledged: Values whose producer was told that they are stored, by topic.
+        acknowledged: Values that were acknowledged, by topic.
         committed: Values of the transactions that were committed.
         refused: Values that a policy refused.
         failed: Names of the errors of all other records.
@@ -103,7 +103,7 @@ class ClientsAtWork(AbstractContextManager["ClientsAtWork"]):
         return threading.Thread(target=run, daemon=True)
 
     def _check(self) -> None:
-        """Raise what has ended one of the threads."""
+        """Raise the exception that has ended a thread."""
         for error in self._errors:
             raise error
 

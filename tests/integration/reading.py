@@ -1,4 +1,4 @@
-"""Reads back what the broker itself has."""
+"""Reads the records that a broker has stored."""
 
 import contextlib
 import time
@@ -13,7 +13,7 @@ from tests.raw import RawClient
 
 _LOOK_EVERY_S: Final = 1.0
 _MARKERS_S: Final = 5.0
-"""How long what is committed may take to be told, once all markers are written."""
+"""How long committed offsets may take to be visible, once all markers are written."""
 
 
 def read_topic(
@@ -43,7 +43,7 @@ def read_topic(
         found, ended, early, ending = [], set(), set(), True
         deadline = time.monotonic() + 120
         while len(ended) < len(partitions):
-            # Of others the broker has told all that can be read now.
+            # Of other partitions the broker has returned all records that can be read now.
             is_reading = len(ended) + len(early) < len(partitions)
             message = consumer.poll(60 if is_reading else _LOOK_EVERY_S if ending else _MARKERS_S)
             if message is None:

@@ -69,7 +69,7 @@ def test_a_file_that_was_rotated_over_a_restart(gateway, topic):
     assert "missing" not in done.stdout
 
 
-def test_how_it_ends_without_a_topic_or_a_cluster(kafka, tmp_path):
+def test_exit_codes_without_a_topic_or_a_cluster(kafka, tmp_path):
     missing = f"audit-{uuid.uuid4().hex[:8]}"
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, {"audit.topic": missing})
     done = audit(file)

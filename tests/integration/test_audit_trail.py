@@ -1,4 +1,4 @@
-"""The audit trail of a gateway: every outcome, by whom, and nothing of what the records hold."""
+"""The audit trail of a gateway: every outcome, with the client, and without contents of records."""
 
 import signal
 import subprocess
@@ -81,8 +81,8 @@ def produce(address, topic, *batches, client_id="shop", acks=-1):
                 client.send(client.frame(request, client_id))
                 assert client.closed()
                 break
-            (one,) = client.call(request, client_id).responses[0].partition_responses
-            found.append(int(one.error_code))
+            (response,) = client.call(request, client_id).responses[0].partition_responses
+            found.append(int(response.error_code))
     return found
 
 
@@ -97,7 +97,7 @@ def records_in(kafka, topic, count):
     for line in lines:
         for secret in SECRET:
             assert secret not in line
-    return sorted((checked(line) for line in lines), key=lambda one: one["number"])
+    return sorted((checked(line) for line in lines), key=lambda record: record["number"])
 
 
 def test_each_outcome_of_records(kafka, gateway, topic, audit_topic):
@@ -112,22 +112,22 @@ def test_each_outcome_of_records(kafka, gateway, topic, audit_topic):
     produce(running.broker_address(), name, [b"secret-bad"], client_id=None, acks=0)
 
     refused, failed, postponed, unanswered = records_in(kafka, audit_topic, 4)
-    for one in (refused, failed, postponed, unanswered):
-        assert one["gateway"].endswith(running.address)
-        assert (one["subject"], one["topic"], one["partition"]) == ("records", name, 0)
-        assert (one["address"], one["principal"]) == ("127.0.0.1", None)
-        assert one["policy"] == "policies.Check"
-        at = datetime.fromisoformat(one["time"])
+    for refusal in (refused, failed, postponed, unanswered):
+        assert refusal["gateway"].endswith(running.address)
+        assert (refusal["subject"], refusal["topic"], refusal["partition"]) == ("records", name, 0)
+        assert (refusal["address"], refusal["principal"]) == ("127.0.0.1", None)
+        assert refusal["policy"] == "policies.Check"
+        at = datetime.fromisoformat(refusal["time"])
         assert before.timestamp() - 1 < at.timestamp() < time.time() + 1
     assert refused["reasons"] == [
         {"record": n, "policy": "policies.Check", "message": "bad is not good"} for n in (1, 3)
     ]
-    assert [one["outcome"] for one in (refused, failed, postponed)] == [
+    assert [refusal["outcome"] for refusal in (refused, failed, postponed)] == [
         "refused", "failed", "postponed",
     ]  # fmt: skip
-    assert [one["code"] for one in (refused, failed, postponed)] == [87, -1, 7]
-    assert [one["records"] for one in (refused, failed, postponed)] == [4, 1, 1]
-    assert [one["record_errors"] for one in (refused, failed, postponed)] == [2, 0, 0]
+    assert [refusal["code"] for refusal in (refused, failed, postponed)] == [87, -1, 7]
+    assert [refusal["records"] for refusal in (refused, failed, postponed)] == [4, 1, 1]
+    assert [refusal["record_errors"] for refusal in (refused, failed, postponed)] == [2, 0, 0]
     assert (refused["client_id"], unanswered["client_id"]) == ("shop", None)
     assert "ZeroDivisionError" in failed["reasons"][0]["message"]
     assert postponed["reasons"][0]["message"] == "not now"
@@ -148,20 +148,28 @@ def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
         next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
 
     created, widened, altered = records_in(kafka, audit_topic, 3)
-    assert [(one["subject"], one["topic"]) for one in (created, widened, altered)] == [
+    assert [(refusal["subject"], refusal["topic"]) for refusal in (created, widened, altered)] == [
         ("topic", large), ("topic", small), ("configs", small),
     ]  # fmt: skip
     assert (altered["resource_type"], altered["resource_name"]) == ("TOPIC", small)
     assert created["policy"] == widened["policy"] == "policies.Small"
-    for one in (created, widened, altered):
-        assert (one["outcome"], one["code"], one["client_id"]) == ("refused", 44, "an admin")
-        assert (one["partition"], one["records"], one["address"]) == (None, None, "127.0.0.1")
+    for refusal in (created, widened, altered):
+        assert (refusal["outcome"], refusal["code"], refusal["client_id"]) == (
+            "refused",
+            44,
+            "an admin",
+        )
+        assert (refusal["partition"], refusal["records"], refusal["address"]) == (
+            None,
+            None,
+            "127.0.0.1",
+        )
     assert altered["reasons"] == [
         {"record": None, "policy": "policies.Kept", "message": "retention stays"}
     ]
 
 
-def test_what_is_only_observed_is_not_in_it(kafka, gateway, topic, audit_topic):
+def test_observed_refusals_are_not_in_the_trail(kafka, gateway, topic, audit_topic):
     watched, strict = topic("watched"), topic("strict")
     running = gateway(
         {
@@ -197,7 +205,7 @@ def test_clients_cannot_write_the_trail_through_the_gateway(
     assert read_topic(kafka.bootstrap_servers, audit_topic) == []
 
 
-def test_metrics_count_what_is_written(kafka, gateway, topic, audit_topic):
+def test_metrics_count_written_lines(kafka, gateway, topic, audit_topic):
     port = free_ports(1)[0]
     running = gateway({**CHECK, "audit.topic": audit_topic, "metrics.listener": f":{port}"},
                       POLICIES)  # fmt: skip
@@ -211,15 +219,15 @@ def test_metrics_count_what_is_written(kafka, gateway, topic, audit_topic):
     assert scrape(port)("penstock_audit_held_bytes") == 0
 
 
-def test_what_brokers_will_never_take_is_left_out_and_told(kafka, admin, gateway, topic):
+def test_records_that_brokers_always_refuse_are_left_out_and_logged(kafka, admin, gateway, topic):
     audit_topic = topic("audit", **{"max.message.bytes": "100"})
     port = free_ports(1)[0]
     running = gateway({**CHECK, "audit.topic": audit_topic, "metrics.listener": f":{port}"},
                       POLICIES)  # fmt: skip
     assert produce(running.broker_address(), topic(), [b"bad"]) == [87]
 
-    (told,) = running.wait_for("refusals left out of the audit trail")
-    assert (told["to"], told["count"]) == (audit_topic, 1)
+    (event,) = running.wait_for("refusals left out of the audit trail")
+    assert (event["to"], event["count"]) == (audit_topic, 1)
     assert scrape(port)("penstock_audit_records_total", result="left_out") == 1
 
 
@@ -233,7 +241,7 @@ def test_records_are_written_that_would_be_too_large_together(kafka, gateway, to
         client.call(request)
 
     found = records_in(kafka, audit_topic, 300)
-    assert [one["number"] for one in found] == list(range(1, 301))
+    assert [record["number"] for record in found] == list(range(1, 301))
     assert not running.events("refusals left out of the audit trail")
 
 
@@ -252,7 +260,7 @@ def test_a_compacted_topic_would_lose_records(kafka, topic, tmp_path):
     assert f"audit.topic: {name} has cleanup.policy=compact; it must be delete" in output
 
 
-def test_a_file_in_no_folder_ends_the_start(kafka, tmp_path):
+def test_a_file_in_a_missing_folder_is_an_error_at_the_start(kafka, tmp_path):
     code, output = started(kafka, tmp_path, {"audit.file": "missing/audit.jsonl"})
     assert code == 2
     assert "audit.file: " in output
@@ -266,11 +274,11 @@ def test_the_file_over_a_kill_and_a_restart(gateway, topic):
     wait_until(lambda: len(lines_of(path)) == 5, what="5 lines")
     running.restart(kill=True)
     produce(running.broker_address(), name, *[[b"secret-bad"]] * 3)
-    assert running.stop() == 0  # the end waits for what is queued
+    assert running.stop() == 0  # the end waits for queued lines
 
     found = lines_of(path)
-    assert [one["number"] for one in found] == [1, 2, 3, 4, 5, 1, 2, 3]
-    assert len({one["run"] for one in found}) == 2
+    assert [line["number"] for line in found] == [1, 2, 3, 4, 5, 1, 2, 3]
+    assert len({line["run"] for line in found}) == 2
     text = path.read_bytes()
     for secret in SECRET:
         assert secret not in text
@@ -294,12 +302,12 @@ def test_the_file_is_rotated(gateway, topic, reload):
     wait_until(lambda: len(lines_of(path)) == 1, what="a line in the new file")
 
     assert len(lines_of(old)) == 1
-    assert [one["number"] for one in (*lines_of(old), *lines_of(path))] == [1, 2]
+    assert [line["number"] for line in (*lines_of(old), *lines_of(path))] == [1, 2]
 
 
 @pytest.fixture(scope="module")
 def secured():
-    """A Kafka with logins and ACLs: `admin` may do everything, others what they are told."""
+    """A Kafka with logins and ACLs: `admin` may do everything, others need permissions."""
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     users = "".join(f' user_{name}="{name}-secret"' for name in ("admin", "alice", "trail"))
     properties = {
@@ -349,7 +357,7 @@ def allow(admin, name, user, *operations):
         done.result(60)
 
 
-def test_the_principal_is_that_of_the_login(secured, secured_admin, tmp_path):
+def test_the_principal_comes_from_the_login(secured, secured_admin, tmp_path):
     create_topic(secured_admin, "orders")
     allow(secured_admin, "orders", "alice", AclOperation.ALL)
     file = write_configuration(
@@ -371,7 +379,7 @@ def test_the_principal_is_that_of_the_login(secured, secured_admin, tmp_path):
     )  # fmt: skip
 
 
-def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
+def test_a_missing_write_permission_is_an_error(secured, secured_admin, tmp_path):
     create_topic(secured_admin, "no-trail")
     allow(secured_admin, "no-trail", "trail", AclOperation.DESCRIBE)
     properties = {**upstream_as("trail"), "audit.topic": "no-trail"}
@@ -383,7 +391,7 @@ def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
     assert "needs Describe and Write on it, and Create if it does not exist" in output
 
 
-def test_a_right_that_is_taken_away_for_a_while_costs_no_refusal(secured, secured_admin, tmp_path):
+def test_a_permission_revoked_for_a_while_loses_no_refusal(secured, secured_admin, tmp_path):
     for name in ("judged", "kept-trail"):
         create_topic(secured_admin, name)
     allow(secured_admin, "judged", "alice", AclOperation.ALL)

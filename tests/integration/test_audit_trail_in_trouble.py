@@ -33,7 +33,7 @@ def cluster():
 
 
 @pytest.fixture
-def placed(cluster):
+def topics_by_broker(cluster):
     """A topic for producers on the first broker, and one for the trail on the last."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     orders, audit = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders", "audit"))
@@ -56,12 +56,12 @@ def placed(cluster):
 
 
 @pytest.fixture
-def started(cluster, placed, tmp_path):
+def started(cluster, topics_by_broker, tmp_path):
     port, *_ = free_ports(5)
     metrics = free_ports(1)[0]
     file = write_configuration(
         tmp_path, cluster.bootstrap_servers, port,
-        {"record.validator.classes": "policies.NoBad", "audit.topic": placed[1],
+        {"record.validator.classes": "policies.NoBad", "audit.topic": topics_by_broker[1],
          "metrics.listener": f":{metrics}"},
         POLICIES,
     )  # fmt: skip
@@ -88,12 +88,14 @@ def counted(running):
     return results["written",], results["left_out",], found("penstock_audit_held_bytes")
 
 
-def test_no_producer_waits_while_the_trails_broker_is_away(cluster, placed, started):
-    orders, audit = placed
+def test_no_producer_waits_while_the_broker_of_the_trail_is_unavailable(
+    cluster, topics_by_broker, started
+):
+    orders, audit = topics_by_broker
     refuse(started, orders, 200)
     wait_until(lambda: counted(started)[0] == 200, what="the first records")
-    away = cluster.nodes[-1]
-    away.stop()
+    stopped_broker = cluster.nodes[-1]
+    stopped_broker.stop()
 
     # Answered although nothing of the trail can be written.
     refuse(started, orders, 500)
@@ -107,12 +109,12 @@ def test_no_producer_waits_while_the_trails_broker_is_away(cluster, placed, star
     written, left_out, held = counted(started)
     assert (written, held) == (200, pytest.approx(HELD_MAX_BYTES, abs=2000))
     assert 30_000 < left_out < 100_500
-    # Bytes of records, what librdkafka has of its own for each, and the allocators' rest.
+    # Bytes of records, librdkafka's overhead for each, and the allocators' rest.
     grown = scrape(started.metrics)("process_resident_memory_bytes") - before
     assert grown < 4 * HELD_MAX_BYTES
     started.wait_for("refusals left out of the audit trail")
 
-    away.start()
+    stopped_broker.start()
     cluster.wait_ready()
     wait_until(lambda: counted(started)[2] == 0, 120, what="an empty queue")
     refuse(started, orders, 100)
@@ -121,25 +123,25 @@ def test_no_producer_waits_while_the_trails_broker_is_away(cluster, placed, star
     assert (after, written) == (left_out, 100_800 - left_out)
 
     found = [checked(line) for line in values_of(read_topic(cluster.bootstrap_servers, audit))]
-    numbers = {one["number"] for one in found}
-    assert len({one["run"] for one in found}) == 1
+    numbers = {record["number"] for record in found}
+    assert len({record["run"] for record in found}) == 1
     assert len(numbers) == written
-    # What is missing is what was counted, and between what was held and what came after.
+    # Missing numbers equal the counted losses, between held and later refusals.
     assert set(range(1, 100_801)) - numbers == set(
         range(written - 100 + 1, written - 100 + 1 + left_out)
     )
 
 
-def test_the_end_does_not_wait_for_the_trails_broker(cluster, placed, started):
-    orders, _ = placed
-    away = cluster.nodes[-1]
-    away.stop()
+def test_the_shutdown_does_not_wait_for_the_broker_of_the_trail(cluster, topics_by_broker, started):
+    orders, _ = topics_by_broker
+    stopped_broker = cluster.nodes[-1]
+    stopped_broker.stop()
     try:
         refuse(started, orders, 300)
         assert started.stop() == 0
     finally:
-        away.start()
+        stopped_broker.start()
         cluster.wait_ready()
-    told = started.events("refusals left out of the audit trail")
-    assert sum(one["count"] for one in told) == 300
-    assert told[-1]["to"] == placed[1]
+    events = started.events("refusals left out of the audit trail")
+    assert sum(event["count"] for event in events) == 300
+    assert events[-1]["to"] == topics_by_broker[1]

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, nothing refused is stored, while parts of the whole go away."""
+"""Nothing acknowledged is lost, nothing refused is stored, while gateways and brokers stop."""
 
 import threading
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Load:
         )
 
     def run(self, disturb: Callable[[], None]) -> None:
-        """Produce while something else happens."""
+        """Produce while a function runs."""
         thread = threading.Thread(target=disturb)
         thread.start()
         for number in range(COUNT):
@@ -135,7 +135,7 @@ def test_the_broker_restarts(gateway, own_kafka):
     check(load, own_kafka.bootstrap_servers, "load", once=True)
 
 
-def test_sigterm_answers_what_is_in_flight(gateway, topic, stored):
+def test_sigterm_answers_requests_in_flight(gateway, topic, stored):
     name = topic()
     running = gateway(JUDGED, POLICIES)
     batches = [encode_batch(values(value)) for value in (b"wait", b"bad", b"good")]
@@ -157,7 +157,7 @@ def test_sigterm_answers_what_is_in_flight(gateway, topic, stored):
     assert [value for _, _, value, _ in stored(name)] == [b"wait", b"good"]
 
 
-def test_what_a_client_sent_before_it_went_is_stored(gateway, topic, stored):
+def test_requests_sent_before_a_client_disconnected_are_stored(gateway, topic, stored):
     name = topic()
     running = gateway(JUDGED, POLICIES)
     for acks in (0, 1):
@@ -173,7 +173,7 @@ def test_what_a_client_sent_before_it_went_is_stored(gateway, topic, stored):
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_away_closes_its_clients_and_comes_back(gateway, own_kafka):
+def test_an_unavailable_broker_closes_its_clients_until_it_is_back(gateway, own_kafka):
     create_topic(AdminClient({"bootstrap.servers": own_kafka.bootstrap_servers}), "t")
     running = gateway(JUDGED, POLICIES, upstream=own_kafka.bootstrap_servers)
     own_kafka.nodes[0].stop()

@@ -1,4 +1,4 @@
-"""`penstock check --since`: what policies would do to what topics have got, on a real Kafka."""
+"""`penstock check --since`: what policies would do to stored records, on a real Kafka."""
 
 import re
 import subprocess
@@ -102,7 +102,7 @@ def part_of(done, topic):
     return [" ".join(line.split()) for line in found[0].splitlines()]
 
 
-def test_what_observed_topics_have_got_is_judged_as_the_gateway_would(kafka, topic, written):
+def test_records_of_observed_topics_are_judged_as_by_the_gateway(kafka, topic, written):
     prefix = f"seen{uuid.uuid4().hex[:6]}"
     name, other = topic(prefix, partitions=2), topic("other")
     file = written(CHECK, **{f"topics.{prefix}*.penstock.mode": "observe"})
@@ -131,7 +131,7 @@ def test_what_observed_topics_have_got_is_judged_as_the_gateway_would(kafka, top
     assert len(read_topic(kafka.bootstrap_servers, name)) == 12  # and nothing is written
 
 
-def test_the_time_is_kept_to(kafka, topic, written):
+def test_only_records_since_the_time_are_judged(kafka, topic, written):
     name = topic()
     file = written({**CHECK, **OBSERVE})
     produce(kafka.bootstrap_servers, name, [b"bad"])
@@ -147,9 +147,7 @@ def test_the_time_is_kept_to(kafka, topic, written):
 
 
 @pytest.mark.slow
-def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
-    kafka, topic, written
-):
+def test_a_batch_is_judged_as_it_was_sent_also_if_compressed_or_compacted(kafka, topic, written):
     name = topic("batches", **{"message.timestamp.type": "LogAppendTime"})
     file = written({
         f"topics.{name}.records.policy.class.name": "policies.Few",
@@ -165,7 +163,7 @@ def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
                 producer.produce(name, b"x" * 100)
             assert producer.flush(60) == 0
 
-    # Enforced, and named: what a mode says makes no difference to a backtest.
+    # Enforced, and named: modes make no difference to a backtest.
     done = check(file, "--since", "1h", "--topic", name, "--fail-over", "50%")
     assert done.returncode == 1
     assert part_of(done, name)[:3] == [
@@ -176,7 +174,7 @@ def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
     assert check(file, "--since", "1h", "--topic", name, "--fail-over", "60%").returncode == 0
 
 
-def test_interceptors_are_run_and_nothing_is_changed(kafka, admin, written):
+def test_interceptors_run_without_changing_stored_records(kafka, admin, written):
     name = f"changing-{uuid.uuid4().hex[:8]}"
     create_topic(admin, name)
     file = written({"produce.request.interceptors": "policies.Change", **OBSERVE})
@@ -193,7 +191,7 @@ def test_interceptors_are_run_and_nothing_is_changed(kafka, admin, written):
     ]
 
 
-def test_of_many_records_pieces_of_all_of_the_time_are_judged(kafka, topic, written):
+def test_of_many_records_samples_of_the_whole_time_are_judged(kafka, topic, written):
     name = topic()
     file = written({**CHECK, **OBSERVE})
     produce(
@@ -211,7 +209,7 @@ def test_of_many_records_pieces_of_all_of_the_time_are_judged(kafka, topic, writ
     assert 15 <= share <= 40
 
 
-def test_a_policy_that_hangs_is_ended_as_in_the_gateway(kafka, topic, written):
+def test_a_policy_that_hangs_is_stopped_as_in_the_gateway(kafka, topic, written):
     name = topic()
     file = written({**CHECK, **OBSERVE}, policy_timeout_ms=300, policy_workers=1)
     produce(kafka.bootstrap_servers, name, [b"hang"], [b"a"])
@@ -242,9 +240,7 @@ def test_aborted_transactions_are_not_judged(kafka, topic, written):
     assert part_of(done, name)[0] == f"topic {name}, observed: 1 records in 1 batch"
 
 
-def test_the_mode_that_is_set_on_a_topic_counts_and_so_does_what_a_gateway_has_counted(
-    kafka, topic, gateway
-):
+def test_modes_of_topic_configs_and_counts_of_a_gateway_are_used(kafka, topic, gateway):
     port = free_ports(1)[0]
     running = gateway(
         {**CHECK, "metrics.listener": f":{port}", "metrics.listener.token": "not-to-be-shown",
@@ -279,20 +275,20 @@ def test_the_mode_that_is_set_on_a_topic_counts_and_so_does_what_a_gateway_has_c
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--topic", "orders"), "--topic belongs to --since WHEN"),
-        (("--fail-over", "1%"), "--fail-over belongs to --since WHEN"),
-        (("--since", "soon"), "--since soon: must be how long ago, such as 30m, 1h or 7d"),
+        (("--topic", "orders"), "--topic requires --since WHEN"),
+        (("--fail-over", "1%"), "--fail-over requires --since WHEN"),
+        (("--since", "soon"), "--since soon: must be a duration such as 30m, 1h or 7d"),
         (("--since", "1h"), "no topic that exists is observed"),
         (("--since", "1h", "--topic", "not-there"), "there is no topic not-there on"),
     ],
 )
-def test_wrong_use(written, arguments, why):
+def test_wrong_arguments(written, arguments, why):
     done = check(written(CHECK), *arguments)
     assert done.returncode == 2
     assert why in done.stderr
 
 
-def test_a_topic_without_policies_is_told(kafka, topic, written):
+def test_a_topic_without_policies_is_reported(kafka, topic, written):
     name = topic()
     done = check(written(OBSERVE), "--since", "1h", "--topic", name)
     assert done.returncode == 2
@@ -300,14 +296,14 @@ def test_a_topic_without_policies_is_told(kafka, topic, written):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_not_there(tmp_path):
+def test_an_unreachable_cluster(tmp_path):
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {**CHECK, **OBSERVE}, POLICIES)
     done = check(file, "--since", "1h")
     assert done.returncode == 3
     assert done.stderr.startswith("penstock check: 127.0.0.1:1: ")
 
 
-def test_nothing_that_may_not_be_read_is_judged(secured, secured_admin, tmp_path):
+def test_topics_without_read_permission_are_not_judged(secured, secured_admin, tmp_path):
     create_topic(secured_admin, "judged")
     rule = AclBinding(ResourceType.TOPIC, "judged", ResourcePatternType.LITERAL, "User:alice", "*",
                       AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
@@ -329,7 +325,7 @@ def test_nothing_that_may_not_be_read_is_judged(secured, secured_admin, tmp_path
     assert "secret" not in done.stderr + done.stdout
 
 
-def test_without_records_nothing_would_be_refused(topic, written):
+def test_without_records_there_are_no_refusals(topic, written):
     name = topic()
     done = check(written({**CHECK, **OBSERVE}), "--since", "1h", "--topic", name)
     assert done.returncode == 0

@@ -84,15 +84,15 @@ class Events:
         return next(data for event, data in self if event == name and condition(data))
 
 
-def test_a_refusal_is_told_to_whoever_watches(watched, topic):
+def test_a_refusal_is_sent_to_every_console(watched, topic):
     running, port = watched()
     name = topic()
     with Events(port) as early:
         assert early.response.getheader("Content-Type") == "text/event-stream"
         assert early.wait_for("state")["refusals"]["rows"] == []
         produce(running, name, [b"a", b"bad 1"], [b"bad 1", b"a"], [b"a"])
-        both = early.wait_for("refusals", lambda told: told["rows"][0]["count"] == 2)
-        figures = early.wait_for("figures", lambda told: told["totals"].get("refused") == 4)
+        both = early.wait_for("refusals", lambda message: message["rows"][0]["count"] == 2)
+        figures = early.wait_for("figures", lambda message: message["totals"].get("refused") == 4)
 
     (row,) = both["rows"]
     assert (row["topic"], row["policy"], row["code"]) == (name, "policies.Check", 87)
@@ -103,13 +103,13 @@ def test_a_refusal_is_told_to_whoever_watches(watched, topic):
     assert figures["workers"]["states"]["ready"] >= 1
     with Events(port) as late:
         state = late.wait_for("state")
-    assert [one["count"] for one in state["refusals"]["rows"]] == [2]
+    assert [row["count"] for row in state["refusals"]["rows"]] == [2]
     assert state["topics"] == [{"topic": name, "records": {"accepted": 1, "refused": 4}}]
     assert [broker["reachable"] for broker in state["brokers"]] == [True]
 
 
 @pytest.mark.parametrize("mode", ["quarantine", "mark"])
-def test_bad_records_that_are_stored_are_told_with_their_place(watched, topic, mode):
+def test_stored_bad_records_are_shown_with_topic_and_offset(watched, topic, mode):
     running, port = watched({
         "penstock.mode": mode, "errors.deadletterqueue.topic.replication.factor": 1,
         "errors.deadletterqueue.topic.name": "${topic}.bad",
@@ -117,18 +117,18 @@ def test_bad_records_that_are_stored_are_told_with_their_place(watched, topic, m
     name = topic()
     with Events(port) as events:
         produce(running, name, (b"good", b"bad 1", b"bad 1"))
-        (row,) = events.wait_for("refusals", lambda told: told["rows"])["rows"]
+        (row,) = events.wait_for("refusals", lambda message: message["rows"])["rows"]
     assert (row["outcome"], row["policy"], row["code"], row["message"], row["records"]) == (
         {"quarantine": "quarantined", "mark": "marked"}[mode], "policies.Check", 87, "no: bad 1", 2,
     )  # fmt: skip
     assert row["dead_letter_topic"] == (f"{name}.bad" if mode == "quarantine" else None)
 
 
-def test_a_point_is_told(watched, topic):
+def test_a_point_of_the_chart_is_sent(watched, topic):
     running, port = watched()
     with Events(port) as events:
         produce(running, topic(), [b"a"] * 50)
-        point = events.wait_for("point", lambda told: told["records"])
+        point = events.wait_for("point", lambda message: message["records"])
     assert point["records"]["accepted"] > 0
     assert point["produce"]["p50"] > 0
     assert point["judging"]["p99"] is not None
@@ -149,7 +149,7 @@ def test_plans_with_settings_of_topics(watched, topic):
     next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
 
     def plans():
-        return {one["topic"]: one for one in read(port, "/api/topics")["topics"]}
+        return {plan["topic"]: plan for plan in read(port, "/api/topics")["topics"]}
 
     wait_until(lambda: plans().get(plain, {}).get("observed"), what="the setting")
     found = plans()
@@ -163,7 +163,7 @@ def test_plans_with_settings_of_topics(watched, topic):
     assert [policy["class"] for policy in found[plain]["policies"]] == ["policies.Check"]
 
 
-def test_a_reload_while_somebody_watches(watched, topic):
+def test_a_reload_while_a_console_is_open(watched, topic):
     running, port = watched()
     name = topic()
     with Events(port) as events:
@@ -179,7 +179,7 @@ def test_a_reload_while_somebody_watches(watched, topic):
     assert read(port, "/api/state")["reload"] == failed
 
 
-def test_the_gateway_ends_while_as_many_watch_as_may(watched, topic):
+def test_the_gateway_ends_while_the_most_consoles_are_open(watched, topic):
     running, port = watched()
     with contextlib.ExitStack() as stack:
         for _ in range(SUBSCRIBERS_MAX):
@@ -196,7 +196,7 @@ def open_connections(port):
     return sum(row[1].endswith(f":{port:04X}") and row[3] in {"01", "08"} for row in rows)
 
 
-def test_who_goes_makes_room(watched):
+def test_a_closed_console_makes_room(watched):
     _, port = watched()
     for _ in range(3 * SUBSCRIBERS_MAX):
         with Events(port) as events:
@@ -207,7 +207,7 @@ def test_who_goes_makes_room(watched):
 
 
 @pytest.mark.slow
-def test_a_flood_and_who_does_not_read(watched, topic):
+def test_many_refusals_and_a_console_that_does_not_read(watched, topic):
     """A message with a number in it makes a reason of every record."""
     running, port = watched()
     name = topic()
@@ -216,10 +216,10 @@ def test_a_flood_and_who_does_not_read(watched, topic):
     deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
     with Events(port) as events:
         events.wait_for("state")
-        produce(running, name, *([b"bad %d" % one + b"x" * 500] for one in range(3000)))
-        told = events.wait_for("refusals", lambda told: told["others"])
-        assert len(told["rows"]) <= 100
-        assert max(len(row["message"]) for row in told["rows"]) <= 300
+        produce(running, name, *([b"bad %d" % number + b"x" * 500] for number in range(3000)))
+        message = events.wait_for("refusals", lambda message: message["others"])
+        assert len(message["rows"]) <= 100
+        assert max(len(row["message"]) for row in message["rows"]) <= 300
     state = read(port, "/api/state")
     rows = state["refusals"]["rows"]
     assert len(rows) <= ROWS_MAX
@@ -237,7 +237,7 @@ def test_a_flood_and_who_does_not_read(watched, topic):
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
     ],
 )
-def test_pages_of_others_get_nothing(watched, headers, status):
+def test_pages_of_other_origins_get_nothing(watched, headers, status):
     _, port = watched()
     for path in ("/", "/api/state", "/api/topics", "/api/events", "/metrics", "/readyz"):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

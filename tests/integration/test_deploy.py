@@ -62,7 +62,7 @@ def labels_of(served, name):
     return set().union(*found) if found else None
 
 
-def test_every_metric_and_label_that_is_named_is_served(served):
+def test_every_named_metric_and_label_is_served(served):
     declared = re.findall(r"^# TYPE (\w+) (\w+)$", served.text, re.MULTILINE)
     names = {name for name, kind in declared if kind != "histogram"}
     names |= {f"{name}_{end}" for name, kind in declared if kind == "histogram"
@@ -90,7 +90,7 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert(served):
         assert name in used or (kind == "histogram" and f"{name}_bucket" in used), name
 
 
-def test_panels_do_not_overlap_and_have_numbers_of_their_own():
+def test_panels_do_not_overlap_and_have_unique_ids():
     panels = json.loads(DASHBOARD.read_text())["panels"]
     taken = set()
     for panel in panels:
@@ -103,14 +103,14 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own():
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-def test_each_alert_says_what_is_wrong():
+def test_each_alert_has_a_description():
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             assert rule["annotations"].keys() == {"summary", "description"}, rule["alert"]
             assert rule["labels"]["severity"] in {"warning", "critical"}
 
 
-def test_promtool_takes_the_rules_where_it_is_installed():
+def test_promtool_accepts_the_rules_if_it_is_installed():
     promtool = shutil.which("promtool")
     if promtool is not None:
         done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True,

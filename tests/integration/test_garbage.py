@@ -1,4 +1,4 @@
-"""Bytes no client should send: closed or answered as a broker would; nobody else notices."""
+"""Bytes no client should send: closed or answered as by a broker; other clients do not notice."""
 
 import contextlib
 import datetime
@@ -37,7 +37,7 @@ PRODUCE_HEAD = struct.pack(">hhih", 0, 9, 1, -1)
         struct.pack(">ihhi", 8, 0, 14, 1),  # Produce of the future
         struct.pack(">ihhi", 8, 3, 99, 1),  # Metadata of the future
         struct.pack(">ihhi", 8, 17, 0, 1),  # what follows it has no header
-        struct.pack(">ihhi", 8, 999, 0, 1),  # no such API
+        struct.pack(">ihhi", 8, 999, 0, 1),  # an unknown API
         struct.pack(">ihhi", 8, -5, 0, 1),
         struct.pack(">i", 30) + PRODUCE_HEAD + b"\xff" * 20,
         struct.pack(">i", 12) + PRODUCE_HEAD[:8] + struct.pack(">h", 30000) + b"ab",
@@ -59,7 +59,7 @@ def test_garbage_ends_its_connection_and_no_other(shared_gateway, topic, garbage
         assert answer[name, 0].error_code == 0
 
 
-def test_nothing_grows_under_random_bytes_and_broken_connections(gateway, topic):
+def test_memory_is_bounded_under_random_bytes_and_broken_connections(gateway, topic):
     name = topic()
     running = gateway({**JUDGED, "socket.request.max.bytes": 1_000_000}, POLICIES)
     chance = random.Random(5)
@@ -110,7 +110,7 @@ def test_an_announced_length_takes_no_memory(gateway):
     wait_until(lambda: descriptors(running.pid) < 60)
 
 
-def test_a_slow_trickle_is_served_and_delays_nobody(shared_gateway, topic):
+def test_a_slow_client_is_served_and_delays_no_other_client(shared_gateway, topic):
     name = topic()
     running = shared_gateway(JUDGED, POLICIES)
     batch = encode_batch(values(b"v"))
@@ -134,7 +134,7 @@ def test_idle_connections_are_closed(gateway):
         assert time.monotonic() - start > 0.5
 
 
-def test_a_client_that_does_not_read_is_not_buffered_without_end(gateway, kafka, topic):
+def test_responses_to_a_client_that_does_not_read_are_bounded(gateway, kafka, topic):
     """Back-pressure: the broker's answers wait at the broker, not in the gateway's memory."""
     name = topic("big", **{"max.message.bytes": "3000000"})
     with RawClient(kafka.bootstrap_servers) as client:

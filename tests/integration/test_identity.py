@@ -1,5 +1,4 @@
-"""Who sent a record, as policies, the log and the audit trail are told: through TLS, SASL and a
-load balancer that speaks the PROXY protocol."""
+"""Clients in policies, log and audit trail: with TLS, SASL and a load balancer (PROXY protocol)."""
 
 import socket
 import ssl
@@ -131,15 +130,15 @@ def open_topic(secured_admin):  # noqa: F811
 
 
 def refused_by(through, event, topic):
-    wait_until(lambda: any(one["topic"] == topic for one in through.gateway.events(event)), 60)
-    return [one for one in through.gateway.events(event) if one["topic"] == topic]
+    wait_until(lambda: any(line["topic"] == topic for line in through.gateway.events(event)), 60)
+    return [line for line in through.gateway.events(event) if line["topic"] == topic]
 
 
 def trail_of(through, topic):
-    """The audit trail's records about a topic; it is written by a thread of its own."""
+    """Return the audit trail's lines about a topic, once its thread has written them."""
 
     def found():
-        return [one for one in lines_of(through.audit) if one["topic"] == topic]
+        return [line for line in lines_of(through.audit) if line["topic"] == topic]
 
     wait_until(found, 60)
     return found()
@@ -154,7 +153,7 @@ def stored(secured, files, topic):  # noqa: F811
     ("word", "by", "code"),
     [("validated", "validator", 87), ("judged", "policy", 87), ("whole", "whole", 44)],
 )
-def test_policies_are_told_who_it_is(through, open_topic, word, by, code):
+def test_policies_get_the_identity_of_the_client(through, open_topic, word, by, code):
     topic = open_topic(word)
     assert through.produce(topic, b"good", user="admin", client_id="till-1") == [""]
     assert through.produce(topic, b"bad", user="admin", client_id="till-1") != [""]
@@ -165,31 +164,36 @@ def test_policies_are_told_who_it_is(through, open_topic, word, by, code):
     assert written["address"] == CLIENT
 
 
-def test_two_that_send_the_same_bytes_are_two(through, open_topic, secured, files):  # noqa: F811
+def test_two_clients_that_send_the_same_bytes_are_judged_separately(
+    through,
+    open_topic,
+    secured,  # noqa: F811
+    files,  # noqa: F811
+):
     topic = open_topic("signed")
     for client_id in ("one", "two", "one"):
         assert (
             through.produce(topic, b"same", b"same", user="admin", client_id=client_id) == [""] * 2
         )
     expected = [f"User:admin {name} {CLIENT}".encode() for name in ("one", "two", "one")]
-    assert stored(secured, files, topic) == [one for one in expected for _ in range(2)]
+    assert stored(secured, files, topic) == [value for value in expected for _ in range(2)]
 
 
-def test_the_principal_is_that_of_the_login(through):
+def test_the_principal_comes_from_the_login(through):
     """Whatever a client calls itself."""
     assert through.produce("open", b"bad", user="alice", client_id="User:admin") != [""]
     [refused] = refused_by(through, "records refused", "open")
     assert refused["message"] == f"policy User:alice User:admin {CLIENT}"
 
 
-def test_observed_policies_are_told_as_well(through, open_topic):
+def test_observed_policies_get_the_identity_too(through, open_topic):
     topic = open_topic("seen")
     assert through.produce(topic, b"bad", user="admin", client_id="till-2") == [""]
     [would] = refused_by(through, "records would be refused", topic)
     assert would["message"] == f"policy User:admin till-2 {CLIENT}"
 
 
-def test_who_comes_without_a_header_is_not_served(through):
+def test_a_connection_without_a_header_is_not_served(through):
     """A client that goes round the load balancer; its first bytes are those of TLS."""
     before = len(through.gateway.events("closing a connection without a PROXY header"))
     context = ssl.create_default_context(cafile=str(through.files.trust))
@@ -199,7 +203,7 @@ def test_who_comes_without_a_header_is_not_served(through):
     ):
         context.wrap_socket(raw, server_hostname=LoadBalancer.host)
     lines = through.gateway.wait_for("closing a connection without a PROXY header", before + 1)
-    assert lines[before]["reason"] == "there is none"
+    assert lines[before]["reason"] == "it is missing"
     assert lines[before]["peer"] == "127.0.0.1"
 
 
@@ -212,8 +216,8 @@ def test_tls_begins_behind_the_header(through):
             secure.sendall(b"\0\0\0\x0e\0\0\0\x03\0\0\0\x01\xff\xff\0\0\0\0")  # Produce, no login
             assert secure.recv(1) == b""
     [line] = [
-        one
-        for one in through.gateway.wait_for("closing a connection")
-        if one.get("peer") == "[2001:db8::5]:4711"
+        event
+        for event in through.gateway.wait_for("closing a connection")
+        if event.get("peer") == "[2001:db8::5]:4711"
     ]
     assert "before it has authenticated" in line["reason"]

@@ -41,8 +41,8 @@ def stopped(pids):
                 os.kill(pid, signal.SIGCONT)
 
 
-def code(running, topic, *given):
-    batch = encode_batch(values(*given))
+def code(running, topic, *contents):
+    batch = encode_batch(values(*contents))
     with RawClient(running.address) as client:
         (response,) = produced(client.call(produce_request([(topic, [(0, batch)])]))).values()
     return response.error_code

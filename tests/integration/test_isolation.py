@@ -34,7 +34,7 @@ def slow_policies(gateway) -> RunningGateway:
 
 
 @pytest.mark.kips("B40")
-def test_a_slow_policy_on_one_topic_leaves_another_topic_alone(gateway, topic, tmp_path):
+def test_a_slow_policy_of_a_topic_does_not_delay_another_topic(gateway, topic, tmp_path):
     slow, quick, gate = topic("slow"), topic("quick"), tmp_path / "gate"
     running = slow_policies(gateway)
     waits = produce_request([(slow, [(0, encode_batch(values(str(gate).encode())))])])
@@ -49,7 +49,7 @@ def test_a_slow_policy_on_one_topic_leaves_another_topic_alone(gateway, topic, t
 
 
 @pytest.mark.kips("B40")
-def test_on_one_connection_the_order_of_replies_is_the_order_of_requests(gateway, topic, tmp_path):
+def test_responses_of_a_connection_have_the_order_of_requests(gateway, topic, tmp_path):
     slow, quick, gate = topic("slow"), topic("quick"), tmp_path / "gate"
     running = slow_policies(gateway)
     waits = produce_request([(slow, [(0, encode_batch(values(str(gate).encode())))])])
@@ -66,7 +66,7 @@ def test_on_one_connection_the_order_of_replies_is_the_order_of_requests(gateway
 
 
 class Load:
-    """Four producers, each to its partition: what they were answered, by value."""
+    """Four producers, each to its partition, and their error codes by value."""
 
     def __init__(self, address: str, topic: str) -> None:
         self.outcomes: dict[bytes, int] = {}
@@ -76,7 +76,7 @@ class Load:
             thread.start()
 
     @property
-    def goes_on(self) -> bool:
+    def produces(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)
 
     def wait_for_progress(self) -> None:
@@ -84,7 +84,7 @@ class Load:
         # Workers that die one after the other before they judge anything are awaited longer
         # and longer, by design.
         count = len(self.outcomes) + 300
-        wait_until(lambda: len(self.outcomes) > count or not self.goes_on, 60, what="the load")
+        wait_until(lambda: len(self.outcomes) > count or not self.produces, 60, what="the load")
 
     def join(self) -> None:
         for thread in self._threads:
@@ -114,11 +114,11 @@ def let_a_worker_die(running: RunningGateway, topic: str) -> None:
 @pytest.mark.slow
 @pytest.mark.kips("B44")
 @pytest.mark.parametrize("end_one", [kill_a_worker, let_a_worker_die])
-def test_load_goes_on_while_workers_die(gateway, topic, stored, end_one):
+def test_load_continues_while_workers_die(gateway, topic, stored, end_one):
     name = topic("load", 4)
     running = gateway({"record.validator.classes": "policies.Slow", "policy.workers": 2}, POLICIES)
     load, ended = Load(running.address, name), 0
-    while load.goes_on:
+    while load.produces:
         end_one(running, name)
         ended += 1
         load.wait_for_progress()
@@ -135,7 +135,7 @@ def test_load_goes_on_while_workers_die(gateway, topic, stored, end_one):
     assert set(found) == accepted
 
 
-def test_a_gateways_end_ends_its_workers(gateway):
+def test_workers_end_with_the_gateway(gateway):
     running = gateway({"record.validator.classes": "policies.Slow"}, POLICIES)
     workers = running.workers()
     assert workers

@@ -1,6 +1,6 @@
-"""A gateway goes on after Metadata responses that name no broker.
+"""A gateway continues after Metadata responses that name no broker.
 
-Brokers give them while a cluster restarts. librdkafka forgets all its brokers then, and may never
+Brokers send them while a cluster restarts. librdkafka forgets all its brokers then, and may never
 connect again (librdkafka issue 5301).
 """
 
@@ -61,15 +61,15 @@ def gateway(proxy, tmp_path):
     running.stop()
 
 
-def test_a_gateway_goes_on(kafka, proxy, gateway):
+def test_a_gateway_continues(kafka, proxy, gateway):
     created_through(gateway)
 
     with proxy.without_brokers():
-        proxy.drop()  # so that clients ask
+        proxy.drop()  # so that clients refresh their metadata
         time.sleep(ANSWERED_WITHOUT_BROKERS_S)
     proxy.drop()
 
-    wait_until(lambda: goes_on(gateway), what="the gateway to create and judge topics")
+    wait_until(lambda: is_served(gateway), what="the gateway to create and judge topics")
     wait_until(lambda: len(trail(kafka, gateway)) >= 2, what="both refusals in the audit trail")
 
 
@@ -79,7 +79,7 @@ def trail(kafka, gateway):
     return [value for _, _, value, _ in found if checked(value)["reasons"]]
 
 
-def goes_on(gateway):
+def is_served(gateway):
     try:
         created_through(gateway)
     except (OSError, EOFError, AssertionError) as error:

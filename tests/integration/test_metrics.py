@@ -91,12 +91,12 @@ def produce(address, topic, *batches):
         found = []
         for batch in batches:
             response = client.call(produce_request([(topic, [(0, encode_batch(values(*batch)))])]))
-            (one,) = response.responses[0].partition_responses
-            found.append(int(one.error_code))
+            (partition_response,) = response.responses[0].partition_responses
+            found.append(int(partition_response.error_code))
     return found
 
 
-def test_formats_compression_and_what_processes_use(observed, topic):
+def test_formats_compression_and_process_metrics(observed, topic):
     running, port = observed(CHECK)
     name = topic()
     produce(running.broker_address(), name, [b"a"])
@@ -128,7 +128,7 @@ def test_formats_compression_and_what_processes_use(observed, topic):
     assert 0 <= before("penstock_event_loop_lag_seconds") < 60
 
 
-def test_what_policies_count(observed, topic):
+def test_counts_of_policies(observed, topic):
     running, port = observed({"record.validator.classes": "policies.Counts"}, """
 from penstock.policy import *
 class Counts(BrokerRecordValidator):
@@ -176,7 +176,7 @@ def test_requests_records_and_times(observed, topic):
         assert moved > before("penstock_received_bytes_total", side=side)
 
 
-def test_what_is_so_at_the_moment(observed, topic):
+def test_gauges(observed, topic):
     running, port = observed({**CHECK, "policy.workers": 2, "max.connections": 77,
                               "policy.timeout.ms": 120_000,
                               "queued.max.request.bytes": 10_000_000})  # fmt: skip
@@ -232,7 +232,7 @@ def test_workers_that_end_are_counted_by_cause(observed, topic):
     assert codes == [-1, -1]
 
     def ends():
-        return {one: count for (one,), count in
+        return {cause: count for (cause,), count in
                 scrape(port).of("penstock_worker_restarts_total").items() if count}  # fmt: skip
 
     wait_until(lambda: len(ends()) == 2, what="two causes")
@@ -299,23 +299,23 @@ def test_a_thousand_series_and_no_more(observed):
     running.wait_for("a metric has too many series: others are counted together")
 
 
-def test_without_a_broker_it_is_alive_and_not_ready(observed):
+def test_without_a_broker_the_gateway_is_alive_and_not_ready(observed):
     with LocalKafka() as own:
         _, port = observed({}, upstream=own.bootstrap_servers)
         wait_until(lambda: get(port, "/readyz") == (200, "ready\n"), what="ready")
         assert scrape(port).of("penstock_broker_reachable") == {("0",): 1}
 
     wait_until(lambda: get(port, "/readyz")[0] == 503, what="not ready")
-    told = get(port, "/readyz")[1]
-    assert told.startswith("not ready\nbroker 0 at 127.0.0.1:")
-    assert "cannot be reached" in told
+    text = get(port, "/readyz")[1]
+    assert text.startswith("not ready\nbroker 0 at 127.0.0.1:")
+    assert "cannot be reached" in text
     assert get(port, "/livez") == (200, "alive\n")
     found = scrape(port)
     assert found.of("penstock_broker_reachable") == {("0",): 0}
     assert found("penstock_ready") == 0
 
 
-def test_without_policies_it_is_not_ready_and_tells_when_it_is_again(observed):
+def test_without_policies_the_gateway_is_not_ready_and_logs_when_it_is_again(observed):
     running, port = observed({**CHECK, "policy.workers": 1})
     broken = running.file.with_name("broken")
     broken.touch()
@@ -337,7 +337,7 @@ def test_without_policies_it_is_not_ready_and_tells_when_it_is_again(observed):
 
 
 @pytest.mark.slow
-def test_not_ready_before_it_is_ready(tmp_path):
+def test_the_gateway_is_not_ready_during_the_start(tmp_path):
     """It answers while it starts: the cluster is not there."""
     port, nowhere = free_ports(2)
     listening = socket.create_server(("127.0.0.1", nowhere))  # accepts, and never answers
@@ -346,18 +346,18 @@ def test_not_ready_before_it_is_ready(tmp_path):
     )
     process = subprocess.Popen([*PENSTOCK, "gateway", str(file)], stderr=subprocess.DEVNULL)
     try:
-        told = ""
+        text = ""
 
         def answers():
-            nonlocal told
+            nonlocal text
             try:
-                status, told = get(port, "/readyz")
+                status, text = get(port, "/readyz")
             except OSError:
                 return False
-            return status == 503 and "policies" not in told
+            return status == 503 and "policies" not in text
 
         wait_until(answers, what="an answer")
-        assert "brokers: none has been reached yet" in told
+        assert "brokers: none has been reached yet" in text
         assert get(port, "/livez") == (200, "alive\n")
     finally:
         process.terminate()
@@ -366,19 +366,27 @@ def test_not_ready_before_it_is_ready(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "address", "told"),
+    ("command", "address", "message"),
     [
-        ("gateway", "taken", "metrics.listener: 127.0.0.1:{taken} cannot be listened on"),
-        ("gateway", "192.0.2.1:0", "metrics.listener: 192.0.2.1:0 cannot be listened on"),
-        ("check", "192.0.2.1:9100", "metrics.listener: 192.0.2.1:0 cannot be listened on"),
-        ("check", "0.0.0.0:9100", "is no loopback address, and needs metrics.listener.token"),
-        ("gateway", "0.0.0.0:0", "is no loopback address, and needs metrics.listener.token"),
+        ("gateway", "taken", "metrics.listener: cannot listen on 127.0.0.1:{taken}: "),
+        ("gateway", "192.0.2.1:0", "metrics.listener: cannot listen on 192.0.2.1:0: "),
+        ("check", "192.0.2.1:9100", "metrics.listener: cannot listen on 192.0.2.1:0: "),
+        (
+            "check",
+            "0.0.0.0:9100",
+            "is not a loopback address, so metrics.listener.token is required",
+        ),
+        (
+            "gateway",
+            "0.0.0.0:0",
+            "is not a loopback address, so metrics.listener.token is required",
+        ),
         ("check", "nonsense", "metrics.listener must be host:port, or :port for 127.0.0.1"),
         ("check", ":9192", "metrics.listener: port 9192 is used by listeners"),
         ("check", ":9195", "metrics.listener: port 9195 is used by listeners"),
     ],
 )
-def test_an_address_that_cannot_be_is_told_at_the_start(tmp_path, command, address, told):
+def test_an_invalid_address_is_reported_at_the_start(tmp_path, command, address, message):
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         properties = {
@@ -390,18 +398,18 @@ def test_an_address_that_cannot_be_is_told_at_the_start(tmp_path, command, addre
                               timeout=120, check=False)  # fmt: skip
 
     assert done.returncode == 2
-    assert told.format(taken=taken) in done.stderr
+    assert message.format(taken=taken) in done.stderr
     assert str(file) in done.stderr
 
 
-def test_a_check_does_not_mind_the_running_gateway(observed):
+def test_check_works_next_to_a_running_gateway(observed):
     running, _ = observed(CHECK)
     done = subprocess.run([*PENSTOCK, "check", str(running.file)], capture_output=True, timeout=120,
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
-def test_without_the_key_nothing_is_listened_on(gateway):
+def test_without_the_key_there_is_no_listener(gateway):
     running = gateway(CHECK, POLICIES)
     assert not running.events("metrics")
     assert Path(running.file).exists()

@@ -1,5 +1,7 @@
 """`penstock.mode` at work: what becomes of a bad record."""
 
+import json
+import re
 import subprocess
 import time
 
@@ -14,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.local import free_ports
+from penstock.policy import Header, Record
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK
 from tests.integration.reading import read_topic
@@ -67,8 +70,8 @@ def outcomes(port, topic):
 
 def produce(client, topic, batch, **options):
     response = client.call(produce_request([(topic, [(0, batch)])], **options))
-    (one,) = response.responses[0].partition_responses
-    return int(one.error_code), one.base_offset
+    (partition_response,) = response.responses[0].partition_responses
+    return int(partition_response.error_code), partition_response.base_offset
 
 
 def test_bad_records_are_stored_with_marks(measured, topic, kafka):
@@ -90,7 +93,7 @@ def test_bad_records_are_stored_with_marks(measured, topic, kafka):
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_producers_go_on_and_nothing_is_stored_twice(measured, topic, kafka, transactional):
+def test_producers_continue_and_no_record_is_stored_twice(measured, topic, kafka, transactional):
     running, _ = measured({"penstock.mode": "mark"})
     name = topic()
     more = {"transactional.id": name} if transactional else {}
@@ -115,7 +118,7 @@ def test_producers_go_on_and_nothing_is_stored_twice(measured, topic, kafka, tra
     )
 
 
-def test_a_batch_that_comes_again_is_the_same_one(measured, topic, kafka):
+def test_a_retried_batch_is_the_same_batch(measured, topic, kafka):
     running, _ = measured({"penstock.mode": "mark"})
     name = topic()
     batch = encode_batch(values(b"bad", b"a"), producer_id=4711, producer_epoch=0, base_sequence=0)
@@ -175,6 +178,66 @@ def test_bad_records_become_dead_letters_and_the_others_are_stored(measured, top
     assert running.wait_for("records quarantined")
 
 
+def test_a_dead_letter_topic_has_as_many_partitions_as_its_source(measured, topic, kafka):
+    running, _ = measured(QUARANTINE)
+    name = topic(partitions=3)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        batch = encode_batch(values(b"bad"))
+        sent = produce_request([(name, [(number, batch) for number in range(3)])], acks=-1)
+        (answered,) = client.call(sent).responses
+    assert [
+        int(partition_response.error_code) for partition_response in answered.partition_responses
+    ] == [0, 0, 0]
+    found = {partition: headers for _, partition, headers in dead_letters(kafka, f"{name}.dead")}
+    assert {at: headers["__dlq.errors.partition"] for at, headers in found.items()} == {
+        0: b"0", 1: b"1", 2: b"2",
+    }  # fmt: skip
+
+
+REPAIR = """
+class Repair(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return "."
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value.replace(b"bad 2", b"good"))
+"""
+
+
+def test_the_commands_accept_dead_letters_of_gateways(gateway, topic, kafka, tmp_path):
+    """`redrive` takes each id once, though gateways may have stored its letter twice."""
+    name = topic()
+    running = gateway({**CHECK, **QUARANTINE}, POLICIES + REPAIR)
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        assert produce(client, name, numbered(0, b"bad 1", b"a", b"bad 2"), acks=-1)[0] == 0
+    dead = f"{name}.dead"
+    letters = [
+        Record(1_700_000_000_000, b"k", value, tuple(Header(*header) for header in headers.items()))
+        for value, _, headers in dead_letters(kafka, dead)
+    ]
+    with RawClient(kafka.bootstrap_servers) as direct:
+        assert produce(direct, dead, encode_batch(letters), acks=-1) == (0, 2)
+
+    def run(command, *arguments):
+        done = subprocess.run(
+            [*PENSTOCK, command, str(running.file), *map(str, arguments), "--local"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("audit", "--topic", dead, "--report", tmp_path / "report")
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert (report["judged"], report["refused"]) == (4, 4)
+    assert {reason["policy"] for reason in report["reasons"]} == {"policies.Check"}
+
+    redrive = ("redrive", "--from", dead, "--to", name, "--with", "policies.Repair")
+    returned = [re.findall(r"(\d+) returned", run(*redrive)) for _ in range(2)]
+    assert returned == [["1"], ["0"]]
+    first, repaired = read_topic(kafka.bootstrap_servers, name)
+    assert (first[2:], repaired[2]) == ((b"a", []), b"good")
+    assert dict(repaired[3]).keys() == {"__penstock.replays", "__penstock.timestamp"}
+
+
 def test_without_acknowledgements(measured, topic, kafka):
     running, _ = measured(QUARANTINE)
     name = topic()
@@ -182,7 +245,7 @@ def test_without_acknowledgements(measured, topic, kafka):
         batch = encode_batch(values(b"bad", b"a"))
         client.send(client.frame(produce_request([(name, [(0, batch)])], acks=0)))
         assert produce(client, name, encode_batch(values(b"b")))[0] == 0
-    assert [one[2] for one in read_topic(kafka.bootstrap_servers, name)] == [b"a", b"b"]
+    assert [record[2] for record in read_topic(kafka.bootstrap_servers, name)] == [b"a", b"b"]
     assert [letter[0] for letter in dead_letters(kafka, f"{name}.dead")] == [b"bad"]
 
 
@@ -197,19 +260,19 @@ def check_exactly_once(kafka, name, sent, *, doubles=False):
         assert [value for value, _, _ in letters] == bad
 
 
-def test_idempotent_producers_go_on(measured, topic, kafka):
+def test_idempotent_producers_continue(measured, topic, kafka):
     running, _ = measured(QUARANTINE)
     name = topic()
     producer = Producer({
         "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 1,
     })  # fmt: skip
     sent = [b"bad %d" % n if n % 7 == 0 or 500 < n < 900 else b"%d" % n for n in range(3000)]
-    told = []
+    errors = []
     for value in sent:
-        producer.produce(name, value, on_delivery=lambda error, _: told.append(error))
+        producer.produce(name, value, on_delivery=lambda error, _: errors.append(error))
         producer.poll(0)
     assert producer.flush(60) == 0
-    assert told == [None] * len(sent)
+    assert errors == [None] * len(sent)
     check_exactly_once(kafka, name, sent)
 
 
@@ -224,8 +287,8 @@ ONLY_FORGIVING = POLICIES.replace('b"bad"', 'b"worst"')
 
 @pytest.mark.parametrize("again", [POLICIES, ONLY_FORGIVING], ids=["same", "forgiving"])
 @pytest.mark.parametrize("sent", [(b"bad", b"a", b"bad 2"), (b"bad", b"bad 2")])
-def test_what_was_decided_stays_when_letters_come_late(gateway, topic, kafka, sent, again):
-    """One gateway has decided, and ends before the letters are stored; another goes on."""
+def test_decisions_stay_when_dead_letters_are_late(gateway, topic, kafka, sent, again):
+    """A gateway has decided, and ends before the letters are stored; another continues."""
     name = topic()
     first = gateway({**CHECK, **AWAY}, POLICIES)
     with RawClient(first.broker_address(), timeout_s=60) as client:
@@ -243,7 +306,7 @@ def test_what_was_decided_stays_when_letters_come_late(gateway, topic, kafka, se
     check_exactly_once(kafka, name, [b"x", *sent, b"y"], doubles=True)
 
 
-def test_letters_are_stored_as_soon_as_their_topic_is_there(gateway, topic, kafka, admin):
+def test_dead_letters_are_stored_as_soon_as_their_topic_exists(gateway, topic, kafka, admin):
     name = topic()
     running = gateway({**CHECK, **AWAY}, POLICIES)
     plain, whole = encode_batch(values(b"bad 1", b"b")), numbered(2, b"bad 2", b"bad 3")
@@ -305,12 +368,14 @@ def test_a_dead_letter_topic_of_small_batches_gets_small_batches(gateway, topic,
 
 def refusal(client, name, batch):
     response = client.call(produce_request([(name, [(0, batch)])]))
-    (one,) = response.responses[0].partition_responses
-    return int(one.error_code), one.error_message
+    (partition_response,) = response.responses[0].partition_responses
+    return int(partition_response.error_code), partition_response.error_message
 
 
 @pytest.mark.parametrize("good", [(b"a", b"b"), ()], ids=["some", "all"])
-def test_a_letter_that_its_topic_never_takes_ends_its_batch(measured, topic, kafka, admin, good):
+def test_a_dead_letter_that_its_topic_always_refuses_fails_its_batch(
+    measured, topic, kafka, admin, good
+):
     name = topic()
     dead = f"{name}.dead"
     create_topic(admin, dead, 1, {"max.message.bytes": "2000"})
@@ -348,11 +413,11 @@ def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
     name = topic()
     producer = Producer({"bootstrap.servers": running.address, "transactional.id": name})
     producer.init_transactions(60)
-    told = []
+    errors = []
     producer.begin_transaction()
-    producer.produce(name, b"bad", on_delivery=lambda error, _: told.append(error.code()))
+    producer.produce(name, b"bad", on_delivery=lambda error, _: errors.append(error.code()))
     producer.flush(60)
-    assert told == [87]
+    assert errors == [87]
     producer.abort_transaction(60)
     (line,) = running.wait_for("records refused")
     assert line["code"] == 87
@@ -365,10 +430,10 @@ def test_transactions_with_bad_records_are_refused(measured, topic, kafka):
         except KafkaException:
             producer.abort_transaction(60)
     stored = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
-    assert [one[2] for one in stored] == [b"a"]
+    assert [record[2] for record in stored] == [b"a"]
 
 
-def test_what_interceptors_drop_is_no_dead_letter(gateway, topic, kafka):
+def test_dropped_records_are_not_dead_letters(gateway, topic, kafka):
     name = topic()
     running = gateway({
         **CHECK, **QUARANTINE, "produce.request.interceptors": "policies.Drop",
@@ -397,10 +462,10 @@ def test_a_dead_letter_topic_is_not_judged_in_this_mode(measured, topic, kafka):
         assert produce(client, name, encode_batch(values(b"bad")))[0] == 0
         assert produce(client, f"{name}.dead", encode_batch(values(b"bad too")))[0] == 0
     found = read_topic(kafka.bootstrap_servers, f"{name}.dead")
-    assert [one[2] for one in found] == [b"bad", b"bad too"]
+    assert [record[2] for record in found] == [b"bad", b"bad too"]
 
 
-def test_a_topic_is_put_in_quarantine_by_admin_tools(measured, topic, kafka):
+def test_admin_tools_set_a_topic_to_quarantine(measured, topic, kafka):
     running, _ = measured({
         "topic.settings.topic": "__penstock_topic_settings",
         "errors.deadletterqueue.topic.replication.factor": 1,
@@ -430,18 +495,18 @@ def test_gateways_are_killed_while_a_producer_is_at_work(gateway, topic, kafka):
         "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 2,
         "reconnect.backoff.max.ms": 200,
     })  # fmt: skip
-    sent, told = [b"bad %d" % n if n % 3 == 0 else b"%d" % n for n in range(6000)], []
+    sent, errors = [b"bad %d" % n if n % 3 == 0 else b"%d" % n for n in range(6000)], []
     for number, value in enumerate(sent):
-        producer.produce(name, value, on_delivery=lambda error, _: told.append(error))
+        producer.produce(name, value, on_delivery=lambda error, _: errors.append(error))
         producer.poll(0.001)
         if number % 2000 == 1000:
             running.restart(kill=True)
     assert producer.flush(120) == 0
-    assert told == [None] * len(sent)
+    assert errors == [None] * len(sent)
     check_exactly_once(kafka, name, sent, doubles=True)
 
 
-def test_check_says_what_becomes_of_bad_records(gateway):
+def test_check_shows_how_bad_records_are_handled(gateway):
     running = gateway({
         **CHECK, "topics.a-*.penstock.mode": "quarantine", "topics.b-*.penstock.mode": "mark",
         "topics.a-*.errors.deadletterqueue.topic.name": "bad.${topic}",
@@ -453,7 +518,7 @@ def test_check_says_what_becomes_of_bad_records(gateway):
     assert "topics b-*, marked: bad records are stored, with headers that say why" in done.stdout
 
 
-def test_a_topic_that_would_be_its_own_dead_letter_topic_ends_the_start(gateway):
+def test_a_topic_that_is_its_own_dead_letter_topic_is_an_error_at_the_start(gateway):
     own = {"topics.t.penstock.mode": "quarantine",
            "topics.t.errors.deadletterqueue.topic.name": "t"}  # fmt: skip
     with pytest.raises(AssertionError, match="dead letter topic of t would be t itself"):
@@ -463,7 +528,7 @@ def test_a_topic_that_would_be_its_own_dead_letter_topic_ends_the_start(gateway)
 @pytest.mark.parametrize("state", ["local", "cluster"])
 @pytest.mark.parametrize("has_settings", [True, False])
 @pytest.mark.parametrize("sent", [(b"bad", b"a"), (b"bad", b"bad 2"), (b"a", b"b")])
-def test_a_topic_that_is_created_again_knows_no_earlier_batch(
+def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(
     gateway, topic, kafka, admin, sent, has_settings, state
 ):
     """As at a broker: its log has no producers (ProducerStateManager), and takes a batch again."""

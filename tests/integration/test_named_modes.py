@@ -1,9 +1,14 @@
-"""Named policies with modes of their own: the strictest of those that object holds."""
+"""Named policies with their own modes: the strictest mode of the refusing policies is used."""
+
+import json
 
 import pytest
 
+from penstock.local import free_ports
+from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.integration.test_modes import dead_letters, produce
+from tests.metrics import get, scrape
 from tests.raw import RawClient
 from tests.records.encoding import encode_batch, values
 
@@ -32,7 +37,7 @@ NAMED = {
 }
 
 
-def test_the_strictest_mode_of_the_policies_that_object_holds(gateway, topic, kafka):
+def test_the_strictest_mode_of_the_refusing_policies_is_used(gateway, topic, kafka):
     running = gateway(NAMED, POLICIES)
     name = topic()
     with RawClient(running.broker_address()) as client:
@@ -47,3 +52,46 @@ def test_the_strictest_mode_of_the_policies_that_object_holds(gateway, topic, ka
     ]  # fmt: skip
     [(value, _, headers)] = dead_letters(kafka, f"{name}.dead")
     assert (value, headers["__penstock.policy"]) == (b"soft aside", b"aside")
+
+
+def test_metrics_console_audit_trail_and_log_have_the_name_of_a_policy(gateway, topic, tmp_path):
+    port, trail = free_ports(1)[0], tmp_path / "trail.jsonl"
+    running = gateway(
+        {**NAMED, "metrics.listener": f"127.0.0.1:{port}", "audit.file": trail}, POLICIES
+    )
+    name = topic()
+    with RawClient(running.broker_address()) as client:
+        for value in (b"soft", b"aside", b"hard", b"look"):
+            produce(client, name, encode_batch(values(value)), acks=-1)
+
+    def counted():
+        found = scrape(port).of("penstock_records_total")
+        return {(outcome, policy) for (of, policy, outcome), n in found.items() if of == name and n}
+
+    def shown():
+        rows = json.loads(get(port, "/api/state")[1])["refusals"]["rows"]
+        return {(row["outcome"], row["policy"], row["observed"]) for row in rows}
+
+    def written():
+        lines = map(json.loads, trail.read_text().splitlines())
+        return {(line["outcome"], line["policy"], line["reasons"][0]["policy"]) for line in lines}
+
+    bad = {("marked", "soft"), ("quarantined", "aside"), ("refused", "hard")}
+    wait_until(lambda: ("would_refuse", "look") in counted(), what="the observed record")
+    # Accepted records belong to all policies that have judged them, or have observed them.
+    accepted = {("accepted", "soft, aside, hard"), ("accepted", "look")}
+    assert counted() == {*bad, ("would_refuse", "look"), *accepted}
+    rows = {
+        *((*outcome_and_policy, False) for outcome_and_policy in bad),
+        ("refused", "look", True),
+    }
+    wait_until(lambda: rows <= shown(), what="the rows of the console")
+    assert shown() == rows
+    wait_until(lambda: len(written()) == len(bad), what="the audit trail")
+    assert written() == {(outcome, policy, policy) for outcome, policy in bad}
+    logged = {
+        (str(event["event"]).removeprefix("records "), event["policy"])
+        for event in list(running.log)
+        if str(event["event"]).removeprefix("records ") in {"marked", "quarantined", "refused"}
+    }
+    assert logged == bad

@@ -24,14 +24,12 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from penstock.client.connections.connection import Connection
 from penstock.client.reading.reader import RangeReader, WantedRange
 from penstock.configuration import load_configuration
-from penstock.configuration.clients.librdkafka_keys import java_properties
-from penstock.local import LocalKafka, class_path, free_ports
+from penstock.local import LocalKafka, free_ports
 from tests.cluster.token_endpoint import TokenEndpoint
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
-from tests.java import QUICK, java
 
 MODULE = "org.apache.kafka.common.security"
 OAUTH = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
@@ -56,7 +54,7 @@ PASSWORD = {
 
 
 def slow(*forms):
-    """Forms that differ from another one only in how the keys are read."""
+    """Forms that differ from another form only in how the keys are read."""
     return [pytest.param(form, marks=pytest.mark.slow) for form in forms]
 
 
@@ -149,27 +147,6 @@ def raw_batches(file, topic):
         return [batch.record_count for batch in batches]
 
 
-def offsets_by_java(file, topic, folder):
-    """What Kafka's own tool finds with the keys that Spark's connector would get."""
-    properties = load_configuration(file).upstream_properties
-    config = folder / "java.properties"
-    given = java_properties(properties, file)
-    config.write_text(
-        "".join(
-            "{}={}\n".format(key, value.replace("\\", "\\\\").replace("\n", "\\n"))
-            for key, value in given.items()
-        )
-    )
-    done = subprocess.run(
-        [java(), *QUICK, "-cp", class_path(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-         f"-D{ALLOWED_URLS}={properties.get(URL, '')}",
-         "org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server",
-         properties["bootstrap.servers"], "--command-config", str(config), "--topic", topic],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr
-
-
 URL = "sasl.oauthbearer.token.endpoint.url"
 LEAST = {
     "produce.request.interceptors": "policies.Drops",
@@ -182,9 +159,9 @@ LEAST = {
 def use(folder, servers, topic, client, upstream):
     """Everything that needs the cluster, with one file."""
     port = free_ports(4)[0]
-    given = {f"upstream.{key}": value for key, value in upstream.items()}
-    given |= {"upstream.send.buffer.bytes": 131072, "upstream.key.serializer": "x.Serializer"}
-    file = write_configuration(folder, servers, port, {**LEAST, **given}, POLICIES)
+    properties = {f"upstream.{key}": value for key, value in upstream.items()}
+    properties |= {"upstream.send.buffer.bytes": 131072, "upstream.key.serializer": "x.Serializer"}
+    file = write_configuration(folder, servers, port, {**LEAST, **properties}, POLICIES)
     checked = penstock("check", file)
     assert checked.returncode == 0, checked
     gateway = RunningGateway(file)
@@ -200,7 +177,6 @@ def use(folder, servers, topic, client, upstream):
     explained = penstock("explain", file, "--topic", topic, "--offset", "0:0")
     assert explained.returncode == 0, explained
     assert raw_batches(file, topic) == [1]
-    assert f"{topic}:0:1" in offsets_by_java(file, topic, folder)
     return gateway
 
 

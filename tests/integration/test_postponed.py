@@ -88,7 +88,7 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
         producer.begin_transaction()
     for number in range(COUNT):
         producer.produce(name, b"%d" % number, on_delivery=lambda error, _: failed.append(error))
-    # Some batches are answered, and come again, before the first one can be stored.
+    # Some batches get an error, and are retried, before the first batch can be stored.
     running.wait_for("records postponed", 4, timeout_s=60)
     answers(*tmp_path.glob("gateway-*"))
     assert producer.flush(60) == 0
@@ -113,7 +113,7 @@ def two_gateways(request, gateway):
     return [gateway(KINDS["729"], POLICIES) for _ in range(2)]
 
 
-def test_what_was_stored_through_another_gateway_holds_up_nothing(
+def test_batches_stored_through_another_gateway_delay_no_batch(
     two_gateways, topic, kafka, tmp_path
 ):
     name = topic()
@@ -134,7 +134,7 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(
     assert values_of(stored) == [b"1", b"2", b"3"]
 
 
-def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_connection(
+def test_batches_stored_through_another_gateway_delay_no_batch_of_the_same_connection(
     request, two_gateways, topic, kafka, tmp_path
 ):
     """A leader moves to another broker and back, and the client keeps its connection."""
@@ -158,13 +158,13 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_co
     assert stored == [b"%d" % number for number in range(7)]
 
 
-def test_other_partitions_are_stored_and_nothing_of_its_own_is(gateway, topic, kafka):
+def test_other_partitions_are_stored_while_a_partition_waits(gateway, topic, kafka):
     name = topic(partitions=2)
     running = gateway(KINDS["729"], POLICIES)
-    asked = [(name, [(0, encode_batch(values(b"free", b"held"))),
+    batches = [(name, [(0, encode_batch(values(b"free", b"held"))),
                      (1, encode_batch(values(b"free")))])]  # fmt: skip
     with RawClient(running.address) as client:
-        found = produced(client.call(produce_request(asked)))
+        found = produced(client.call(produce_request(batches)))
     assert (found[name, 0].error_code, found[name, 0].error_message) == (7, "the registry is away")
     assert list(found[name, 0].record_errors) == []
     assert found[name, 1].error_code == 0

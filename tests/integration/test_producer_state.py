@@ -39,32 +39,32 @@ _producer_ids = itertools.count(uuid.uuid4().int % 2**40)
 
 
 class Batches:
-    """One idempotent producer at one partition, who sends what a test says."""
+    """An idempotent producer at a partition, which sends the batches of a test."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._producer_id = next(_producer_ids)
 
-    def request(self, first: int, *given: bytes, epoch: int = 0):
+    def request(self, first: int, *contents: bytes, epoch: int = 0):
         batch = encode_batch(
-            values(*given),
+            values(*contents),
             producer_id=self._producer_id,
             producer_epoch=epoch,
             base_sequence=first,
         )
         return produce_request([(self._topic, [(0, batch)])])
 
-    def send(self, address: str, first: int, *given: bytes, epoch: int = 0) -> int:
-        """Send a batch over a connection of its own; give the error code."""
+    def send(self, address: str, first: int, *contents: bytes, epoch: int = 0) -> int:
+        """Send a batch over a new connection; return the error code."""
         with RawClient(address) as client:
-            return self.send_on(client, first, *given, epoch=epoch)
+            return self.send_on(client, first, *contents, epoch=epoch)
 
-    def send_on(self, client: RawClient, first: int, *given: bytes, epoch: int = 0) -> int:
-        response = client.call(self.request(first, *given, epoch=epoch))
+    def send_on(self, client: RawClient, first: int, *contents: bytes, epoch: int = 0) -> int:
+        response = client.call(self.request(first, *contents, epoch=epoch))
         return produced(response)[self._topic, 0].error_code
 
 
-def test_a_gap_is_answered_as_a_broker_answers_it(gateway, topic, kafka, stored):
+def test_a_gap_gets_the_error_of_a_broker(gateway, topic, kafka, stored):
     name, direct = topic(), topic()
     running = gateway(INTERCEPTED, POLICIES)
     for address, of in ((kafka.bootstrap_servers, direct), (running.address, name)):
@@ -89,9 +89,7 @@ def switch_on(running: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("second", [[b"drop", b"b"], [b"drop", b"drop"]])
-def test_what_was_streamed_before_the_interceptors_came_may_come_again(
-    gateway, topic, stored, second
-):
+def test_batches_streamed_before_the_interceptors_may_be_retried(gateway, topic, stored, second):
     name = topic()
     running = gateway({}, POLICIES)
     batches = Batches(name)
@@ -106,7 +104,7 @@ def test_what_was_streamed_before_the_interceptors_came_may_come_again(
     assert values_of(stored(name)) == [b"drop", b"a", *second, b"c", b"d"]
 
 
-def test_a_producer_goes_on_in_a_topic_made_anew(gateway, topic, admin, stored):
+def test_a_producer_continues_in_a_topic_that_is_created_again(gateway, topic, admin, stored):
     name = topic()
     running = gateway(INTERCEPTED, POLICIES)
     batches = Batches(name)
@@ -140,13 +138,13 @@ def test_a_producer_moves_between_replicas_with_every_batch(replicas, topic, sto
         records = [b"%d" % number, b"drop"] if number % 3 else [b"drop", b"drop"]
         expected += [] if number % 3 == 0 else [records[0]]
         for running in (replicas[number % 2], replicas[number // 2 % 2]):
-            # The second time it is a retry of what the other one, or the same, has stored.
+            # The second time it is a retry of a batch that a gateway has stored.
             assert batches.send(running.address, 2 * number, *records) == 0
     assert values_of(stored(name)) == expected
 
 
 @pytest.mark.slow
-def test_a_producer_goes_on_at_a_replica_when_the_other_is_killed(replicas, topic, stored):
+def test_a_producer_continues_at_a_replica_when_the_other_is_killed(replicas, topic, stored):
     name = topic()
     batches = [Batches(name) for _ in range(10)]
     first, other = replicas
@@ -184,7 +182,7 @@ def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, store
 
 
 @pytest.mark.slow
-def test_a_topic_of_producers_that_cannot_be_used_is_told_at_start(gateway, admin, topic):
+def test_a_state_topic_that_cannot_be_used_is_reported_at_the_start(gateway, admin, topic):
     name = topic(**{"cleanup.policy": "delete"})
     properties = {
         **INTERCEPTED,
@@ -219,17 +217,17 @@ async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
     store, kept = ClusterStore(configuration, upstream, presence), asyncio.Queue()
     await store.start(30, lambda key, record, *_: kept.put_nowait((key, record)))
     try:
-        told = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
         record = b"x" * (RECORD_MAX_BYTES - 2**16)
-        store.keep(of, record, told.set_result)
-        assert await asyncio.wait_for(told, 30) is None
+        store.keep(of, record, future.set_result)
+        assert await asyncio.wait_for(future, 30) is None
         assert await asyncio.wait_for(kept.get(), 30) == (of, record)
     finally:
         await store.close()
 
 
-def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, stored):
-    """A broker answers 45 for one record of the state: the producer that drops goes on."""
+def test_the_gateway_survives_a_fatal_error_of_the_state_writer(kafka, gateway, topic, stored):
+    """A broker refuses a record of the state with 45: its producer continues."""
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
     port = free_ports(1)[0]
     with Proxy(kafka.bootstrap_servers) as proxy:
@@ -264,7 +262,7 @@ def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, 
 
 
 @pytest.mark.parametrize("record", [b"drop", b"none is dropped in the minutes after a start"])
-def test_a_gateway_that_cannot_write_state_says_so_until_it_can(kafka, gateway, topic, record):
+def test_a_gateway_that_cannot_write_state_reports_it_until_it_can(kafka, gateway, topic, record):
     """Topics that need no state are served: the gateway stays ready."""
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
     port = free_ports(1)[0]
@@ -297,7 +295,7 @@ def own_topic():
     return {"produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}"}
 
 
-def test_gateways_share_the_state_of_producers_unless_told_otherwise(gateway, topic, stored):
+def test_gateways_share_the_state_of_producers_by_default(gateway, topic, stored):
     name, state = topic(), own_topic()
     first, other = (gateway({**INTERCEPTED, **state}, POLICIES) for _ in range(2))
     batches = Batches(name)
@@ -322,7 +320,9 @@ def test_interceptors_that_never_drop_need_no_state_topic(gateway, admin):
     assert set(state.values()).isdisjoint(admin.list_topics(timeout=30).topics)
 
 
-def test_an_interceptor_that_drops_and_says_that_it_never_does_fails(gateway, topic, stored):
+def test_an_interceptor_that_drops_although_it_declares_that_it_never_does_fails(
+    gateway, topic, stored
+):
     name = topic()
     lying = POLICIES.replace(
         "class NoDrop(ProduceRequestInterceptor):",
@@ -359,7 +359,7 @@ class Validator(BrokerRecordValidator):
 """
 
 
-def test_of_a_topics_own_keys_only_those_that_decide_what_is_lost_have_batches_written(
+def test_only_topic_configs_that_decide_which_records_are_lost_have_batches_written(
     gateway, topic, stored
 ):
     name, state = topic(), own_topic()
@@ -384,13 +384,11 @@ def test_of_a_topics_own_keys_only_those_that_decide_what_is_lost_have_batches_w
         with TopicClient(running.address) as client:
             assert client.alter(name, change) == 0
         assert batches.send(running.address, number, b"good") == 0
-        fenced.append(sum(b'"fence":true' in one for one in values_of(stored(of_state))))
+        fenced.append(sum(b'"fence":true' in value for value in values_of(stored(of_state))))
     assert fenced == [0, 0, 1]
 
 
-def test_a_start_counts_for_topics_that_only_their_own_keys_put_in_quarantine(
-    gateway, topic, stored
-):
+def test_a_start_is_a_change_for_topics_whose_configs_set_quarantine(gateway, topic, stored):
     """Other policies than before the start may call other records bad."""
     quarantined, plain, state = topic(), topic(), own_topic()
     [of_state] = state.values()
@@ -413,11 +411,11 @@ def test_a_start_counts_for_topics_that_only_their_own_keys_put_in_quarantine(
         assert Batches(name).send(running.address, 0, b"good") == 0
     written = [*filter(None, values_of(stored(of_state)))]
     [announced] = {
-        pattern for one in written for pattern in json.loads(one).get("change", ["", []])[1]
+        pattern for value in written for pattern in json.loads(value).get("change", ["", []])[1]
     }
     assert re.search(announced, quarantined)
     assert not re.search(announced, plain)
-    assert sum(b'"fence":true' in one for one in written) == 1
+    assert sum(b'"fence":true' in value for value in written) == 1
 
 
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
@@ -426,14 +424,14 @@ def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
     event = "another gateway of this cluster does not share"
     wait_until(
         lambda: any(
-            str(one["event"]).startswith(event) and running[0].address in one["gateway"]
-            for one in list(running[1].log)
+            str(line["event"]).startswith(event) and running[0].address in line["gateway"]
+            for line in list(running[1].log)
         ),
         what="the second gateway to name the first",
     )
 
 
-def test_state_in_a_file_is_taken_over_when_it_is_shared(gateway, topic, stored):
+def test_state_in_a_file_is_moved_when_state_is_shared(gateway, topic, stored):
     """Of a version that kept it locally by default."""
     name = topic()
     local = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
@@ -448,7 +446,7 @@ def test_state_in_a_file_is_taken_over_when_it_is_shared(gateway, topic, stored)
     assert values_of(stored(name)) == [b"a", b"b", b"c", b"d"]
 
 
-def test_interceptors_that_come_with_a_reload_have_their_state_kept(gateway, topic, stored):
+def test_state_of_interceptors_that_a_reload_adds_is_kept(gateway, topic, stored):
     name = topic()
     running = gateway(own_topic(), POLICIES)
     switch_on(running)
@@ -457,3 +455,26 @@ def test_interceptors_that_come_with_a_reload_have_their_state_kept(gateway, top
     running.restart(kill=True)
     assert batches.send(running.address, 3, b"c") == 0
     assert values_of(stored(name)) == [b"a", b"b", b"c"]
+
+
+def test_state_is_kept_after_a_reload_that_adds_the_first_dropping_interceptor(
+    gateway, topic, stored
+):
+    name = topic()
+    kinds = POLICIES + (
+        "class KeepsAll(NoDrop):\n"
+        "    drops_records = False\n"
+        "    def process_record(self, key, value, topic, partition, headers):\n"
+        "        return ProduceRequestInterceptorResult(key, value)\n"
+    )
+    running = gateway({"produce.request.interceptors": "policies.KeepsAll", **own_topic()}, kinds)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"drop 0") == 0
+    text = running.file.read_text()
+    running.file.write_text(text.replace("policies.KeepsAll", "policies.NoDrop"))
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert batches.send(running.address, 1, b"a", b"drop", b"b") == 0
+    running.restart(kill=True)
+    assert batches.send(running.address, 4, b"c") == 0
+    assert values_of(stored(name)) == [b"drop 0", b"a", b"b", b"c"]

@@ -63,7 +63,7 @@ def header_required(glob: str = "*") -> dict[str, str]:
 
 
 @pytest.mark.kips("B16")
-def test_the_first_objection_to_a_record_counts_and_all_records_are_named(
+def test_the_first_reason_of_a_record_counts_and_all_records_are_named(
     shared_gateway, topic, stored
 ):
     name = topic()
@@ -83,7 +83,7 @@ def test_the_first_objection_to_a_record_counts_and_all_records_are_named(
 
 
 @pytest.mark.kips("B17")
-def test_five_culprits_are_five_errors_and_three_texts(shared_gateway, topic):
+def test_five_bad_records_are_five_errors_and_three_texts(shared_gateway, topic):
     name = topic()
     running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
 
@@ -95,7 +95,7 @@ def test_five_culprits_are_five_errors_and_three_texts(shared_gateway, topic):
 
 
 @pytest.mark.kips("B18")
-def test_a_record_that_the_broker_would_refuse_too_has_one_error(shared_gateway, topic):
+def test_a_record_that_the_broker_would_also_refuse_has_a_single_error(shared_gateway, topic):
     name = topic("compacted", **{"cleanup.policy": "compact"})
     running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
 
@@ -108,7 +108,7 @@ def test_a_record_that_the_broker_would_refuse_too_has_one_error(shared_gateway,
 
 
 @pytest.mark.kips("B19")
-def test_without_policies_nothing_is_decoded(gateway, topic, stored):
+def test_without_policies_batches_are_not_decoded(gateway, topic, stored):
     name = topic()
     running = gateway({})
     damaged = encode_batch(values(b"v"), crc=1)
@@ -123,7 +123,7 @@ def test_without_policies_nothing_is_decoded(gateway, topic, stored):
 
 @pytest.mark.kips("B20", "B31", "B45")
 @pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 10, 11, 12])
-def test_every_version_gets_an_answer_it_can_read(shared_gateway, topic, stored, version):
+def test_every_version_gets_a_response_it_can_read(shared_gateway, topic, stored, version):
     name = topic("strict", 2)
     running = shared_gateway(header_required("strict*"), POLICIES)
     good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
@@ -143,7 +143,7 @@ def test_every_version_gets_an_answer_it_can_read(shared_gateway, topic, stored,
 
 
 @pytest.mark.kips("B45")
-def test_topic_ids_are_asked_for_and_answered_with(shared_gateway, topic, admin, stored):
+def test_topic_ids_are_resolved_and_returned(shared_gateway, topic, admin, stored):
     strict, free = topic("strict"), topic("free")
     running = shared_gateway(header_required("strict*"), POLICIES)
     ids = {name: topic_id(admin, name) for name in (strict, free)}
@@ -157,7 +157,7 @@ def test_topic_ids_are_asked_for_and_answered_with(shared_gateway, topic, admin,
 
 
 @pytest.mark.kips("B45")
-def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(shared_gateway, topic, admin):
+def test_an_unknown_topic_id_is_100_and_fails_no_other_topic(shared_gateway, topic, admin):
     from uuid import uuid4
 
     free = topic("free")
@@ -183,7 +183,7 @@ def test_an_unknown_topic_gets_the_brokers_error(shared_gateway, kafka):
 
 
 @pytest.mark.kips("B32")
-def test_the_policy_is_not_asked_for_a_topic_without_the_key(shared_gateway, topic, stored):
+def test_the_policy_does_not_judge_a_topic_without_the_key(shared_gateway, topic, stored):
     name = topic()
     running = shared_gateway(header_required("other*"), POLICIES)
 
@@ -192,7 +192,7 @@ def test_the_policy_is_not_asked_for_a_topic_without_the_key(shared_gateway, top
 
 
 @pytest.mark.kips("B32", "B33")
-def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(
+def test_hints_bound_the_bytes_that_the_policy_gets_and_the_topic_id_is_real(
     shared_gateway, topic, admin
 ):
     name = topic()
@@ -267,7 +267,7 @@ def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec)
         (encode_batch(values(b"v"), producer_id=5), 87, "Invalid sequence number"),
     ],
 )
-def test_what_cannot_be_read_is_refused(shared_gateway, topic, stored, batch, code, text):
+def test_batches_that_cannot_be_read_are_refused(shared_gateway, topic, stored, batch, code, text):
     name = topic()
     running = shared_gateway({"record.validator.classes": "policies.A"}, POLICIES)
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_read_is_refused(shared_gateway, topic, stored, batch, co
 
 
 @pytest.mark.kips("B35", "B37")
-def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(
+def test_no_acks_and_a_refusal_close_the_connection_after_the_good_batches(
     shared_gateway, topic, stored
 ):
     name = topic("strict", 2)
@@ -296,7 +296,7 @@ def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(
 
 
 @pytest.mark.parametrize("judged", [True, False])
-def test_no_acks_and_no_refusal_leave_the_connection_open(shared_gateway, topic, stored, judged):
+def test_no_acks_without_a_refusal_keep_the_connection_open(shared_gateway, topic, stored, judged):
     name = topic("strict")
     running = shared_gateway(header_required("strict*") if judged else {}, POLICIES)
     good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
@@ -319,7 +319,7 @@ def test_acks_of_the_leader_alone(shared_gateway, topic):
 
 
 @pytest.mark.kips("B52")
-def test_internal_topics_get_the_brokers_own_answer(shared_gateway, kafka):
+def test_internal_topics_get_the_response_of_the_broker(shared_gateway, kafka):
     running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
     with RawClient(kafka.bootstrap_servers) as client:
         from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
@@ -337,7 +337,7 @@ def test_internal_topics_get_the_brokers_own_answer(shared_gateway, kafka):
 
 
 @pytest.mark.kips("B34")
-def test_the_class_path_comes_first_and_for_that_policy_alone(gateway, topic, tmp_path):
+def test_the_class_path_is_searched_first_and_only_for_its_policy(gateway, topic, tmp_path):
     name = topic()
     apart = tmp_path / "apart"
     apart.mkdir()
@@ -365,7 +365,7 @@ def test_the_class_path_comes_first_and_for_that_policy_alone(gateway, topic, tm
     assert other == f"A: {name}-0"
 
 
-def test_the_whole_request_is_refused_where_the_file_says_so(gateway, topic, stored):
+def test_the_whole_request_is_refused_if_the_file_sets_it(gateway, topic, stored):
     strict, free = topic("strict"), topic("free")
     running = gateway(
         {**header_required("strict*"), "produce.rejection.scope": "request"}, POLICIES
@@ -379,7 +379,7 @@ def test_the_whole_request_is_refused_where_the_file_says_so(gateway, topic, sto
     assert stored(free) == []
 
 
-def test_the_shape_of_a_refusal_is_the_brokers(shared_gateway, kafka, topic):
+def test_a_refusal_has_the_form_of_a_brokers_refusal(shared_gateway, kafka, topic):
     compacted = topic("compacted", **{"cleanup.policy": "compact"})
     name = topic()
     running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
@@ -399,19 +399,22 @@ def test_the_shape_of_a_refusal_is_the_brokers(shared_gateway, kafka, topic):
                 produce_request([(name, [(0, encode_batch(values(b"a", b"b")))])], version=version)
             )
             client.send(frame)
-            ours = parse_response(client.receive(), 0, version)
+            response = parse_response(client.receive(), 0, version)
 
-        theirs = produced(broker)[compacted, 0]
-        mine = produced(ours)[name, 0]
-        assert ours.throttle_time == broker.throttle_time
+        of_broker = produced(broker)[compacted, 0]
+        of_gateway = produced(response)[name, 0]
+        assert response.throttle_time == broker.throttle_time
         for field in ("error_code", "base_offset", "log_append_time"):
-            assert getattr(mine, field) == getattr(theirs, field), field
-        assert [i for i, _ in errors(mine)] == [i for i, _ in errors(theirs)]
-        told = errors(theirs)[0][1]
-        assert mine.error_message.replace("nothing passes", told) == theirs.error_message
+            assert getattr(of_gateway, field) == getattr(of_broker, field), field
+        assert [i for i, _ in errors(of_gateway)] == [i for i, _ in errors(of_broker)]
+        broker_message = errors(of_broker)[0][1]
+        assert (
+            of_gateway.error_message.replace("nothing passes", broker_message)
+            == of_broker.error_message
+        )
 
 
-def test_the_log_says_what_reads_record_batches(record_batches, gateway, topic):
+def test_the_log_names_the_implementation_that_reads_record_batches(record_batches, gateway, topic):
     running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)
     call(running, [(topic(), [(0, encode_batch(values(b"v")))])])
     (event,) = running.events("record batches")

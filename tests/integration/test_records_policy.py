@@ -43,7 +43,9 @@ def switched_on(glob: str, name: str) -> dict[str, str]:
 
 
 @pytest.mark.kips("B10")
-def test_a_bad_batch_is_refused_whole_with_the_policys_text(shared_gateway, topic, stored):
+def test_a_bad_batch_is_refused_as_a_whole_with_the_text_of_the_policy(
+    shared_gateway, topic, stored
+):
     name = topic("braces")
     running = shared_gateway(switched_on("braces*", "Braces"), POLICIES)
 
@@ -71,7 +73,7 @@ def test_a_bad_batch_is_refused_whole_with_the_policys_text(shared_gateway, topi
         {"topics.*.records.policy.enabled": "true"},
     ],
 )
-def test_what_is_not_switched_on_does_not_run(gateway, topic, stored, properties):
+def test_policies_that_are_not_enabled_do_not_run(gateway, topic, stored, properties):
     name = topic()
     running = gateway(properties, POLICIES)
 
@@ -83,9 +85,7 @@ def test_what_is_not_switched_on_does_not_run(gateway, topic, stored, properties
 
 
 @pytest.mark.kips("B12", "B38")
-def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
-    shared_gateway, topic, stored
-):
+def test_a_refusal_affects_no_other_topic_or_partition(shared_gateway, topic, stored):
     braces, free = topic("braces", 2), topic("free")
     running = shared_gateway(switched_on("braces*", "Braces"), POLICIES)
     good, bad = encode_batch(values(b"{good}")), encode_batch(values(b"bad"))
@@ -104,7 +104,7 @@ def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
 
 @pytest.mark.kips("B14", "B35")
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_are_seen_as_they_were_sent_whatever_the_codec(shared_gateway, topic, codec):
+def test_records_are_judged_as_they_were_sent_with_every_codec(shared_gateway, topic, codec):
     name = topic("views")
     running = shared_gateway(switched_on("views*", "Views"), POLICIES)
     records = [
@@ -124,7 +124,7 @@ def test_records_are_seen_as_they_were_sent_whatever_the_codec(shared_gateway, t
 
 
 @pytest.mark.kips("B15")
-def test_a_policy_that_raises_something_else_fails_the_partition(gateway, topic, stored):
+def test_a_policy_that_raises_another_exception_fails_the_partition(gateway, topic, stored):
     name = topic("raises")
     running = gateway(switched_on("raises*", "Raises"), POLICIES)
 

@@ -1,4 +1,5 @@
-"""`RedactTagged` in a gateway: what it stores, by a registry that may be slow, for real codecs."""
+"""`RedactTagged` in a gateway: stored records, with a registry that may be slow, for real
+codecs."""
 
 import io
 import json
@@ -81,7 +82,9 @@ def send(running, name, *records):
         return produced(client.call(request))[name, 0]
 
 
-def test_what_is_stored_is_redacted_and_read_with_the_same_schema(gateway, topic, kafka, registry):
+def test_stored_records_are_redacted_and_readable_with_the_same_schema(
+    gateway, topic, kafka, registry
+):
     name = topic()
     avro = registry.register(f"{name}-value", json.dumps(AVRO))
     protobuf = registry.register("orders-value", PROTOBUF, "PROTOBUF")
@@ -116,7 +119,7 @@ def test_what_is_stored_is_redacted_and_read_with_the_same_schema(gateway, topic
 
 
 @pytest.mark.slow
-def test_a_slow_registry_ends_no_worker(gateway, topic, kafka, registry):
+def test_a_slow_registry_stops_no_worker(gateway, topic, kafka, registry):
     name = topic()
     known = registry.register(f"{name}-value", json.dumps(AVRO))
     new = registry.register(f"{name}-value", json.dumps(AVRO | {"doc": "more"}))
@@ -138,7 +141,7 @@ def test_a_slow_registry_ends_no_worker(gateway, topic, kafka, registry):
     registry.fault = None
     running.wait_for("records postponed", 1, timeout_s=60)
     while send(running, name, user(new, 4)).error_code == 7:
-        pass  # a URL that is away is left alone for a second
+        pass  # an unavailable URL is not used for a second
 
     found = values_of(read_topic(kafka.bootstrap_servers, name))
     assert found == [user(known, 1, "***"), user(known, 3, "***"), user(new, 4, "***")]

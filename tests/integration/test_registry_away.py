@@ -1,7 +1,7 @@
-"""A registry that is away stops nothing that is known to a gateway: neither its other workers, nor
-those that replace them, nor what a reload loads, nor, with a folder, a restart.
+"""Schemas that a gateway knows stay usable without a registry: in its other workers, in workers
+that replace them, after a reload and, with a cache folder, after a restart.
 
-What a registry says counts for seconds here in place of minutes, so an hour passes in a few.
+Responses of a registry expire after seconds here instead of minutes, so an hour passes in a few.
 """
 
 import json
@@ -18,9 +18,9 @@ from tests.integration.test_schema_policy import (
     ORDER,
     call,
     order,
+    produce_and_error,
     settings,
     text_of,
-    told,
 )
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.test_policy import framed
@@ -73,7 +73,7 @@ def start(gateway, registry, topic):
         }
         running = gateway(properties, QUICK)
         for name, value in good.items():
-            assert told(running, name, value) == (0, None)
+            assert produce_and_error(running, name, value) == (0, None)
         return running, good
 
     return begin
@@ -97,7 +97,7 @@ def leave(registry, how):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [None, Fault.SILENT], ids=["refuses", "hangs"])
-def test_what_is_known_goes_on_through_a_reload_and_killed_workers(start, registry, how):
+def test_known_schemas_survive_a_reload_and_killed_workers(start, registry, how):
     running, good = start()
     leave(registry, how)
     assert codes(running, good) == {0}
@@ -115,14 +115,14 @@ def test_what_is_known_goes_on_through_a_reload_and_killed_workers(start, regist
         wait_until(lambda before=before: before[0] not in running.workers())
         assert codes(running, good) == {0}
     for name, value in good.items():
-        code, text = told(running, name, value[:-1])
+        code, text = produce_and_error(running, name, value[:-1])
         assert (code, "does not fit" in text) == (87, True)
-        assert told(running, name, framed(99, b"x"))[0] == 7  # which is new
+        assert produce_and_error(running, name, framed(99, b"x"))[0] == 7  # which is new
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [None, Fault.SILENT], ids=["refuses", "hangs"])
-def test_what_is_known_goes_on_after_a_restart_where_a_folder_is_named(start, registry, how):
+def test_known_schemas_survive_a_restart_with_a_cache_folder(start, registry, how):
     running, good = start(schema_registry_cache_dir="cache")
     leave(registry, how)
     time.sleep(1)
@@ -153,12 +153,12 @@ def test_without_a_folder_a_restart_waits_for_the_registry(start, registry):
     assert codes(running, good) == {7}
 
 
-def test_what_one_worker_has_looked_up_the_others_do_not_ask_for(gateway, topic, registry):
+def test_workers_share_their_lookups(gateway, topic, registry):
     """One record, then the registry goes: nothing of forty batches waits."""
     running = gateway(settings(registry, policy_workers=3))
-    name = topic("judged", 40)  # so it is not among the topics that all workers load
+    name = topic("judged", 40)  # so it is not one of the topics that all workers load
     schema_id = registry.register(f"{name}-value", text_of(ORDER))
-    assert told(running, name, order(schema_id)) == (0, None)
+    assert produce_and_error(running, name, order(schema_id)) == (0, None)
     registry.goes_away()
     batches = {number: encode_batch(values(order(schema_id, number))) for number in range(40)}
     answers = call(running, name, batches)

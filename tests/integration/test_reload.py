@@ -40,7 +40,7 @@ def test_clients_are_served_while_a_module_is_imported(kafka, gateway):
     create_topic(AdminClient({"bootstrap.servers": kafka.bootstrap_servers}), TOPIC)
     running = gateway(PROPERTIES, AT_ONCE)
     folder = running.file.parent
-    begun, policies = folder / "importing", folder / "policies.py"
+    importing, policies = folder / "importing", folder / "policies.py"
     with RawClient(running.broker_address(), timeout_s=30) as client:
 
         def code():
@@ -48,17 +48,49 @@ def test_clients_are_served_while_a_module_is_imported(kafka, gateway):
             return produced(client.call(request))[TOPIC, 0].error_code
 
         assert code() == 0
-        begun.unlink()
+        importing.unlink()
         policies.write_text(POLICIES)
         running.process.send_signal(signal.SIGHUP)
-        wait_until(begun.exists)
+        wait_until(importing.exists)
         assert code() == 0
         assert not running.events("reloaded")
 
-        # Another reload comes after this one: what was written last is in force in the end.
+        # Another reload follows: the last written file is in force in the end.
         policies.write_text(REFUSES)
         running.process.send_signal(signal.SIGHUP)
         assert code() == 0
         (folder / "go").touch()
         running.wait_for("reloaded", 2)
         assert code() == INVALID_RECORD
+
+
+CHANGES = """
+from penstock.policy import *
+
+class Changes(ProduceRequestInterceptor):
+    drops_records = False
+
+    def interceptor_topic_pattern(self):
+        return "."
+
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value)
+"""
+DROPS = CHANGES.replace("drops_records = False", "drops_records = True")
+
+
+def test_the_state_of_producers_is_kept_from_the_first_interceptor_that_drops_records(
+    kafka, gateway
+):
+    """Also shortly after a start with others, which may have changed earlier batches."""
+    properties = {
+        "produce.request.interceptors": "policies.Changes",
+        "produce.request.interceptors.state": "local",
+    }
+    running = gateway(properties, CHANGES)
+    folder = running.file.parent
+    assert not list(folder.rglob("*.sqlite"))
+    (folder / "policies.py").write_text(DROPS)
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert list(folder.rglob("*.sqlite"))

@@ -66,7 +66,7 @@ def files(tmp_path_factory):
 
 
 def secure_kafka(files: Files) -> LocalKafka:
-    """A Kafka with SASL_SSL and ACLs: `admin` may do everything, others what they are told."""
+    """A Kafka with SASL_SSL and ACLs: `admin` may do everything, others need permissions."""
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
     properties = {
@@ -172,7 +172,9 @@ def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 15) -> 
     return "_AUTHENTICATION" if "_AUTHENTICATION" in fatal else seen[0]
 
 
-def test_a_client_is_to_the_cluster_who_it_is(secured, secured_gateway, files, secured_admin):
+def test_the_cluster_sees_the_principal_of_the_client(
+    secured, secured_gateway, files, secured_admin
+):
     through = as_client(secured_gateway.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
     direct = {**through, "bootstrap.servers": secured.bootstrap_servers}
     assert produce(through, "open", b"good") == ""
@@ -194,7 +196,7 @@ def test_a_wrong_password_is_refused_by_the_cluster(secured, secured_gateway, fi
     assert produce(direct, "open", b"good", timeout_s=4) == "_AUTHENTICATION"
 
 
-def test_a_client_without_tls_gets_nothing(secured_gateway):
+def test_a_client_without_tls_is_not_served(secured_gateway):
     with RawClient(secured_gateway.address) as client:
         client.send(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff")
         with pytest.raises((EOFError, ConnectionError, ValueError, OverflowError)):
@@ -231,7 +233,7 @@ def test_certificates_of_clients(gateway, files, topic):
 
 
 @pytest.mark.slow
-def test_a_broker_whose_certificate_is_not_trusted_is_not_used(
+def test_a_broker_with_an_untrusted_certificate_is_not_used(
     secured, secured_gateway, files, secured_admin, tmp_path
 ):
     other = Files(tmp_path)
@@ -281,17 +283,17 @@ def gateway_of_alice(secured, files, folder, **more) -> RunningGateway:
     )
 
 
-def test_a_principal_that_may_not_keep_state_in_the_cluster_is_told_what_to_choose(
+def test_a_principal_without_permissions_for_the_state_topic_is_an_error_with_advice(
     secured, files, secured_admin, tmp_path
 ):
     with pytest.raises(AssertionError) as raised:
         gateway_of_alice(secured, files, tmp_path)
-    said = str(raised.value)
-    assert "produce.request.interceptors.state.topic: state-of-producers" in said
-    assert "set produce.request.interceptors.state=local" in said
+    message = str(raised.value)
+    assert "produce.request.interceptors.state.topic: state-of-producers" in message
+    assert "set produce.request.interceptors.state=local" in message
 
 
-def test_one_that_may_only_read_the_topic_of_state_is_told_at_start(
+def test_a_principal_that_may_only_read_the_state_topic_is_an_error_at_the_start(
     secured, files, secured_admin, tmp_path
 ):
     create_topic(secured_admin, "read-only", config={"cleanup.policy": "compact"})
@@ -306,7 +308,7 @@ def test_one_that_may_only_read_the_topic_of_state_is_told_at_start(
         gateway_of_alice(secured, files, tmp_path, **topic)
 
 
-def test_with_state_of_its_own_it_starts(secured, files, secured_admin, tmp_path):
+def test_with_local_state_the_gateway_starts(secured, files, secured_admin, tmp_path):
     running = gateway_of_alice(
         secured, files, tmp_path, **{"produce.request.interceptors.state": "local"}
     )
@@ -316,7 +318,7 @@ def test_with_state_of_its_own_it_starts(secured, files, secured_admin, tmp_path
         assert running.stop() == 0
 
 
-def test_who_may_not_write_to_a_topic_writes_no_dead_letters(
+def test_a_client_without_write_permission_on_a_topic_writes_no_dead_letters(
     secured, files, secured_admin, tmp_path
 ):
     more = {"penstock.mode": "quarantine", "errors.deadletterqueue.topic.replication.factor": 1}

@@ -1,4 +1,4 @@
-"""`penstock.mode=observe` at work: what policies would do is known, and costs nobody anything."""
+"""`penstock.mode=observe` at work: the verdicts are known, and affect no client."""
 
 import os
 import signal
@@ -98,8 +98,8 @@ def produce(address, topic, *batches, acks=-1):
         for batch in batches:
             request = produce_request([(topic, [(0, encode_batch(values(*batch)))])], acks=acks)
             response = client.call(request)
-            (one,) = response.responses[0].partition_responses
-            found.append(int(one.error_code))
+            (partition_response,) = response.responses[0].partition_responses
+            found.append(int(partition_response.error_code))
     return found
 
 
@@ -116,7 +116,7 @@ def wait_for_outcomes(port, topic, expected):
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_everything_is_stored_and_what_would_have_been_is_known(measured, topic, kafka, acks):
+def test_all_records_are_stored_and_refusals_are_counted(measured, topic, kafka, acks):
     running, port = measured({**CHECK, **OBSERVE})
     name = topic()
     batches = [[b"a"] * 5, [b"a", b"bad"], [b"fail"], [b"later"]]
@@ -149,7 +149,7 @@ def test_without_acknowledgements_no_connection_is_closed(measured, topic, kafka
 
 
 @pytest.mark.slow
-def test_a_policy_that_hangs_is_waited_for_by_nobody(measured, topic, kafka):
+def test_no_client_waits_for_a_policy_that_hangs(measured, topic, kafka):
     watched, strict = topic(), topic()
     running, port = measured({
         **CHECK, "policy.workers": 1, "policy.timeout.ms": 3_600_000,
@@ -164,14 +164,14 @@ def test_a_policy_that_hangs_is_waited_for_by_nobody(measured, topic, kafka):
     assert len(read_topic(kafka.bootstrap_servers, watched)) == 6
 
 
-def test_a_policy_that_is_killed_for_its_time_would_fail(measured, topic):
+def test_a_policy_that_takes_too_long_would_fail(measured, topic):
     running, port = measured({**CHECK, **OBSERVE, "policy.timeout.ms": 300})
     name = topic()
     assert produce(running.broker_address(), name, [b"hang"], [b"a"]) == [0, 0]
     wait_for_outcomes(port, name, {"would_fail": 1, "accepted": 1})
 
 
-def test_interceptors_are_run_and_the_original_is_stored(measured, admin, kafka):
+def test_interceptors_run_and_the_original_is_stored(measured, admin, kafka):
     name = new_name("changing")
     create_topic(admin, name)
     running, port = measured({**CHANGE, **OBSERVE})
@@ -242,7 +242,7 @@ def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
             expected += both if mode == "observe" else [both[1].upper()]
 
     assert failed == []
-    assert [one.decode() for one in values_of(read_topic(kafka.bootstrap_servers, name))] == (
+    assert [value.decode() for value in values_of(read_topic(kafka.bootstrap_servers, name))] == (
         expected
     )
 
@@ -286,12 +286,12 @@ def test_the_mode_is_changed_while_a_batch_that_loses_records_is_being_judged(
         set_mode(through, name, "observe")
         observed = request(2, b"drop it not", b"last")
         client.send(client.frame(observed))
-        # The second one is judged before it is decided what the first one loses.
+        # The second batch is judged before the losses of the first are decided.
         wait_until(lambda: outcomes(port, name), what="a verdict")
         (running.file.parent / "go").touch()
         codes = [
-            int(client.response(type(one)).responses[0].partition_responses[0].error_code)
-            for one in (enforced, observed)
+            int(client.response(type(produced)).responses[0].partition_responses[0].error_code)
+            for produced in (enforced, observed)
         ]
     assert codes == [0, 0]
     stored = values_of(read_topic(kafka.bootstrap_servers, name))
@@ -299,7 +299,7 @@ def test_the_mode_is_changed_while_a_batch_that_loses_records_is_being_judged(
 
 
 @pytest.mark.slow
-def test_a_policy_that_ends_its_process_costs_nobody_anything(measured, topic, kafka):
+def test_a_policy_that_ends_its_process_affects_no_client(measured, topic, kafka):
     watched, strict = topic(), topic()
     running, port = measured({
         **CHECK, "policy.workers": 1, f"topics.{watched}.penstock.mode": "observe"
@@ -339,7 +339,7 @@ def test_order_is_kept_and_transactions_end_while_a_policy_hangs(measured, topic
 
 
 @pytest.mark.slow
-def test_a_batch_that_is_small_until_it_is_read_would_be_refused_and_is_stored(measured, topic):
+def test_a_decompression_bomb_would_be_refused_and_is_stored(measured, topic):
     running, port = measured({**CHECK, **OBSERVE, "decompressed.batch.max.bytes": 1_000_000})
     name = topic()
     bomb = encode_batch(values(b"0" * 900_000, b"0" * 900_000), codec=1)
@@ -351,12 +351,12 @@ def test_a_batch_that_is_small_until_it_is_read_would_be_refused_and_is_stored(m
 
 
 @pytest.mark.slow
-def test_a_schema_registry_that_is_away_makes_nobody_wait(measured, topic, kafka):
+def test_no_client_waits_for_an_unavailable_schema_registry(measured, topic, kafka):
     name = topic()
-    away = free_ports(1)[0]
+    unused_port = free_ports(1)[0]
     running, port = measured({
         **OBSERVE, "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
-        "schema.registry.url": f"http://127.0.0.1:{away}", "schema.registry.timeout.ms": 500,
+        "schema.registry.url": f"http://127.0.0.1:{unused_port}", "schema.registry.timeout.ms": 500,
         f"topics.{name}.confluent.value.schema.validation": "true",
     })  # fmt: skip
     assert produce(running.broker_address(), name, [b"\0\0\0\0\1x"]) == [0]
@@ -369,7 +369,7 @@ def test_a_schema_registry_that_is_away_makes_nobody_wait(measured, topic, kafka
 
 
 @pytest.mark.slow
-def test_another_mode_is_refused_as_a_broker_would(measured, topic):
+def test_an_unknown_mode_is_refused_as_by_a_broker(measured, topic):
     running, _ = measured({**CHECK, "topic.settings.topic": new_name("settings")})
     through = AdminClient({"bootstrap.servers": running.address})
     with pytest.raises(KafkaException) as refused:
@@ -395,13 +395,18 @@ def test_a_reload_changes_the_mode(measured, topic):
 
 
 @pytest.mark.slow
-def test_with_another_partition_refused_an_observed_one_is_stored(measured, topic, kafka):
+def test_an_observed_partition_is_stored_although_another_partition_is_refused(
+    measured, topic, kafka
+):
     watched, strict = topic(), topic()
     running, port = measured({**CHECK, f"topics.{watched}.penstock.mode": "observe"})
     batch = encode_batch(values(b"bad"))
     with RawClient(running.broker_address()) as client:
         response = client.call(produce_request([(watched, [(0, batch)]), (strict, [(0, batch)])]))
-    codes = [int(one.partition_responses[0].error_code) for one in response.responses]
+    codes = [
+        int(topic_response.partition_responses[0].error_code)
+        for topic_response in response.responses
+    ]
     assert codes == [0, 87]
     assert values_of(read_topic(kafka.bootstrap_servers, watched)) == [b"bad"]
     wait_for_outcomes(port, watched, {"would_refuse": 1})
@@ -412,7 +417,7 @@ def test_with_another_partition_refused_an_observed_one_is_stored(measured, topi
 
 
 @pytest.mark.slow
-def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measured):
+def test_observed_topic_policies_prevent_no_creation_or_alteration(measured):
     running, port = measured({**TOPICS, **OBSERVE, "policy.timeout.ms": 3_600_000})
     admin = AdminClient({"bootstrap.servers": running.address})
     large, failing, hanging = new_name("large"), new_name("fail"), new_name("hang")
@@ -426,8 +431,10 @@ def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measur
     running.wait_for("policy would fail")
     admin.create_topics([NewTopic(hanging, 1)])[hanging].result(60)
 
-    told = {(one["topic"], one["policy"]) for one in running.events("topic would be refused")}
-    assert told == {(large, "policies.Small"), (f"TOPIC {large}", "policies.Forever")}
+    refusals = {
+        (event["topic"], event["policy"]) for event in running.events("topic would be refused")
+    }
+    assert refusals == {(large, "policies.Small"), (f"TOPIC {large}", "policies.Forever")}
     assert scrape(port).of("penstock_topic_verdicts_total") == {
         ("policies.Small", "would_refuse"): 1,
         ("policies.Small", "would_fail"): 1,
@@ -437,7 +444,7 @@ def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measur
 
 
 @pytest.mark.slow
-def test_what_a_client_sets_on_a_topic_does_not_go_round_a_topic_policy(measured):
+def test_topic_configs_do_not_bypass_a_topic_policy(measured):
     running, _ = measured({
         **TOPICS, **CHECK, "topic.settings.topic": new_name("settings"),
         "topics.watched-*.penstock.mode": "observe",
@@ -451,7 +458,7 @@ def test_what_a_client_sets_on_a_topic_does_not_go_round_a_topic_policy(measured
     running.wait_for("topic would be refused")
 
 
-def test_check_says_what_is_observed(measured):
+def test_check_shows_observed_policies(measured):
     running, _ = measured({**CHECK, **TOPICS, "topics.a-*.penstock.mode": "observe"})
     done = subprocess.run(
         [*PENSTOCK, "check", str(running.file)], capture_output=True, text=True, check=True

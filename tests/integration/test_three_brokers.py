@@ -1,10 +1,14 @@
-"""Three brokers: each at its own port, leaders that move, one that goes and comes back."""
+"""Three brokers: each at its own port, leaders that move, a broker that stops and starts."""
 
 import datetime
+import os
+import signal
+import threading
 import time
 import uuid
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
@@ -88,17 +92,17 @@ def make_topic(cluster, name: str, partitions: int = 3) -> dict[int, int]:
     raise AssertionError(f"{name} has no leaders")
 
 
-def assert_no_address(cluster, told: bytes) -> None:
-    """No broker's own address: neither the host, nor a port beside one."""
-    assert b"127.0.0.1" not in told
-    assert b"localhost" not in told
+def assert_no_address(cluster, data: bytes) -> None:
+    """Assert that data has no address of a broker: neither a host, nor a port next to a host."""
+    assert b"127.0.0.1" not in data
+    assert b"localhost" not in data
     for node in cluster.nodes:
-        assert b"127.0.0.2" + node.port.to_bytes(4, "big") not in told
+        assert b"127.0.0.2" + node.port.to_bytes(4, "big") not in data
 
 
 @pytest.fixture
 def opened(cluster, tmp_path):
-    """Opens a compacted topic as a gateway does at its start; returns what it logs."""
+    """Opens a compacted topic as a gateway does at its start; returns its log lines."""
 
     def open_(name: str) -> list:
         properties = {"bootstrap.servers": cluster.bootstrap_servers}
@@ -137,7 +141,7 @@ def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, ope
     assert (line["min_insync_replicas"], line["wanted_min_insync_replicas"]) == (2, 2)
 
 
-def test_each_broker_has_its_port_and_no_address_gets_through(cluster, through):
+def test_each_broker_has_its_port_and_no_address_of_a_broker_reaches_clients(cluster, through):
     partition = quorum.PartitionData(partition_index=0)
     requests = [
         MetadataRequest(
@@ -171,7 +175,7 @@ def test_each_broker_has_its_port_and_no_address_gets_through(cluster, through):
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
-def test_a_leader_told_in_a_produce_answer_is_at_its_port(cluster, through, version):
+def test_a_leader_in_a_produce_response_has_its_port(cluster, through, version):
     name = f"moved-{version}"
     leaders = make_topic(cluster, name)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -204,7 +208,7 @@ def test_a_leader_told_in_a_produce_answer_is_at_its_port(cluster, through, vers
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_share_fetch_answer_has_a_leaders_id_and_no_address(cluster, through, version):
+def test_a_share_fetch_response_has_the_id_of_a_leader_and_no_address(cluster, through, version):
     name = f"shared-{version}"
     leader = make_topic(cluster, name, 1)[0]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -244,7 +248,7 @@ def test_a_share_fetch_answer_has_a_leaders_id_and_no_address(cluster, through, 
 
 
 @pytest.mark.chaos
-def test_clients_follow_a_broker_that_goes_and_comes_back(cluster, through):
+def test_clients_follow_a_broker_that_stops_and_starts_again(cluster, through):
     for topic in (PLAIN, MIXED, TRANSACTED):
         make_topic(cluster, topic)
     with ClientsAtWork(through.bootstrap) as clients:
@@ -258,8 +262,8 @@ def test_clients_follow_a_broker_that_goes_and_comes_back(cluster, through):
 
     assert not clients.failed
     assert_stored_once(cluster, clients)
-    assert len(through.recorder.told) > 100_000
-    assert_no_address(cluster, bytes(through.recorder.told))
+    assert len(through.recorder.responses) > 100_000
+    assert_no_address(cluster, bytes(through.recorder.responses))
 
 
 def start_again(cluster) -> None:
@@ -274,8 +278,8 @@ def assert_stored_once(cluster, clients: ClientsAtWork) -> None:
     )
     # A third is dropped by an interceptor; the others are there once, through every move.
     assert sorted(plain) == sorted(clients.kept)
-    # In "mixed" may be duplicates: after a refusal librdkafka takes a new epoch, and sends
-    # again under it what a lost connection left unanswered. It does so with brokers, too.
+    # "mixed" may have duplicates: after a refusal librdkafka takes a new epoch, and retries
+    # under it batches in flight on a lost connection. It also does so with brokers.
     assert clients.acknowledged[MIXED] <= set(mixed)
     assert clients.refused
     assert not any(value.startswith(b"bad") for value in mixed)
@@ -287,3 +291,102 @@ def stored_values(cluster, topic: str) -> list[bytes]:
     """What a consumer gets that reads committed transactions."""
     messages = read_topic(cluster.bootstrap_servers, topic, full=True, isolation="read_committed")
     return [message.value() for message in messages]
+
+
+class ProducersWithBadRecords:
+    """Idempotent producers, each on its own connections, some of whose records are bad."""
+
+    def __init__(self, bootstrap: str, topic: str, producers: int = 6) -> None:
+        self.sent: set[bytes] = set()
+        self.acknowledged: set[bytes] = set()
+        self.failed: list[str] = []
+        self._ends = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, args=(bootstrap, topic, number))
+            for number in range(producers)
+        ]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ends.set()
+        for thread in self._threads:
+            thread.join(150)
+
+    def _work(self, bootstrap: str, topic: str, number: int) -> None:
+        producer = Producer({
+            "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 10,
+            "delivery.timeout.ms": 120_000, "log_level": 0,
+        })  # fmt: skip
+        count = 0
+        while not self._ends.is_set():
+            for _ in range(20):
+                count += 1
+                value = b"%s %d %d" % (b"ok" if count % 4 else b"bad", number, count)
+                self.sent.add(value)
+                producer.produce(topic, value, partition=count % 12, on_delivery=self._on_delivery)
+            producer.poll(0.1)
+        if left := producer.flush(120):
+            self.failed.append(f"{left} are left")
+
+    def _on_delivery(self, error, message) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())
+        else:
+            self.failed.append(str(error))
+
+    def wait_for_progress(self, records: int = 1000) -> None:
+        least, deadline = len(self.acknowledged) + records, time.monotonic() + 90
+        while len(self.acknowledged) < least:
+            assert time.monotonic() < deadline, self.failed
+            time.sleep(0.05)
+
+
+@pytest.mark.chaos
+def test_dead_letters_of_many_producers_outlive_the_loss_of_a_broker(cluster, tmp_path):
+    make_topic(cluster, name := f"letters-{uuid.uuid4().hex[:8]}", 12)
+    file = write_configuration(
+        tmp_path,
+        cluster.bootstrap_servers,
+        free_ports(5)[0],
+        {
+            "record.validator.classes": "policies.NoBad",
+            "penstock.mode": "quarantine",
+            "errors.deadletterqueue.topic.replication.factor": "3",
+        },
+        POLICIES,
+    )
+    running = RunningGateway(file)
+    try:
+        with ProducersWithBadRecords(running.address, name) as producers:
+            producers.wait_for_progress()
+            cluster.nodes[1].kill()
+            producers.wait_for_progress()
+            start_again(cluster)
+            producers.wait_for_progress()
+            silent = cluster.nodes[2].pid
+            os.kill(silent, signal.SIGSTOP)  # it accepts, and never answers
+            try:
+                time.sleep(12)
+                producers.wait_for_progress()
+            finally:
+                os.kill(silent, signal.SIGCONT)
+            producers.wait_for_progress()
+    finally:
+        assert running.stop() == 0
+
+    assert not producers.failed
+    assert producers.acknowledged == producers.sent
+    bad = {value for value in producers.sent if value.startswith(b"bad")}
+    stored = stored_values(cluster, name)
+    assert len(stored) == len(set(stored))
+    assert set(stored) == producers.sent - bad
+    letters = read_topic(cluster.bootstrap_servers, f"{name}.dead", full=True)
+    ids = {(dict(letter.headers())["__dlq.id"], letter.value()) for letter in letters}
+    assert {value for _, value in ids} == bad
+    assert len(ids) == len(bad), "what is written again has the same id"
+    print(f"{len(producers.sent)} sent, {len(bad)} bad, {len(letters) - len(bad)} letters again")
+    assert not [line for line in running.log if line["event"] == "an error of the gateway"]

@@ -120,7 +120,7 @@ def committed(kafka, name):
 def test_the_commit_through_another_gateway(gateway, topic, kafka):
     name = topic()
     running = [gateway(DROPS, POLICIES) for _ in range(2)]
-    with coordinators(*(one.address for one in running)) as (first, second):
+    with coordinators(*(replica.address for replica in running)) as (first, second):
         producer = first.start(name)
         assert first.send(name, producer, name, b"drop", b"drop too") == 0
         assert second.end(name, producer, committed=True) == (0, after(producer))
@@ -163,7 +163,7 @@ def aborted(client, transactional_id, topic, producer):
 
 
 def aborted_by_another(client, transactional_id, topic, producer):
-    """Another producer of the transactional id has it aborted, and comes back for its epoch."""
+    """Another producer of the transactional id has it aborted, and then gets its epoch."""
     assert client.send(transactional_id, producer, topic, b"lost") == 0
     assert client.begin(transactional_id, once=True)[0] == CONCURRENT_TRANSACTIONS
 
@@ -184,7 +184,7 @@ def fenced_after_records(client, transactional_id, topic, producer):
     [(aborted, INVALID_TXN_STATE), (aborted_by_another, INVALID_TXN_STATE), (fenced, FENCED),
      (fenced_after_records, FENCED)],
 )  # fmt: skip
-def test_no_commit_succeeds_of_what_was_aborted_or_fenced(
+def test_no_commit_of_an_aborted_or_fenced_transaction_succeeds(
     shared_gateway, topic, kafka, history, code
 ):
     """As directly. A coordinator answers an abort of the first two with a success."""
@@ -200,8 +200,8 @@ def test_no_commit_succeeds_of_what_was_aborted_or_fenced(
 
 
 @pytest.mark.slow
-def test_no_commit_succeeds_of_what_timed_out(tmp_path):
-    """The coordinator aborts it, and raises the epoch once: what is empty here was not."""
+def test_no_commit_of_a_transaction_that_timed_out_succeeds(tmp_path):
+    """The coordinator aborts it, and increments the epoch: it was not empty there."""
     interval = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     with (
         LocalKafka(properties=interval) as kafka,

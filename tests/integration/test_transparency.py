@@ -26,12 +26,12 @@ from tests.integration.reading import topic_id
 from tests.raw import RawClient, parse_response, produce_request, request_frame
 from tests.records.encoding import encode_batch, values
 
-# Where a broker's address stands; every other response has to be the same to the byte.
+# Responses with addresses of brokers; every other response has to be the same to the byte.
 ADDRESSED = {3, 10, 55, 60}
-# Narrowed on purpose (gateway/routing.py says why), beside what cannot be announced at all.
+# Versions excluded on purpose; gateway/sessions/routes.py has the reasons.
 NARROWED = {(1, 16), (1, 17), (1, 18), (17, 0)}
-# Answers of which a part may be new each time: the offset of what was produced, sizes of logs, the
-# quorum's.
+# Responses with parts that may change each time: offsets of produced records, sizes of logs, the
+# quorum.
 VARYING = {0, 35, 55}
 # Without a transaction in it, the broker answers neither.
 NEVER_ANSWERED = {(24, 4), (24, 5)}
@@ -40,7 +40,7 @@ TOPIC = "free"
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A broker of its own: the samples may harm it."""
+    """A separate broker: the samples may harm it."""
     properties = {"unstable.api.versions.enable": "false", "auto.create.topics.enable": "false"}
     with LocalKafka(properties=properties) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
@@ -142,7 +142,7 @@ def _smallest_field(field):
 
 
 def exchange(address: str, frame: bytes) -> bytes | None:
-    """Send a frame over a connection of its own; None when it is closed instead."""
+    """Send a frame over a new connection; None when it is closed instead."""
     with RawClient(address, 15) as client:
         client.send(frame)
         with contextlib.suppress(EOFError, ConnectionError):
@@ -150,18 +150,18 @@ def exchange(address: str, frame: bytes) -> bytes | None:
     return None
 
 
-def test_only_what_is_narrowed_on_purpose_is_not_offered(cluster, through):
-    direct, ours = offered(cluster.bootstrap_servers), offered(through.address)
+def test_only_intentionally_excluded_versions_are_not_offered(cluster, through):
+    direct, served = offered(cluster.bootstrap_servers), offered(through.address)
 
     missing = {
         (key, version)
         for key, (first, last) in direct.items()
         for version in range(first, last + 1)
-        if not ours[key][0] <= version <= ours[key][1]
+        if not served[key][0] <= version <= served[key][1]
     }
     assert missing == NARROWED
-    assert set(ours) == set(direct)
-    assert ours[0] == (0, 13)
+    assert set(served) == set(direct)
+    assert served[0] == (0, 13)
 
 
 class Comparison:
@@ -178,49 +178,51 @@ class Comparison:
         self._gateway = {(host, port + 1)}
 
     def compare(self, api_key: int, version: int) -> None:
-        """Ask the broker before and after: what changes by itself is compared by its shape."""
+        """Send to the broker before and after: only the shape of changing values is compared."""
         place = f"API {api_key} version {version}"
         direct = self._cluster.bootstrap_servers
         frame = request_frame(sample(api_key, version, self._cluster.topic_id), 77)
         once, twice = exchange(direct, frame), exchange(direct, frame)
-        mine, after = exchange(self._through.address, frame), exchange(direct, frame)
+        of_gateway, after = exchange(self._through.address, frame), exchange(direct, frame)
         if once is None:
-            assert mine is None, place
+            assert of_gateway is None, place
             self.unanswered.add(api_key)
             return
-        assert mine is not None, place
+        assert of_gateway is not None, place
         if api_key in ADDRESSED and version >= (2 if api_key == 55 else 0):
-            self._compare_addressed(once, mine, api_key, version)
+            self._compare_addressed(once, of_gateway, api_key, version)
         elif once == twice == after:
-            assert mine == once, place
+            assert of_gateway == once, place
             self.compared.add((api_key, version))
         else:
-            assert shape(mine, api_key, version) == shape(once, api_key, version), place
+            assert shape(of_gateway, api_key, version) == shape(once, api_key, version), place
             self.by_shape.add(api_key)
 
-    def _compare_addressed(self, once: bytes, mine: bytes, api_key: int, version: int) -> None:
-        told = without_addresses(mine, api_key, version, self._gateway)
+    def _compare_addressed(
+        self, once: bytes, of_gateway: bytes, api_key: int, version: int
+    ) -> None:
+        actual = without_addresses(of_gateway, api_key, version, self._gateway)
         if api_key == 55:  # log offsets and times move on
-            assert shape(mine, api_key, version) == shape(once, api_key, version), version
+            assert shape(of_gateway, api_key, version) == shape(once, api_key, version), version
         else:
             expected = without_addresses(once, api_key, version, self._broker)
-            assert told == expected, (api_key, version)
-        assert f"{self._port}".encode() not in mine
-        assert self._port.to_bytes(4, "big") not in mine
+            assert actual == expected, (api_key, version)
+        assert f"{self._port}".encode() not in of_gateway
+        assert self._port.to_bytes(4, "big") not in of_gateway
 
 
 def test_the_same_bytes_for_every_api_and_version(cluster, through):
-    ours = offered(through.address)
+    served = offered(through.address)
     comparison = Comparison(cluster, through)
     for api_key, (first, last) in sorted(offered(cluster.bootstrap_servers).items()):
-        for version in range(max(first, ours[api_key][0]), min(last, ours[api_key][1]) + 1):
+        for version in range(max(first, served[api_key][0]), min(last, served[api_key][1]) + 1):
             never = api_key == 18 or (api_key, version) in NEVER_ANSWERED
             if not never and (api_key, version) >= (0, 3):
                 comparison.compare(api_key, version)
 
     assert comparison.by_shape <= VARYING
     assert len(comparison.compared) > 100
-    # Zero is no resource type: the broker closes the connection.
+    # Zero is not a resource type: the broker closes the connection.
     assert comparison.unanswered <= {29}
 
 
@@ -229,7 +231,7 @@ def without_addresses(frame: bytes, api_key: int, version: int, known: set) -> o
 
     def replaced(value):
         if isinstance(value, tuple):
-            return tuple(replaced(one) for one in value)
+            return tuple(replaced(item) for item in value)
         if not dataclasses.is_dataclass(value):
             return value
         fields = {f.name: replaced(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -247,7 +249,7 @@ def shape(frame: bytes, api_key: int, version: int) -> object:
 
     def walked(name, value):
         if isinstance(value, tuple):
-            return tuple(walked(name, one) for one in value)
+            return tuple(walked(name, item) for item in value)
         if dataclasses.is_dataclass(value):
             return {
                 f.name: walked(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)
@@ -258,7 +260,7 @@ def shape(frame: bytes, api_key: int, version: int) -> object:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_old_produce_is_answered_as_the_broker_does(cluster, through, version):
+def test_old_produce_versions_get_the_response_of_the_broker(cluster, through, version):
     body = b"\x00\x00" + version.to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\xff\xff"
     body += b"\xff\xff" + (1000).to_bytes(4, "big") + (0).to_bytes(4, "big")
     frame = len(body).to_bytes(4, "big") + body
@@ -275,13 +277,13 @@ def test_api_versions_of_the_future_is_answered_in_version_0(cluster, through):
         body += b"\x00\x01x\x00" + buffer.getvalue()
         frame = len(body).to_bytes(4, "big") + body
         direct = parse_response(exchange(cluster.bootstrap_servers, frame), 18, 0)
-        mine = parse_response(exchange(through.address, frame), 18, 0)
-        assert (direct.error_code, 35) == (mine.error_code, mine.error_code)
-        assert [key.api_key for key in mine.api_keys] == [18]
+        of_gateway = parse_response(exchange(through.address, frame), 18, 0)
+        assert (direct.error_code, 35) == (of_gateway.error_code, of_gateway.error_code)
+        assert [key.api_key for key in of_gateway.api_keys] == [18]
 
 
 @pytest.mark.parametrize("size", [1, 3_000_000])
-def test_a_fetch_is_streamed_whatever_its_size(cluster, through, size):
+def test_a_fetch_of_any_size_is_streamed(cluster, through, size):
     from kio.schema.fetch.v12 import request as fetch
 
     name = f"big-{size}"

@@ -1,4 +1,4 @@
-"""A judged topic behind a gateway, for clients nobody here wrote."""
+"""A judged topic behind a gateway, for the clients of other projects."""
 
 import subprocess
 from pathlib import Path

@@ -11,9 +11,9 @@ import time
 SETTINGS = {"linger_ms": 5, "batch_size": 4000}
 
 
-def pace(begun: float, done: int, rate: int) -> None:
+def pace(began: float, done: int, rate: int) -> None:
     """Sleep if the records are ahead of their time."""
-    ahead = done / rate - (time.monotonic() - begun)
+    ahead = done / rate - (time.monotonic() - began)
     if ahead > 0.002:
         time.sleep(ahead)
 
@@ -37,9 +37,9 @@ def librdkafka(bootstrap: str, topic: str, count: int, rate: int) -> int:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True,
                          "linger.ms": 5, "batch.size": 4000, "log_level": 0, "error_cb": failed,
                          "reconnect.backoff.max.ms": 500})  # fmt: skip
-    begun = time.monotonic()
+    began = time.monotonic()
     for number in range(count):
-        pace(begun, number, rate)
+        pace(began, number, rate)
         producer.produce(topic, b"%d" % number, key=b"k%d" % (number % 10), on_delivery=report)
         producer.poll(0)
     producer.flush(120)
@@ -50,10 +50,10 @@ def kafka_python(bootstrap: str, topic: str, count: int, rate: int) -> int:
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=bootstrap, reconnect_backoff_max_ms=500, **SETTINGS)
-    begun = time.monotonic()
+    began = time.monotonic()
     futures = []
     for number in range(count):
-        pace(begun, number, rate)
+        pace(began, number, rate)
         futures.append(producer.send(topic, b"%d" % number, key=b"k%d" % (number % 10)))
     producer.flush(timeout=120)
     acknowledged = 0
@@ -77,11 +77,11 @@ async def aiokafka(bootstrap: str, topic: str, count: int, rate: int) -> int:
         retry_backoff_ms=50,
     )
     await producer.start()
-    begun = time.monotonic()
+    began = time.monotonic()
     futures = []
     for number in range(count):
         if number % 100 == 0:
-            await asyncio.sleep(max(0.0, number / rate - (time.monotonic() - begun)))
+            await asyncio.sleep(max(0.0, number / rate - (time.monotonic() - began)))
         futures.append(await producer.send(topic, b"%d" % number, key=b"k%d" % (number % 10)))
     results = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 120)
     for number, result in enumerate(results):

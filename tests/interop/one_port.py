@@ -1,6 +1,6 @@
 """Uses every partition of a topic by TLS: `one_port.py CLIENT BOOTSTRAP CA TOPIC PARTITIONS`.
 
-Produces a record to each partition, reads all of them as a group, and prints what it has read.
+Produces a record to each partition, reads all of them as a group, and prints the records.
 """
 
 import asyncio

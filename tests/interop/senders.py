@@ -1,4 +1,4 @@
-"""Producers that send batches of known content, five in flight, and tell what came of each record."""
+"""Producers that send batches of known content, five in flight, and the outcomes."""
 
 import subprocess
 from dataclasses import dataclass, field
@@ -32,13 +32,13 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What a producer was told.
+    """The delivery reports of a producer.
 
     Attributes:
         acknowledged: Values; of a transaction those of the attempt that was committed.
         failed: Errors by value.
-        fatal: Why the producer cannot go on.
-        aborted: Why each transaction was aborted that was then done again.
+        fatal: Why the producer cannot continue.
+        aborted: Why transactions were aborted, which were then retried.
     """
 
     acknowledged: set[str] = field(default_factory=set)
@@ -61,8 +61,8 @@ class Librdkafka:
         self._outcome = Outcome()
         settings: dict[str, object] = {}
         if job.transactional:
-            # When it aborts, it drops what waits to be sent once; what is answered with a
-            # retriable error after that waits until it is too old, from whomever the answer comes.
+            # When it aborts, it drops waiting batches once; batches that get a retriable error
+            # after that wait until they are too old, also without a gateway.
             settings = {"transactional.id": job.topic, "message.timeout.ms": 8_000}
         self._producer = Producer({
             "bootstrap.servers": job.bootstrap, "enable.idempotence": True, "log_level": 0,
@@ -98,7 +98,7 @@ class Librdkafka:
             self._outcome.fatal.append(str(error))
 
     def _attempt(self, job: Job) -> bool:
-        """Try a transaction; tell whether it is committed, or else is to be aborted."""
+        """Try a transaction; return whether it is committed, or has to be aborted."""
         self._producer.begin_transaction()
         try:
             self._send(job.topic, job.first)

@@ -1,7 +1,7 @@
-"""franz-go goes on when the broker behind a gateway was killed, and is back.
+"""franz-go continues when the broker behind a gateway was killed, and is back.
 
-A gateway accepts connections that a broker that is down would refuse. franz-go takes the end of one
-before its first response for the lack of a login, and fails what it was to send.
+A gateway accepts connections that a broker that is down would refuse. franz-go takes the end of a
+connection before its first response for a missing login, and fails its records.
 """
 
 import time
@@ -37,8 +37,8 @@ def producers(cluster):
         for kind in ("idempotent", "transactional")
         for number in range(3)
     ]
-    for one in made:
-        create_topic(admin, one.topic)
+    for producer in made:
+        create_topic(admin, producer.topic)
     return made
 
 
@@ -53,7 +53,7 @@ def disturb(cluster: LocalKafka) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_franz_go_goes_on_when_the_broker_is_back(cluster, producers, tmp_path):
+def test_franz_go_continues_when_the_broker_is_back(cluster, producers, tmp_path):
     with started_gateways(cluster, tmp_path) as start:
         running = start({"advertised.host": "127.0.0.1"})
         clients = Running(franz_go(), producers, {Way.ALONE: running.address}, tmp_path / "log")
@@ -61,11 +61,15 @@ def test_franz_go_goes_on_when_the_broker_is_back(cluster, producers, tmp_path):
             wait_until(lambda: clients.has_begun)
             disturb(cluster)
             clients.finish()
-            told = clients.told()
+            deliveries = clients.deliveries()
         finally:
             clients.kill()
-    texts = [text for one in told.values() for text in (*one.failed, *one.aborted, *one.fatal)]
+    texts = [
+        text
+        for delivery in deliveries.values()
+        for text in (*delivery.failed, *delivery.aborted, *delivery.fatal)
+    ]
     assert not [text for text in texts if "SASL" in text]
-    assert not [one.failed for producer, one in told.items() if producer.kind == "idempotent"
-                and one.failed]  # fmt: skip
-    assert all(one.acknowledged for one in told.values())
+    assert not [delivery.failed for producer, delivery in deliveries.items() if producer.kind == "idempotent"
+                and delivery.failed]  # fmt: skip
+    assert all(delivery.acknowledged for delivery in deliveries.values())

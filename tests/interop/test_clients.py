@@ -29,7 +29,7 @@ def librdkafka_produce(address: str, topic: str, *values: bytes, **settings) -> 
     return results
 
 
-def test_librdkafka_names_the_culprits_where_there_are_several(judged, topic, stored):
+def test_librdkafka_names_several_bad_records(judged, topic, stored):
     name = topic()
 
     results = librdkafka_produce(judged.address, name, b"bad-1", b"good-2", b"bad-3")
@@ -42,7 +42,7 @@ def test_librdkafka_names_the_culprits_where_there_are_several(judged, topic, st
     assert stored(name) == []
 
 
-def test_librdkafka_blames_the_whole_batch_for_a_single_culprit(judged, topic):
+def test_librdkafka_fails_the_whole_batch_for_a_single_bad_record(judged, topic):
     results = librdkafka_produce(judged.address, topic(), b"bad-1", b"good-2")
 
     assert set(results.values()) == {KafkaError.INVALID_RECORD}
@@ -59,7 +59,7 @@ def test_librdkafka_compresses_through_the_gateway(judged, topic, stored, codec,
     assert values_of(stored(name)) == good
 
 
-def test_librdkafka_one_poisoned_batch_among_many_in_flight(judged, topic, stored):
+def test_librdkafka_a_bad_batch_among_many_in_flight(judged, topic, stored):
     name = topic()
     outcomes: list[tuple[bytes, int | None]] = []
     producer = Producer(
@@ -89,7 +89,7 @@ def test_librdkafka_one_poisoned_batch_among_many_in_flight(judged, topic, store
 
 
 def librdkafka_transactions(address: str, topic: str) -> list[str]:
-    """Run transactions, some with a record without a key; tell how each went."""
+    """Run transactions, some with a record without a key; return the result of each."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
     outcomes = []
@@ -114,7 +114,7 @@ def librdkafka_transactions(address: str, topic: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_librdkafka_transactions_go_on_as_after_a_brokers_own_refusal(gateway, topic, kafka):
+def test_librdkafka_transactions_continue_as_after_a_refusal_of_a_broker(gateway, topic, kafka):
     """A broker refuses records without a key for a compacted topic; so does a policy."""
     policies = (
         "from penstock.policy import *\n"
@@ -129,8 +129,8 @@ def test_librdkafka_transactions_go_on_as_after_a_brokers_own_refusal(gateway, t
     through = librdkafka_transactions(running.address, name)
 
     assert through == direct
-    for one in (compacted, name):
-        committed = read_topic(kafka.bootstrap_servers, one, isolation="read_committed")
+    for source in (compacted, name):
+        committed = read_topic(kafka.bootstrap_servers, source, isolation="read_committed")
         assert values_of(committed) == [b"value-2", b"value-3", b"value-4", b"value-5"]
 
 
@@ -166,14 +166,14 @@ def test_librdkafka_consumer_group(judged, topic):
 def test_kcat_produces_and_consumes(judged, topic, stored):
     name = topic()
 
-    def kcat(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    def kcat(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["kcat", "-b", judged.address, "-t", name, *arguments],
-            input=given, capture_output=True, text=True, timeout=60, check=False,
+            input=stdin, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
-    good = kcat("-P", given="good-1\ngood-2\n")
-    bad = kcat("-P", given="bad-3\n")
+    good = kcat("-P", stdin="good-1\ngood-2\n")
+    bad = kcat("-P", stdin="bad-3\n")
     consumed = kcat("-C", "-e", "-q")
 
     assert good.returncode == 0
@@ -244,7 +244,7 @@ async def test_aiokafka(judged, topic, stored, idempotent):
             await producer.send_and_wait(name, b"good-3")
     finally:
         if idempotent:
-            # Its own limit: sequence numbers go on as if the refused batch had been stored.
+            # Its own limit: sequence numbers continue as if the refused batch had been stored.
             with pytest.raises(AioKafkaError):
                 await asyncio.wait_for(producer.send_and_wait(name, b"good-3"), 60)
         await asyncio.wait_for(producer.stop(), 30)

@@ -1,6 +1,6 @@
 """A third of the records dropped, and connections with them.
 
-In `make test` for some thousand records of each client; `make interop` sends 200,000 of each,
+In `make test` for a few thousand records of each client; `make interop` sends 200,000 of each,
 and adds franz-go.
 """
 
@@ -61,10 +61,10 @@ class Run:
         ended = threading.Event()
 
         def disturb() -> None:
-            begun = time.monotonic()
+            began = time.monotonic()
             restarted = False
             while not ended.wait(1.0):
-                if not restarted and time.monotonic() - begun > seconds / 2:
+                if not restarted and time.monotonic() - began > seconds / 2:
                     restarted = True
                     running.restart(kill=True)
                 relay.drop()
@@ -166,7 +166,7 @@ def test_transactions_of_java(disturbed, java_client: JavaClient):
 
 
 @pytest.mark.timeout(900)
-def test_java_goes_on_when_the_numbers_are_lost(disturbed, java_client: JavaClient):
+def test_java_continues_when_sequence_numbers_are_lost(disturbed, java_client: JavaClient):
     """What was not answered may be stored again under a new epoch; nothing is left out."""
     happened, stored, count = disturbed(
         java_client.command("many"), **{"produce.request.interceptors.state.dir": ""}

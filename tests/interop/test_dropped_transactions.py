@@ -1,8 +1,7 @@
-"""Transactions of which interceptors drop everything, ended through another gateway.
+"""Transactions whose records are all dropped, ended through another gateway.
 
-There are two brokers, and all connections to one of them go through the one gateway, to the other
-through the other: where a partition's leader is not the coordinator, records are dropped by a
-gateway that does not see the end of their transaction.
+There are two brokers, each behind its own gateway: where a partition's leader is not the
+coordinator, records are dropped by a gateway that does not see the end of their transaction.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ COUNT, COUNT_OF_STREAMS = 40, 600
 
 
 class World:
-    """Two brokers, each behind a gateway of its own.
+    """Two brokers, each behind its own gateway.
 
     Attributes:
         kafka: The cluster.
@@ -74,8 +73,8 @@ def world(tmp_path_factory):
                 own, kafka.bootstrap_servers, ports[0], properties, POLICIES
             ))  # fmt: skip
             ends.callback(started.stop)
-        for host, some in zip(HOSTS, (range(ports[0], ports[2]), ports[2:3]), strict=True):
-            ends.enter_context(Relay(some, record=False, hosts=(host,)))
+        for host, host_ports in zip(HOSTS, (range(ports[0], ports[2]), ports[2:3]), strict=True):
+            ends.enter_context(Relay(host_ports, record=False, hosts=(host,)))
         yield World(kafka, f"127.0.0.2:{ports[0]}")
 
 
@@ -86,7 +85,7 @@ KEPT = [value.encode() for value in VALUES if value.startswith("kept")]
 @pytest.mark.slow
 @pytest.mark.kips("B48")
 def test_java_through_two_gateways(world):
-    """Each transaction has one record, for the one partition and the other in turn."""
+    """Each transaction has a single record, for the two partitions in turn."""
     name = world.topic()
     client = JavaClient(program(JAVA / "TransactionsOfOne.java"))
     assert client(world.address, name, *VALUES) == [["committed", value] for value in VALUES]

@@ -1,4 +1,4 @@
-"""The Java client 4.x: transactions, idempotence, and what it sees on a refusal."""
+"""The Java client 4.x: transactions, idempotence, and the exceptions on a refusal."""
 
 import pytest
 
@@ -8,7 +8,9 @@ from tests.interop.conftest import REASON
 NEIGHBOUR = "part of a batch which had one more more invalid records"
 
 
-def test_every_culprit_is_named_and_its_neighbours_are_told(judged, topic, java_client, stored):
+def test_every_bad_record_is_named_and_the_others_of_its_batch_fail(
+    judged, topic, java_client, stored
+):
     name = topic()
 
     lines = java_client("produce", judged.address, name, "bad-1", "good-2", "bad-3")
@@ -23,7 +25,7 @@ def test_every_culprit_is_named_and_its_neighbours_are_told(judged, topic, java_
     assert stored(name) == []
 
 
-def test_a_single_culprit_and_a_batch_policy(judged, topic, java_client):
+def test_a_single_bad_record_and_a_batch_policy(judged, topic, java_client):
     name = topic()
 
     client = java_client("produce", judged.address, name, "bad-1")
@@ -34,7 +36,7 @@ def test_a_single_culprit_and_a_batch_policy(judged, topic, java_client):
 
 
 @pytest.mark.kips("B46")
-def test_one_poisoned_batch_among_a_hundred_with_five_in_flight(judged, topic, java_client, stored):
+def test_a_bad_batch_among_a_hundred_with_five_in_flight(judged, topic, java_client, stored):
     name = topic()
 
     lines = java_client("poisoned", judged.address, name)
@@ -62,7 +64,7 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
 
 @pytest.mark.slow
 @pytest.mark.kips("B48")
-def test_transactions_of_which_all_is_dropped_commit(gateway, topic, java_client, kafka):
+def test_transactions_whose_records_are_all_dropped_commit(gateway, topic, java_client, kafka):
     """Java 4 sends transactions 2 (KIP-890): the coordinator hears of stored batches only."""
     running = gateway(
         {"produce.request.interceptors": "policies.DropsDrop"},

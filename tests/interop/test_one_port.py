@@ -1,6 +1,6 @@
-"""Brokers told apart by the server name in the TLS handshake, on one port, for real clients.
+"""Brokers identified by the server name in the TLS handshake, on a single port, with real clients.
 
-Each client runs with /etc/hosts of its own, in which the brokers' names stand for the gateway, or
+Each client runs with its own /etc/hosts, in which the brokers' names stand for the gateway, or
 for a load balancer in front of it.
 """
 
@@ -64,7 +64,7 @@ def names(nodes=range(FIRST, FIRST + NODES + 1)):
 
 @contextlib.contextmanager
 def started(cluster, files, folder, *, certificate=f"*.{HOST}", **properties):
-    """A gateway that tells brokers apart by name."""
+    """A gateway that identifies brokers by name."""
     port = free_ports(1)[0]
     key = files.key(f"{uuid.uuid4().hex}.pem", HOST, certificate)
     named = {key.replace("_", "."): value for key, value in properties.items()}
@@ -134,13 +134,13 @@ def franz_go() -> list[str]:
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "kafka-python", "aiokafka"])
-def test_clients_of_python(client, cluster, one_port, files, topic, tmp_path):
+def test_python_clients(client, cluster, one_port, files, topic, tmp_path):
     port = one_port.host_port[1]
     arguments = [f"{HOST}:{port}", str(files.trust), topic, str(NODES)]
     expected = [f"{client}-{number}" for number in range(NODES)]
     assert run(tmp_path, [*python(client), *arguments]) == expected
     assert sorted(values_of(read_topic(cluster.bootstrap_servers, topic))) == [
-        one.encode() for one in expected
+        line.encode() for line in expected
     ]
 
 
@@ -174,8 +174,8 @@ def test_kcat(one_port, files, topic, tmp_path):
     assert sorted(lines) == [f"kcat-{number}" for number in range(NODES)]
 
 
-def test_behind_a_load_balancer_and_on_its_port(cluster, files, topic, tmp_path):
-    """What Kubernetes has: an ingress on another port, which tells where clients come from."""
+def test_behind_a_load_balancer_with_its_port(cluster, files, topic, tmp_path):
+    """As on Kubernetes: an ingress on another port, which sends the addresses of clients."""
     with started(
         cluster, files, tmp_path, listener_proxy_protocol="true", advertised_port="443"
     ) as running:
@@ -216,35 +216,35 @@ def controller(client):
     return {int(broker.node_id): (broker.host, int(broker.port)) for broker in found.brokers}
 
 
-def test_every_response_names_the_names(one_port, files, topic):
+def test_every_response_has_the_names_of_brokers(one_port, files, topic):
     port = one_port.host_port[1]
     expected = {node: (f"broker-{node}.{HOST}", port) for node in range(FIRST, FIRST + NODES)}
     for name in (HOST, HOST.upper(), None, f"broker-{FIRST}.{HOST}"):
         with secure(files, name, port) as client:
             assert controller(client) == expected
-            asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("a-group",))
-            wait_until(lambda: client.call(asked).coordinators[0].error_code == 0)  # noqa: B023
-            [coordinator] = client.call(asked).coordinators
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=("a-group",))
+            wait_until(lambda: client.call(request).coordinators[0].error_code == 0)  # noqa: B023
+            [coordinator] = client.call(request).coordinators
             assert (coordinator.host, int(coordinator.port)) == expected[int(coordinator.node_id)]
 
 
-def test_a_name_is_one_broker(one_port, files, topic):
+def test_a_name_leads_to_its_broker(one_port, files, topic):
     """Each broker accepts records for its own partition, and no other does."""
     port = one_port.host_port[1]
     for number in range(NODES):
         with secure(files, f"broker-{FIRST + number}.{HOST}", port) as client:
             for partition in range(NODES):
-                asked = produce_request([(topic, [(partition, encode_batch(values(b"x")))])])
-                code = produced(client.call(asked))[topic, partition].error_code
+                request = produce_request([(topic, [(partition, encode_batch(values(b"x")))])])
+                code = produced(client.call(request))[topic, partition].error_code
                 assert code == (0 if partition == number else 6)  # NOT_LEADER_OR_FOLLOWER
 
 
 def test_new_leaders_in_produce_responses_have_names(one_port, files, topic):
-    """KIP-951: the endpoints beside an error."""
+    """KIP-951: the endpoints next to an error."""
     port = one_port.host_port[1]
     with secure(files, f"broker-{FIRST}.{HOST}", port) as client:
-        asked = produce_request([(topic, [(1, encode_batch(values(b"x")))])], version=10)
-        answer = client.call(asked)
+        request = produce_request([(topic, [(1, encode_batch(values(b"x")))])], version=10)
+        answer = client.call(request)
     assert produced(answer)[topic, 1].error_code == 6
     assert [
         (int(endpoint.node_id), endpoint.host, int(endpoint.port))
@@ -252,14 +252,14 @@ def test_new_leaders_in_produce_responses_have_names(one_port, files, topic):
     ] == [(FIRST + 1, f"broker-{FIRST + 1}.{HOST}", port)]
 
 
-def test_names_that_are_none_of_ours(one_port, files):
+def test_unknown_server_names(one_port, files):
     port = one_port.host_port[1]
     for name in ("other.example.com", f"broker-x.{HOST}", f"a.broker-{FIRST}.{HOST}"):
         with pytest.raises((ssl.SSLError, ConnectionError)), secure(files, name, port):
             pass
         wait_until(
             lambda name=name: any(
-                one["name"] == name for one in one_port.events("unknown server name")
+                event["name"] == name for event in one_port.events("unknown server name")
             )
         )
 
@@ -271,15 +271,15 @@ def test_a_broker_that_does_not_exist(one_port, files):
             client.send(client.frame(DescribeClusterRequest(
                 include_cluster_authorized_operations=False)))  # fmt: skip
         assert client.closed()
-    assert any(one.get("node") == 77 for one in one_port.wait_for("broker is not known"))
+    assert any(event.get("node") == 77 for event in one_port.wait_for("broker is not known"))
 
 
 def test_a_certificate_for_some_brokers_only(cluster, files, tmp_path):
     with started(cluster, files, tmp_path, certificate=f"broker-{FIRST}.{HOST}") as running:
-        told = running.wait_for(
+        events = running.wait_for(
             "broker out of reach for clients: the certificate does not cover its name", 2
         )
-        assert {one["name"] for one in told} == set(names()[2:-1])
+        assert {event["name"] for event in events} == set(names()[2:-1])
         [warning] = running.events("configuration")
         assert f"does not cover *.{HOST}" in warning["text"]
 

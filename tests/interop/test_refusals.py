@@ -1,10 +1,10 @@
-"""A broker that refuses one batch, or goes, before and behind batches of which all is dropped.
+"""A broker that refuses a batch, or stops, before and behind batches whose records are all dropped.
 
-Each case is done twice: by a producer that sends to the broker, and by one that sends to the
-gateway. Both meet the same refusal, and are told the same in the end.
+Each case is run twice: by a producer that sends to the broker, and by a producer that sends to the
+gateway. Both meet the same refusal, and have the same delivery reports in the end.
 
-A case is written as batches of records that are kept (k) or dropped (d). The one with a star is
-refused. What stands before a comma is acknowledged before the others go out.
+A case is written as batches of records that are kept (k) or dropped (d). The batch with a star is
+refused. Batches before a comma are acknowledged before the others are sent.
 """
 
 import threading
@@ -44,7 +44,7 @@ RETRIED = {
     "closed": CLOSED,
     "closed but stored": CLOSED_WHEN_STORED,
 }
-# After an answer that tells of a gap behind a batch that is tried again, Java may abort by itself.
+# After an error about a gap behind a retried batch, Java may abort by itself.
 RETRIED_IN_TRANSACTIONS = [name for name, rule in RETRIED.items() if name not in {"6", "7"}]
 FINAL = {"10": Rule(TOO_LARGE), "87": Rule(INVALID)}
 CASES = ["k, k* d k", "k, k* d d k", "k, k* d", "k, d k*", "k, k d k* d k", "d k* d"]
@@ -99,7 +99,7 @@ def kept(values: list[str]) -> list[str]:
 
 
 def begin(sender: Sender, job: Job) -> Future[Outcome]:
-    """Do a job in a thread that holds up nobody's end."""
+    """Run a job in a daemon thread."""
     outcome: Future[Outcome] = Future()
 
     def run() -> None:
@@ -114,7 +114,7 @@ def begin(sender: Sender, job: Job) -> Future[Outcome]:
 
 @dataclass
 class Run:
-    """What a producer was told, and what is stored."""
+    """The delivery reports of a producer, and the stored records."""
 
     outcome: Outcome
     stored: list[str]
@@ -233,7 +233,7 @@ def values_of(case: str, *, last: bool) -> list[str]:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", RETRIED)
 @pytest.mark.parametrize("case", cases(*CASES, *CASES_OF_TWO))
-def test_what_a_client_tries_again_is_stored_once(both, client, rule, case):
+def test_a_retried_batch_is_stored_once(both, client, rule, case):
     direct, through = both(client, case, RETRIED[rule])
 
     everything = values_of(case, last=True)
@@ -245,7 +245,7 @@ def test_what_a_client_tries_again_is_stored_once(both, client, rule, case):
 @pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", RETRIED)
-def test_a_refusal_that_comes_at_once(both, client, rule):
+def test_an_immediate_refusal(both, client, rule):
     direct, through = both(client, CASES[0], RETRIED[rule], held=False)
 
     everything = values_of(CASES[0], last=True)
@@ -257,7 +257,7 @@ def test_a_refusal_that_comes_at_once(both, client, rule):
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", FINAL)
 @pytest.mark.parametrize("case", cases(*CASES, *CASES_OF_TWO))
-def test_what_is_refused_for_good_is_as_without_a_gateway(both, client, rule, case):
+def test_a_final_refusal_is_handled_as_without_a_gateway(both, client, rule, case):
     direct, through = both(client, case, FINAL[rule])
 
     assert through.outcome == direct.outcome
@@ -289,7 +289,7 @@ def final_in_transactions() -> list:
         *final_in_transactions(),
     ],
 )
-def test_a_transaction_commits_all_that_is_kept(both, client, rule, case):
+def test_a_transaction_commits_all_kept_records(both, client, rule, case):
     """It may be aborted, and done again."""
     direct, through = both(client, case, {**RETRIED, **FINAL}[rule], transactional=True)
 

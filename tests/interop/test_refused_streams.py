@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
 def copying(
     gateway, source, target, folder, *handler, guarantee="at_least_once"
 ) -> Iterator[list[list[str]]]:
-    """Run a topology that copies a topic, and give what it has printed."""
+    """Run a topology that copies a topic, and return its output."""
     command = [*streams(JAVA / "RefusedStreams.java"), gateway.address, f"app-{source}", source,
                target, folder, guarantee, *handler]  # fmt: skip
     with subprocess.Popen(

@@ -1,8 +1,8 @@
-"""A topic's own policies, set with the admin clients and tools that people have.
+"""A topic's own policies, set with common admin clients and tools.
 
-The same round trip with each: a topic is created with a policy of its own, which judges its
-records from the first on; it is switched off and deleted, and what is not allowed is refused;
-a topic made anew has none.
+The same round trip with each: a topic is created with its own policy, which judges its records from
+the first on; the policy is disabled and deleted, and disallowed changes are refused; a topic that
+is created again has no policy.
 """
 
 import os
@@ -80,7 +80,7 @@ OK, INVALID_CONFIG, POLICY_VIOLATION, INVALID_RECORD = 0, 40, 44, 87
 
 @pytest.fixture(scope="module")
 def gateway_address(kafka, tmp_path_factory) -> Iterator[str]:
-    """A gateway that lets topics have policies of their own."""
+    """A gateway that allows policies in topic configs."""
     file = write_configuration(
         tmp_path_factory.mktemp("topic-settings"),
         kafka.bootstrap_servers,
@@ -91,7 +91,7 @@ def gateway_address(kafka, tmp_path_factory) -> Iterator[str]:
     running = RunningGateway(file)
     yield running.address
     assert running.stop() == 0
-    assert [one for one in running.log if one["level"] in {"error", "not JSON"}] == []
+    assert [line for line in running.log if line["level"] in {"error", "not JSON"}] == []
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ class Librdkafka:
         """Give values and sources."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource]).values()
-        told = future.result(60)
-        return {key: (told[key].value, ConfigSource(told[key].source).name) for key in SHOWN}
+        configs = future.result(60)
+        return {key: (configs[key].value, ConfigSource(configs[key].source).name) for key in SHOWN}
 
     def produce(self, topic: str, value: bytes) -> tuple[int, str]:
         producer = Producer({"bootstrap.servers": self._address, "log_level": 0})
@@ -173,13 +173,13 @@ class KafkaPython:
         self._admin = KafkaAdminClient(bootstrap_servers=address)
 
     def create(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
-        wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": dict(configs)}}
-        (told,) = self._admin.create_topics(wanted, raise_errors=False)["topics"]
-        return told["error_code"], told["error_message"] or ""
+        topics = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": dict(configs)}}
+        (result,) = self._admin.create_topics(topics, raise_errors=False)["topics"]
+        return result["error_code"], result["error_message"] or ""
 
     def delete(self, topic: str) -> tuple[int, str]:
-        (told,) = self._admin.delete_topics([topic], raise_errors=False)["topics"]
-        return told["error_code"], told["error_message"] or ""
+        (result,) = self._admin.delete_topics([topic], raise_errors=False)["topics"]
+        return result["error_code"], result["error_message"] or ""
 
     def change(self, topic: str, configs: Mapping[str, str | None]) -> tuple[int, str]:
         """Set some configs, and delete those with None."""
@@ -204,8 +204,8 @@ class KafkaPython:
     def describe(self, topic: str) -> dict[str, tuple[str | None, str]]:
         """Give values and sources."""
         resource = PythonConfigResource(ConfigResourceType.TOPIC, topic, None)
-        told = self._admin.describe_configs([resource], config_filter="all")["topic"][topic]
-        return {key: (told[key]["value"], told[key]["config_source"]) for key in SHOWN}
+        configs = self._admin.describe_configs([resource], config_filter="all")["topic"][topic]
+        return {key: (configs[key]["value"], configs[key]["config_source"]) for key in SHOWN}
 
     def produce(self, topic: str, value: bytes) -> tuple[int, str]:
         producer = KafkaProducer(bootstrap_servers=self._address, enable_idempotence=False)
@@ -242,7 +242,7 @@ def check_invalid_changes(client: Any, name: str) -> None:
     assert client.describe(name) == before
 
 
-def test_libraries_of_python(client, name, kafka):
+def test_python_libraries(client, name, kafka):
     assert client.create(name, {POLICY: "policies.NotAllowed"}) == (
         INVALID_CONFIG,
         MAY_NOT_BE_NAMED,
@@ -277,7 +277,7 @@ def test_libraries_of_python(client, name, kafka):
     assert {source for _, source in client.describe(name).values()} == {"DEFAULT_CONFIG"}
 
 
-def test_librdkafkas_old_alteration_resets_what_it_leaves_out(gateway_address, name):
+def test_the_old_alter_configs_of_librdkafka_resets_omitted_keys(gateway_address, name):
     client = Librdkafka(gateway_address)
     client.create(name, {})
 
@@ -289,8 +289,8 @@ def test_librdkafkas_old_alteration_resets_what_it_leaves_out(gateway_address, n
     assert client.describe(name)[POLICY] == (None, "DEFAULT_CONFIG")
 
 
-def test_kafka_pythons_old_alteration_keeps_what_it_leaves_out(gateway_address, name):
-    """It looks up what is set, and sets it again: it has to be told of ours."""
+def test_the_old_alter_configs_of_kafka_python_keeps_omitted_keys(gateway_address, name):
+    """It describes the set keys, and sets them again: the description must include ours."""
     client = KafkaPython(gateway_address)
     client.create(name, ALLOWED)
 
@@ -305,7 +305,7 @@ def test_kafka_pythons_old_alteration_keeps_what_it_leaves_out(gateway_address, 
 
 
 class Tools:
-    """kafka-configs and kafka-topics, each run a process of its own."""
+    """kafka-configs and kafka-topics, each run in a new process."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._address = address
@@ -327,7 +327,7 @@ class Tools:
         assert done.stdout == f"Completed updating config for topic {self._topic}.\n"
 
     def described(self) -> set[str]:
-        """Give what is set on the topic."""
+        """Return the keys that are set on the topic."""
         first, *lines = self.configs("--describe").stdout.splitlines()
         assert first == f"Dynamic configs for topic {self._topic} are:"
         return {line.strip() for line in lines}
@@ -365,7 +365,7 @@ def test_kafka_configs(gateway_address, name, kafka):
     assert values_of(stored) == [b"good-1", b"bad-2", b"bad-3"]
 
 
-def test_kafka_configs_tells_why_it_is_refused(gateway_address, name):
+def test_kafka_configs_shows_the_reason_of_a_refusal(gateway_address, name):
     tools = Tools(gateway_address, name)
     Librdkafka(gateway_address).create(name, {})
     wrong = {f"{POLICY}=policies.NotAllowed": MAY_NOT_BE_NAMED, f"{ENABLED}=maybe": NO_BOOLEAN}
@@ -378,7 +378,7 @@ def test_kafka_configs_tells_why_it_is_refused(gateway_address, name):
         assert f"InvalidConfigurationException: {why}" in done.stderr
 
 
-def test_kafka_topics_refuses_our_keys_on_its_own_side(gateway_address, name, kafka):
+def test_kafka_topics_refuses_our_keys_without_a_request(gateway_address, name, kafka):
     done = Tools(gateway_address, name).topics("--create", "--config", f"{ENABLED}=true")
 
     assert done.returncode == 1
@@ -406,10 +406,10 @@ def lines_of(command: list[str]) -> list[list[str]]:
 JAVA_TELLS = [
     ["not created", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
     ["created"],
-    ["told", VALIDATION, "null", "DEFAULT_CONFIG"],
-    ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-    ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-    ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", VALIDATION, "null", "DEFAULT_CONFIG"],
+    ["described", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
     ["not stored bad-1", "PolicyViolationException", "bad is not good"],
     ["stored good-1"],
     ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
@@ -459,10 +459,10 @@ def test_java(gateway_address, name, topic_admin, kafka):
 KADM_TELLS = [
     ["not created", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
     ["created"],
-    ["told", VALIDATION, "", "DEFAULT_CONFIG"],
-    ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-    ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-    ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", VALIDATION, "", "DEFAULT_CONFIG"],
+    ["described", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["described", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
     ["not stored bad-1", "POLICY_VIOLATION", ""],
     ["stored good-1"],
     ["config", VALIDATION, "null", "DEFAULT_CONFIG"],

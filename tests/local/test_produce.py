@@ -13,7 +13,7 @@ from kio.schema.produce.v9.response import (
 )
 from kio.static.primitive import i32, i64
 
-from penstock.client.connections.metadata import Leader
+from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.connections.retries import Retries
 from penstock.client.connections.settings import read_settings
 from penstock.client.errors import ResponseError, response_error
@@ -94,7 +94,7 @@ def test_a_refusal_shows_its_reason_and_is_1(gateway, topic, capsys):
 
 def test_a_topic_that_was_just_created_is_waited_for():
     unknown = response_error(3, "topic new")
-    found = [unknown, response_error(5, "topic new"), Leader(1, 0)]
+    found = [unknown, response_error(5, "topic new"), PartitionLeader(1, 0)]
 
     def leader(topic, partition):
         one = found.pop(0)
@@ -106,7 +106,7 @@ def test_a_topic_that_was_just_created_is_waited_for():
     connection = SimpleNamespace(
         leader=leader, retries=lambda: Retries(settings, sleep=lambda _: None)
     )
-    assert leader_of(connection, "new") == Leader(1, 0)
+    assert leader_of(connection, "new") == PartitionLeader(1, 0)
 
     over = iter([0.0, 1e9])
     connection.retries = lambda: Retries(settings, clock=lambda: next(over))
@@ -140,3 +140,10 @@ raise SystemExit(program.main(["127.0.0.1:1", "topic", "value"]))
         running.stdout.close()
         complaint = running.stderr.read()
     assert (running.returncode, complaint) == (0, b"")
+
+
+def test_an_address_without_a_port_is_wrong_use(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["gateway", "t", "5"])
+    assert ended.value.code == 2
+    assert "argument HOST:PORT: 'gateway' is not host:port" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Records of topics that hold what their schemas say, good and bad, for each type of schema.
+"""Good and bad records of topics with schemas, for each type of schema.
 
-Ids that no registry has are few: a policy worker asks for a hundred of them, and then postpones.
+Unknown ids are few: a policy worker requests a hundred of them, and then postpones.
 """
 
 import io
@@ -170,23 +170,28 @@ class Generator:
 
         Args:
             registry: A `FakeRegistry`.
-            name: Of `TYPES`.
+            name: A key of `TYPES`.
             topics: The topics that the records will be in.
-            seed: Of what is generated.
+            seed: The seed of the generated records.
         """
         self._chance = random.Random(seed)
         self._schema = TYPES[name]()
         self._key = Json() if name == "Avro" else Avro()
         known = {}
         for topic in topics:
-            for side, one in (("value", self._schema), ("key", self._key)):
+            for side, schema in (("value", self._schema), ("key", self._key)):
                 subject = f"{topic}-{side}"
                 known[side] = registry.register(
-                    subject, one.text, one.schema_type, rule_set=one.rule_set
+                    subject, schema.text, schema.schema_type, rule_set=schema.rule_set
                 )
         elsewhere = registry.register("elsewhere", '"string"')
-        self._ids = {side: (one, known["key"], elsewhere) for side, one in known.items()}
-        self._guids = {one: uuid.UUID(registry.guid(one)) for one in (*known.values(), elsewhere)}
+        self._ids = {
+            side: (schema_id, known["key"], elsewhere) for side, schema_id in known.items()
+        }
+        self._guids = {
+            schema_id: uuid.UUID(registry.guid(schema_id))
+            for schema_id in (*known.values(), elsewhere)
+        }
 
     def record(self, number, now_ms):
         headers = [Header("n", b"%d" % number)]
@@ -199,22 +204,22 @@ class Generator:
 
     def _framed(self, side, schema, header, headers):
         chance = self._chance
-        some = 1.0 if side == "value" else 0.2  # the key's objection hides that to the value
-        if chance.random() < 0.1 * some:
+        scale = 1.0 if side == "value" else 0.2  # the key's objection hides that to the value
+        if chance.random() < 0.1 * scale:
             return chance.choice((None, None, b"", b"\x00\x00\x00", b"{}"))
         payload = schema.payload(chance)
-        if chance.random() < 0.4 * some:
+        if chance.random() < 0.4 * scale:
             payload = self._spoiled(payload)
         ids = self._ids[side]
-        one = chance.choice(ids) if chance.random() < 0.2 * some else ids[0]
-        is_known = chance.random() > 0.1 * some
+        schema_id = chance.choice(ids) if chance.random() < 0.2 * scale else ids[0]
+        is_known = chance.random() > 0.1 * scale
         if chance.random() < 0.2:
-            prefix = b"\x01" + (self._guids[one] if is_known else _NO_GUID).bytes
+            prefix = b"\x01" + (self._guids[schema_id] if is_known else _NO_GUID).bytes
         else:
-            prefix = b"\x00" + struct.pack(">I", one if is_known else chance.choice(_UNKNOWN))
+            prefix = b"\x00" + struct.pack(">I", schema_id if is_known else chance.choice(_UNKNOWN))
         if chance.random() < 0.2:
             headers.append(Header(header, self._in_header(prefix, schema, payload)))
-            if chance.random() < 0.1 * some:
+            if chance.random() < 0.1 * scale:
                 headers.append(Header(header, chance.choice((None, b"", prefix, prefix[:-1]))))
             return payload[2:] if schema.schema_type == "PROTOBUF" else payload
         return prefix + payload

@@ -46,7 +46,7 @@ def doors(spark, kafka, gateway, topic, admin, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_same_verdicts_and_reasons(doors):
+def test_all_doors_have_the_same_verdicts_and_reasons(doors):
     now = int(time.time() * 1000)
     keys = [b'"k"', b'"k"', b'"k"', b'""', None]
     texts = [*TEXTS, *VALUES]

@@ -12,7 +12,6 @@ from penstock.cluster.offsets import Cluster
 from penstock.engine.plans.plan import Plan
 from penstock.local import free_ports
 from penstock.spark import apply, load_plan
-from penstock.spark.sources import client_options, read_range
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
@@ -24,6 +23,7 @@ from tests.parity.test_many_records import (
     PARTITIONS,
     Generator,
     all_of,
+    rows_of,
     send,
 )
 from tests.parity.test_parity import POLICIES
@@ -66,16 +66,14 @@ def counted(port, topic):
     return found
 
 
-def test_what_is_counted_is_what_spark_judges(
-    properties, gateway, spark, kafka, topic, pytestconfig
-):
+def test_counts_equal_the_verdicts_of_spark(properties, gateway, spark, kafka, topic, pytestconfig):
     running = gateway(properties, POLICIES + INTERCEPTOR)
     port = int(properties["metrics.listener"].rpartition(":")[2])
     count = pytestconfig.getoption("parity_records")
     seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
     generator, now = Generator(seed), int(time.time() * 1000)
     records = [generator.record(number, now) for number in range(count)]
-    batches = [encode_batch([one], codec=generator.codec()) for one in records]
+    batches = [encode_batch([record], codec=generator.codec()) for record in records]
     name = topic("parity-observed", PARTITIONS)
 
     for start in range(0, count, AT_ONCE):
@@ -87,7 +85,7 @@ def test_what_is_counted_is_what_spark_judges(
         dict(message.headers())["n"]: (message.key(), message.value())
         for message in read_topic(kafka.bootstrap_servers, name, full=True)
     }
-    sent = {b"%d" % number: (one.key, one.value) for number, one in enumerate(records)}
+    sent = {b"%d" % number: (record.key, record.value) for number, record in enumerate(records)}
     assert stored == sent
 
     by_gateway = counted(port, name)
@@ -98,22 +96,22 @@ def test_what_is_counted_is_what_spark_judges(
 def by_spark(spark, file, topic, records):
     """Return how often gateways have to count each policy and outcome."""
     plan = load_plan(file)
-    options = client_options(plan.configuration.upstream_properties, plan.path)
     cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
     ranges = cluster.ranges(cluster.topics(topic), "earliest")
     plans = Plan(plan.configuration.policies)
-    plans.set_interceptor_patterns({"policies.Odd": re.compile(".*")})
+    if plan.has_interceptors:
+        plans.set_interceptor_patterns([("policies.Odd", re.compile(".*"))])
     of_topic = plans.for_topic(topic, {})
-    rows = apply(read_range(spark, options, ranges), plan)
+    rows = apply(rows_of(spark, plan, ranges), plan)
     found = Counter()
     for row in all_of(rows.select("partition", "offset", "verdict", "key", "value")):
-        one = records[row.offset * PARTITIONS + row.partition]
+        record = records[row.offset * PARTITIONS + row.partition]
         content = [None if part is None else bytes(part) for part in (row.key, row.value)]
         if row.verdict.outcome == "dropped":
             found[of_topic.interceptor_names, "would_drop"] += 1
         elif row.verdict.outcome != "accepted":
             found[row.verdict.policy, WOULD[row.verdict.outcome]] += 1
-        elif content != [one.key, one.value]:
+        elif content != [record.key, record.value]:
             found[of_topic.interceptor_names, "would_change"] += 1
         else:
             found[of_topic.policy_names, "accepted"] += 1

@@ -1,9 +1,9 @@
 """One corpus, all doors: the gateway and Spark give the same verdict, reason and message.
 
-Each record goes through the gateway as a batch of its own, and past it to the broker, from
-where it is read by Spark's Kafka connector, by the data source, and as a raw batch by both readers of
-batches. The policies repeat what they were shown (as a digest), so a difference in what they see is a
-difference in what they say.
+Each record is sent through the gateway as a separate batch, and directly to the broker, from where
+it is read by Spark's Kafka connector, by the data source, and as a raw batch by both readers of
+batches. The policies return their arguments (as a digest), so a difference in the arguments is a
+difference in the reasons.
 """
 
 import itertools
@@ -24,12 +24,12 @@ from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
 from penstock.records import stored_batch
 from penstock.spark import judge, load_plan, register
-from penstock.spark.sources import client_options, read_range
 from penstock.stored.evaluation import Evaluator
 from tests.conftest import NATIVE, RECORD_BATCHES
 from tests.raw import RawClient, produce_request, produced
 from tests.records.conftest import chosen
 from tests.records.encoding import CODECS, encode_batch
+from tests.spark_connector import read_by_connector
 
 # What the engine adds to a failure is a class's name, never the text of the exception.
 POLICIES = """
@@ -162,9 +162,7 @@ class Sinks:
 
     def by_connector(self, ranges):
         """What Spark's verdicts are on the records."""
-        properties = self.plan.configuration.upstream_properties
-        options = client_options(properties, self.plan.path)
-        df = read_range(self.spark, options, ranges)
+        df = read_by_connector(self.spark, self.kafka.bootstrap_servers, ranges[0].topic)
         rows = judge(df, self.plan).orderBy("offset").select("verdict.*").collect()
         return [(row.outcome, row.code, row.message) for row in rows]
 
@@ -186,11 +184,11 @@ class Sinks:
             closing(Evaluator(self.plan)) as policies,
         ):
             patch.setattr(stored_batch, "_reading", lambda: reading)
-            [one] = ranges
-            for fetched in RangeReader(connection, WantedRange(*one), on_lost=pytest.fail):
+            [range_] = ranges
+            for fetched in RangeReader(connection, WantedRange(*range_), on_lost=pytest.fail):
                 data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
                 columns = StoredColumns(data.records)
-                found = policies.judge_records(one.topic, one.partition, columns).verdicts
+                found = policies.judge_records(range_.topic, range_.partition, columns).verdicts
                 verdicts |= dict.fromkeys(data.offsets, ACCEPTED)
                 verdicts |= {data.offsets[position]: verdict for position, verdict in found}
         return [(v.outcome.value, v.code, v.message) for _, v in sorted(verdicts.items())]
@@ -208,8 +206,10 @@ def check(doors, records, codecs):
     through, ranges = doors.gateway(records, codecs), doors.store(records, codecs)
     raw = [doors.by_raw_batches(ranges, reading) for reading in READINGS]
     for stored in (doors.by_connector(ranges), doors.by_data_source(ranges), *raw):
-        for record, codec, one, other in zip(records, codecs, through, stored, strict=True):
-            assert one == other, (record, record.value and record.value[:40], codec)
+        for record, codec, by_gateway, by_spark in zip(
+            records, codecs, through, stored, strict=True
+        ):
+            assert by_gateway == by_spark, (record, record.value and record.value[:40], codec)
     return through
 
 
@@ -242,7 +242,7 @@ generated = st.builds(
         lambda inner: (
             st.lists(inner, max_size=3) | st.dictionaries(texts | st.just("refuse"), inner)
         ),
-    ).map(lambda one: json.dumps(one).encode()),
+    ).map(lambda document: json.dumps(document).encode()),
     st.lists(st.builds(Header, texts, st.none() | st.binary(max_size=4)), max_size=3).map(tuple),
 )
 
@@ -252,13 +252,13 @@ generated = st.builds(
 @pytest.mark.parametrize("record_batches", RECORD_BATCHES[-1:], indirect=True)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(st.lists(generated, min_size=20, max_size=60), st.randoms(use_true_random=False))
-def test_whatever_is_produced(doors, records, random):
+def test_random_records(doors, records, random):
     now = int(time.time() * 1000)
     records = [record._replace(timestamp=now + record.timestamp) for record in records]
     check(doors, records, [random.choice(list(CODECS)) for _ in records])
 
 
-def test_the_corpus_is_awkward():
+def test_the_corpus_has_edge_cases():
     assert math.isnan(json.loads("NaN"))
     assert None in VALUES
     assert max(len(v or b"") for v in VALUES) > 100_000

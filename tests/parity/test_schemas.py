@@ -1,9 +1,10 @@
-"""Records of a schema registry: the gateway, Spark's connector and raw batches judge each alike."""
+"""Records of a schema registry: the gateway, frames of Spark and raw batches judge each alike."""
 
 import random
 
 import pytest
 
+from penstock.policies.schema_policy.payloads.explanations import MAX_RECORDS
 from tests.parity.schemas import TOPIC_CONFIGS, TYPES, Generator
 from tests.parity.test_many_records import PARTITIONS, same_at_all_doors
 from tests.policies.schema_policy.fake_registry import FakeRegistry
@@ -21,7 +22,20 @@ REASONS = {
 
 
 @pytest.fixture
-def doors(spark, kafka, gateway, topic, monkeypatch):
+def few_at_a_time(spark):
+    """Has policies see as many records of frames at a time as they give long reasons for.
+
+    Of a larger batch, only the first messages that do not fit are looked at for the field.
+    """
+    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(key)
+    spark.conf.set(key, str(MAX_RECORDS))
+    yield
+    spark.conf.set(key, before)
+
+
+@pytest.fixture
+def doors(spark, few_at_a_time, kafka, gateway, topic, monkeypatch):
     """Judges generated records at all doors."""
 
     def judge(name, count, seed, partitions):

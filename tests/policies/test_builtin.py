@@ -122,7 +122,7 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
         (RedactJsonFields, {}, "topics must be set"),
         (RedactJsonFields, {"topics": "x"}, "fields must be set"),
         (RedactJsonFields, {"topics": "x", "fields": "card"}, "must be a tuple"),
-        (RedactJsonFields, {"topics": "x", "fields": ("a[1]",)}, "is no path"),
+        (RedactJsonFields, {"topics": "x", "fields": ("a[1]",)}, "is not a path"),
         (RedactJsonFields, {"topics": "(", "fields": ("a",)}, "interceptor_topic_pattern"),
         (HashJsonFields, {"topics": "x", "fields": ("a",)}, "env:NAME or file:PATH"),
         (HashJsonFields, {"topics": "x", "fields": ("a",), "key_from": "env:NO_SUCH"}, "16 bytes"),
@@ -179,7 +179,7 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
     ("cls", "keys", "told"),
     [
         (RedactJsonFields, {}, "fields must be set"),
-        (RedactJsonFields, {"fields": "a[1]"}, "is no path"),
+        (RedactJsonFields, {"fields": "a[1]"}, "is not a path"),
         (RedactJsonFields, {"field": "a"}, r"did you mean policies\.one\.fields\?"),
         (RedactJsonFields, {"fields": "a", "pass.what.is.not.json": "x"}, "must be one of true"),
         (HashJsonFields, {"fields": "a"}, "env:NAME or file:PATH"),

@@ -62,7 +62,7 @@ def test_a_path_may_lead_on_from_another():
     [
         ({}, "fields must list names, like fields=id,customer.email, not nothing"),
         ({"fields": "a,,b"}, "fields must list names"),
-        ({"fields": "a[0]"}, "fields: 'a[0]' is no path"),
+        ({"fields": "a[0]"}, "fields: 'a[0]' is not a path"),
         ({"fields": "a.b,a[*]"}, "one path has names where another has [*]"),
         ({"fields": ".".join("a" * 101)}, "fields: a path has more than 100 steps"),
         ({"fields": ",".join(map(str, range(1001)))}, "fields lists 1001 paths; there may be 1000"),

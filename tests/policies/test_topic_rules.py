@@ -422,7 +422,7 @@ def test_other_keys_of_the_file_are_passed_over():
         (
             {"configs.allowed": "retention.*", "configs.required": "retention.ms,flush.ms=1"},
             (
-                "topic.rules.configs.required must name only what topic.rules.configs.allowed allows: "
+                "topic.rules.configs.required must only name configs that topic.rules.configs.allowed allows: "
                 "add flush.ms to topic.rules.configs.allowed, or remove it from "
                 "topic.rules.configs.required"
             ),
@@ -434,8 +434,8 @@ def test_other_keys_of_the_file_are_passed_over():
                 "which is unlimited; at most 5 ms are allowed (topic.rules.retention.ms.max)"
             ),
         ),
-        ({}, "there is no rule to judge by: set one of topic.rules."),
-        ({"internal.topics": "judge"}, "there is no rule to judge by: set one of topic.rules."),
+        ({}, "there is no rule: set one of topic.rules."),
+        ({"internal.topics": "judge"}, "there is no rule: set one of topic.rules."),
     ],
 )
 def test_wrong_settings_are_told_at_start(policy, rules, expected):
@@ -448,7 +448,7 @@ def test_rules_over_configs_need_one_over_configs():
     with pytest.raises(ValueError) as raised:
         configured(ConfigRules, {"partitions.max": "3", "name.pattern": "x"})
     assert str(raised.value) == (
-        "there is no rule to judge by: set one of topic.rules.configs.allowed, "
+        "there is no rule: set one of topic.rules.configs.allowed, "
         "topic.rules.configs.required, topic.rules.retention.ms.min, topic.rules.retention.ms.max"
     )
 

@@ -8,7 +8,7 @@ import zlib
 import cramjam
 import pytest
 
-from penstock.records.compression import Scratch, decompress, is_buffer_too_small
+from penstock.records.compression import Scratch, compress, decompress, is_buffer_too_small
 from penstock.records.errors import UnreadableRecords
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
@@ -135,3 +135,34 @@ def test_the_text_by_which_cramjam_2_14_says_that_a_buffer_is_too_small(module):
         with pytest.raises(cramjam.DecompressionError) as raised:
             module.decompress_into(data, bytearray(len(TEXT) - 1))
         assert is_buffer_too_small(raised.value) is expected
+
+
+class TestCompress:
+    """Records as Kafka's clients compress them."""
+
+    LONG = bytes(range(256)) * 300
+
+    @pytest.mark.parametrize("fast", [False, True])
+    @pytest.mark.parametrize("codec", range(1, 5))
+    def test_it_is_read_again(self, codec, fast):
+        written = compress(codec, memoryview(self.LONG), fast=fast)
+        assert len(written) < len(self.LONG)
+        assert opened(codec, written, len(self.LONG)) == self.LONG
+
+    def test_snappy_has_the_header_and_the_blocks_of_the_java_client(self):
+        written = compress(2, memoryview(self.LONG))
+        assert written[:16] == b"\x82SNAPPY\x00" + bytes([0, 0, 0, 1, 0, 0, 0, 1])
+        blocks, at = [], 16
+        while at < len(written):
+            size = int.from_bytes(written[at : at + 4], "big")
+            blocks.append(bytes(cramjam.snappy.decompress_raw(written[at + 4 : at + 4 + size])))
+            at += 4 + size
+        assert at == len(written)
+        assert list(map(len, blocks)) == [32_768, 32_768, len(self.LONG) - 65_536]
+        assert b"".join(blocks) == self.LONG
+
+    @pytest.mark.parametrize("fast", [False, True])
+    def test_blocks_of_lz4_do_not_depend_on_each_other(self, fast):
+        flags = compress(3, memoryview(self.LONG), fast=fast)[4]
+        assert flags & 0x20, "a reader of Kafka takes independent blocks only (KIP-57)"
+        assert not flags & 0x04, "no checksum of the content"

@@ -1,7 +1,7 @@
 """Runs a soak: `python -m tests.soak [--minutes 20] [--seed N]`; see `make soak`.
 
-Ends with 0 if all is as it should be, with 1 if not (the evidence is kept, and named), with 3 if
-it could not be run to its end, with 130 when it was interrupted.
+Ends with 0 without findings, with 1 otherwise (the evidence is kept, and named), with 3 if it could
+not be run to its end, with 130 when it was interrupted.
 """
 
 import argparse
@@ -23,27 +23,27 @@ from tests.soak.run import Soak, remove_data
 
 LONGEST_MINUTES: Final = 24 * 60
 _AROUND_S: Final = 900
-"""How long a soak may take besides its minutes."""
+"""How long a soak may take in addition to its minutes."""
 _END_S: Final = 180
 
 
 def main() -> int:
-    """Read the command line, run, tell."""
-    given = _arguments()
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    """Read the command line, run, print the findings."""
+    arguments = _arguments()
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     folder = cache_folder() / "soak" / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
     folder.mkdir(parents=True)
-    print(f"soak: {given.minutes:g} minutes, seed {seed}: "
-          f"`make soak MINUTES={given.minutes:g} SEED={seed}` does the same again", flush=True)  # fmt: skip
+    print(f"soak: {arguments.minutes:g} minutes, seed {seed}: "
+          f"`make soak MINUTES={arguments.minutes:g} SEED={seed}` does the same again", flush=True)  # fmt: skip
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(int(given.minutes * 60 + _AROUND_S))
-    soak = Soak(given.minutes, seed, given.rate, folder, given.without)
+    signal.alarm(int(arguments.minutes * 60 + _AROUND_S))
+    soak = Soak(arguments.minutes, seed, arguments.rate, folder, arguments.without)
     adopt_orphans()
-    code = _run(soak, folder, given.without)
+    code = _run(soak, folder, arguments.without)
     remove_data(folder)
-    if code or given.keep:
+    if code or arguments.keep:
         print(f"the evidence is in {os.path.relpath(folder)}", flush=True)
     else:
         shutil.rmtree(folder)
@@ -87,14 +87,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--without", action="append", default=[], choices=CLIENTS, metavar="CLIENT",
                         help=f"leave one out: {', '.join(CLIENTS)}; may be repeated")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the evidence if all is well, too")
-    given = parser.parse_args()
-    if not 1 <= given.minutes <= LONGEST_MINUTES:
+    arguments = parser.parse_args()
+    if not 1 <= arguments.minutes <= LONGEST_MINUTES:
         parser.error(f"--minutes is between 1 and {LONGEST_MINUTES}")
-    return given
+    return arguments
 
 
 def _kill_the_rest() -> list[str]:
-    """Kill what should have ended, and tell what it was."""
+    """Kill processes that should have ended, and return their descriptions."""
     return [text for pid in descendants(os.getpid()) if (text := kill(pid))]
 
 
@@ -109,7 +109,7 @@ def _too_long(*_: object) -> None:
 
 
 def _end_in_order() -> None:
-    """Let nothing interrupt the end, which does not take for ever."""
+    """Let no signal interrupt the end, which has a time limit."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, _end_at_once)

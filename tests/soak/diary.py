@@ -1,4 +1,4 @@
-"""What was done and seen, and when: on the terminal, and in a file of the evidence."""
+"""The events of a soak with their times: on the terminal, and in a file of the evidence."""
 
 import sys
 import threading
@@ -10,25 +10,25 @@ class Diary:
     """Lines with the time since the beginning.
 
     Attributes:
-        done: How often each kind of thing was done.
-        findings: What should never be, by those who do things.
+        done: How often each kind of fault happened.
+        findings: The findings of the threads that cause faults.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a")
         self._lock = threading.Lock()
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
         self.done: dict[str, int] = {}
         self.findings: list[str] = []
 
     def begin(self) -> None:
         """Count time from now on."""
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it has been."""
-        return time.monotonic() - self._begun
+        """The time since the beginning."""
+        return time.monotonic() - self._began
 
     def say(self, text: str) -> None:
         """Write a line."""
@@ -41,12 +41,12 @@ class Diary:
             sys.stdout.flush()
 
     def count(self, kind: str) -> None:
-        """Count a thing that was done."""
+        """Count a fault."""
         with self._lock:
             self.done[kind] = self.done.get(kind, 0) + 1
 
     def find(self, text: str) -> None:
-        """Write down what should never be."""
+        """Write down a finding."""
         with self._lock:
             self.findings.append(text)
         self.say(f"FOUND: {text}")

@@ -1,4 +1,4 @@
-"""Does what the plan says: each lane in a thread of its own."""
+"""Causes the planned faults: each lane in its own thread."""
 
 import os
 import random
@@ -19,8 +19,8 @@ from tests.soak.topic_names import TOPICS
 from tests.soak.topics import TopicChanges
 
 _PAUSE_S = 4.0
-"""What stands at least between two things of a lane; as long as the first has taken, if that is
-longer: a gateway that starts slowly is not ended again before it has served anybody."""
+"""The least pause between two faults of a lane; as long as the first has taken, if that is longer:
+a gateway that starts slowly is not ended again before it has served a client."""
 _ATTEMPTS = 5
 _NO_CLUSTER = 3
 _LONGEST_TEXT = 500
@@ -29,7 +29,7 @@ _NOT_RELOADED = "not reloaded, the old policies stay in force"
 
 
 class Faults:
-    """All that is done to a stage."""
+    """The faults of a stage."""
 
     def __init__(self, stage: Stage, diary: Diary, plan: Mapping[str, Sequence[Fault]]) -> None:
         self._stage = stage
@@ -48,8 +48,8 @@ class Faults:
             "cut all connections": self._cut_all,
             "cut some connections": self._cut_some,
             "reload": self._reload,
-            "reload what cannot be used": self._reload_in_vain,
-            "registry away": self._registry_away,
+            "reload an invalid file": self._reload_invalid_file,
+            "registry unreachable": self._registry_unreachable,
             "registry answers 503": self._registry_unavailable,
             "registry silent": lambda c: self._registry_fault(c, RegistryFault.SILENT),
             "registry hangs up": lambda c: self._registry_fault(c, RegistryFault.HANGS_UP),
@@ -66,7 +66,7 @@ class Faults:
             thread.start()
 
     def end(self) -> None:
-        """Do no more; wait until what has been begun is done."""
+        """Cause no more faults; wait for the end of those that have begun."""
         self._over.set()
         for thread in self._threads:
             if thread.ident is not None:
@@ -77,17 +77,17 @@ class Faults:
         for fault in faults:
             if self._over.wait(max(0.0, max(fault.at, earliest) - self._diary.seconds)):
                 return
-            begun = time.monotonic()
+            began = time.monotonic()
             try:
                 text = self._kinds[fault.kind](random.Random(fault.seed))
-            except Exception as error:  # what cannot be done is evidence, and no end of the soak
+            except Exception as error:  # a fault that fails is evidence, and does not end the soak
                 text = f"{fault.kind}: {type(error).__name__}: {error}"
                 self._diary.find(text[:_LONGEST_TEXT])
                 continue
             finally:
-                earliest = self._diary.seconds + max(_PAUSE_S, time.monotonic() - begun)
+                earliest = self._diary.seconds + max(_PAUSE_S, time.monotonic() - began)
             self._diary.count(fault.kind)
-            self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - begun:.1f} s)")
+            self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - began:.1f} s)")
 
     def _broker(self, chance: random.Random, *, kill: bool) -> str:
         node = chance.choice(self._stage.cluster.nodes)
@@ -102,13 +102,13 @@ class Faults:
 
     def _leaders(self, chance: random.Random) -> str:
         for _ in range(2):
-            with suppress(OSError, EOFError):  # the broker that is asked first may be new
+            with suppress(OSError, EOFError):  # the first broker may be new
                 move_leaders(self._stage.upstream, TOPICS, chance)
             self._over.wait(chance.uniform(0.3, 1.2))
         return "of all partitions"
 
     def _gateway(self, chance: random.Random, *, kill: bool) -> str:
-        gateway = chance.choice([one for one in self._stage.gateways if not one.lasts])
+        gateway = chance.choice([running for running in self._stage.gateways if not running.lasts])
         with gateway.lock:
             if kill:
                 gateway.running.kill()
@@ -152,7 +152,7 @@ class Faults:
         names = []
         for gateway in self._stage.gateways:
             _replace(gateway.running.file.parent / "policies.py", text)
-            if gateway.lock.acquire(blocking=False):  # another one starts, and reads it then
+            if gateway.lock.acquire(blocking=False):  # another gateway starts, and reads it then
                 try:
                     _hang_up(gateway, _RELOADED)
                 finally:
@@ -162,7 +162,7 @@ class Faults:
             f"version {self._version} of the policies in {' and '.join(names) or 'none that runs'}"
         )
 
-    def _reload_in_vain(self, chance: random.Random) -> str:
+    def _reload_invalid_file(self, chance: random.Random) -> str:
         gateway = self._steady(chance)
         with gateway.lock:
             file = gateway.running.file
@@ -174,7 +174,7 @@ class Faults:
                 file.write_text(good)
         return f"{gateway.name} keeps the old policies"
 
-    def _registry_away(self, chance: random.Random) -> str:
+    def _registry_unreachable(self, chance: random.Random) -> str:
         self._stage.registry.goes_away()
         self._over.wait(chance.uniform(2, 8))
         self._stage.registry.comes_back()
@@ -194,14 +194,14 @@ class Faults:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file that a gateway may be about to read: it reads the old one or the new one."""
+    """Write a file atomically: a gateway that reads it now gets the old or the new file."""
     whole = file.with_suffix(".new")
     whole.write_text(text)
     whole.replace(file)
 
 
 def start(running: RunningGateway) -> int:
-    """Start a gateway as a supervisor does: it ends with 3 where no broker answers in time.
+    """Start a gateway as a supervisor does: it ends with 3 if no broker responds in time.
 
     Returns:
         How many attempts it took.
@@ -222,7 +222,7 @@ def start(running: RunningGateway) -> int:
 
 
 def _hang_up(gateway: Gateway, event: str) -> None:
-    """SIGHUP; wait for what is logged of it."""
+    """Send SIGHUP; wait for the event in the log."""
     running = gateway.running
     before = len(running.events(event))
     running.process.send_signal(signal.SIGHUP)

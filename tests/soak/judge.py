@@ -1,13 +1,12 @@
-"""What came of one producer's records: what it was told, against what is stored.
+"""The verdict on a producer: its delivery reports against its stored records.
 
-What is promised stands in docs/guarantees.md; what is no promise is counted, and never a finding:
+The guarantees are in docs/guarantees.md; events beyond them are counted, and never a finding:
 
-- a plain producer may store a record twice, or out of order, when it sends again what was stored;
-- an idempotent one may store twice what was in flight when an error was final, since it then
-  numbers its records anew, under another epoch: what was sent before an error was told, and
-  answered after it;
-- of what a producer was told nothing certain, anything may have become, but a bad record is never
-  stored.
+- a plain producer may store a record twice, or out of order, when it retries a stored record;
+- an idempotent producer may store a record twice that was in flight when an error was final, since
+  it then starts new sequence numbers, under another epoch: records sent before an error was
+  reported, and acknowledged after it;
+- records without a certain report may be stored or not, but a bad record is never stored.
 """
 
 import itertools
@@ -17,24 +16,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.soak.producer_reports import ABORTED, ACKNOWLEDGED, COMMITTED, UNKNOWN, ProducerReport
+from tests.soak.producer_reports import REFUSED as REPORTED_REFUSED
 from tests.soak.producers import PLAIN, TRANSACTIONAL, Producer
 from tests.soak.records import CHANGED, CHANGED_NOW, DEAD_PARTITIONS, DROPPED, REFUSED, Stored
-from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, UNKNOWN, Told
-from tests.soak.told import REFUSED as TOLD_REFUSED
 from tests.soak.topic_names import FORGIVING, QUARANTINED
 
 SLACK_S: Final = 2.0
-"""How long after an error was told a client may still send under its old numbers."""
+"""How long after an error was reported a client may still send under its old numbers."""
 STANDSTILL_S: Final = 360.0
-"""For how long a producer may be acknowledged nothing: six of the clients' time limits, as a
-producer that was made anew may meet the next fault. 270 s were seen where all was overloaded."""
+"""For how long a producer may have no acknowledgement: six of the clients' time limits, as a
+producer that is created again may meet the next fault. 270 s were seen under overload."""
 _SHOWN: Final = 20
 _CERTAIN: Final = frozenset({ACKNOWLEDGED, COMMITTED})
 
 
 @dataclass
 class Account:
-    """Counts that are no findings, and findings: what should never be, with examples."""
+    """Counts of permitted events, and findings with examples."""
 
     producer: Producer
     counts: Counter[str] = field(default_factory=Counter)
@@ -42,7 +41,7 @@ class Account:
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def find(self, what: str, example: object) -> None:
-        """Take in a finding."""
+        """Add a finding."""
         self.findings[what] += 1
         shown = self.examples.setdefault(what, [])
         if len(shown) < _SHOWN:
@@ -50,7 +49,7 @@ class Account:
 
 
 def expected(producer: Producer, number: int) -> str | None:
-    """Return the letter under which a record is stored, or None where it is not to be."""
+    """Return the letter under which a record is stored, or None if it must not be stored."""
     letter = producer.letter(number)
     if producer.topic in FORGIVING:
         return letter
@@ -59,44 +58,47 @@ def expected(producer: Producer, number: int) -> str | None:
     return CHANGED_NOW if letter == CHANGED else letter
 
 
-def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
-    """Compare what a producer was told with its records in the order of their partitions.
+def judge(producer: Producer, reported: ProducerReport, stored: Sequence[Stored]) -> Account:
+    """Compare the delivery reports of a producer with its records in the order of their partitions.
 
     Args:
-        producer: Who.
-        told: What it was told.
+        producer: The producer.
+        reported: Its delivery reports.
         stored: Its records; of transactions, those that a reader of committed records sees.
     """
     account = Account(producer)
-    times = Counter(one.number for one in stored)
-    last = {one.number: one for one in stored}
+    times = Counter(record.number for record in stored)
+    last = {record.number: record for record in stored}
     epochs: dict[int, list[tuple[int, int] | None]] = defaultdict(list)
-    for one in stored:
-        epochs[one.number].append(one.epoch)
-    for number, outcome in told.outcomes.items():
+    for record in stored:
+        epochs[record.number].append(record.epoch)
+    for number, outcome in reported.outcomes.items():
         account.counts[outcome.event] += 1
-        _judge_told(account, number, outcome.event, is_stored=number in times)
-    account.counts["not told"] = sum(number not in told.outcomes for number in times)
+        _judge_outcome(account, number, outcome.event, is_stored=number in times)
+    account.counts["not reported"] = sum(number not in reported.outcomes for number in times)
     account.counts["stored"] = len(stored)
-    for one in stored:
-        _judge_letter(account, one)
-        if one.number in told.outcomes and told.outcomes[one.number].run != one.run:
-            account.find("stored under another run than was told", one)
+    for record in stored:
+        _judge_letter(account, record)
+        if (
+            record.number in reported.outcomes
+            and reported.outcomes[record.number].run != record.run
+        ):
+            account.find("stored under another run than was reported", record)
     for number, count in times.items():
         if count > 1:
-            _judge_double(account, told, last[number], epochs[number])
-        _judge_refused(account, told, last[number])
+            _judge_double(account, reported, last[number], epochs[number])
+        _judge_refused(account, reported, last[number])
     if producer.kind != PLAIN:
-        for one in _disordered(stored):
-            account.find("out of order", one)
+        for record in _disordered(stored):
+            account.find("out of order", record)
     if producer.kind == TRANSACTIONAL:
-        _judge_transactions(account, told, times)
+        _judge_transactions(account, reported, times)
     return account
 
 
-def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -> None:
+def _judge_outcome(account: Account, number: int, event: str, *, is_stored: bool) -> None:
     producer = account.producer
-    if event == TOLD_REFUSED and not _may_be_refused(producer):
+    if event == REPORTED_REFUSED and not _may_be_refused(producer):
         account.find("refused though nothing is bad", number)
     if event not in _CERTAIN:
         return
@@ -109,106 +111,109 @@ def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -
 
 
 def _may_be_refused(producer: Producer) -> bool:
-    """Whether any of its batches is refused; a good record is, with a bad one of its batch."""
+    """Return whether its batches may be refused, also good records in a batch with bad records."""
     return producer.topic not in FORGIVING and not REFUSED.isdisjoint(producer.mix)
 
 
-def _judge_letter(account: Account, one: Stored) -> None:
-    wanted = expected(account.producer, one.number)
-    is_dead = one.letter in REFUSED and account.producer.topic == QUARANTINED
-    if is_dead != (one.partition >= DEAD_PARTITIONS):
-        account.find("in the wrong topic", one)
-    if one.letter == wanted:
+def _judge_letter(account: Account, record: Stored) -> None:
+    expected_letter = expected(account.producer, record.number)
+    is_dead = record.letter in REFUSED and account.producer.topic == QUARANTINED
+    if is_dead != (record.partition >= DEAD_PARTITIONS):
+        account.find("in the wrong topic", record)
+    if record.letter == expected_letter:
         return
-    sent = account.producer.letter(one.number)
-    if one.letter in REFUSED and one.letter == sent:
-        account.find("stored though it is bad", one)
-    elif one.letter == DROPPED and one.letter == sent:
-        account.find("stored though it was to be dropped", one)
-    elif one.letter == CHANGED and one.letter == sent:
-        account.find("stored as it was, though it was to be changed", one)
+    sent = account.producer.letter(record.number)
+    if record.letter in REFUSED and record.letter == sent:
+        account.find("stored though it is bad", record)
+    elif record.letter == DROPPED and record.letter == sent:
+        account.find("stored though it was to be dropped", record)
+    elif record.letter == CHANGED and record.letter == sent:
+        account.find("stored as it was, though it was to be changed", record)
     else:
-        account.find("stored with another content than was sent", one)
+        account.find("stored with another content than was sent", record)
 
 
 def _judge_double(
-    account: Account, told: Told, one: Stored, epochs: Sequence[tuple[int, int] | None]
+    account: Account,
+    reported: ProducerReport,
+    record: Stored,
+    epochs: Sequence[tuple[int, int] | None],
 ) -> None:
     known = [epoch for epoch in epochs if epoch is not None]
     if account.producer.kind == PLAIN:
         account.counts["doubled"] += 1
     elif len(set(known)) < len(known):
-        account.find("stored twice under one epoch", f"{one.number} {known}")
-    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(told, one):
+        account.find("stored twice under one epoch", f"{record.number} {known}")
+    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(reported, record):
         account.counts["doubled after an error"] += 1
     else:
-        account.find("stored twice", f"{one.number}, sent at {one.sent_at:.3f}, {known}")
+        account.find("stored twice", f"{record.number}, sent at {record.sent_at:.3f}, {known}")
 
 
-def _judge_refused(account: Account, told: Told, one: Stored) -> None:
-    """Judge a record that is stored, and of which its producer was told that it is not."""
-    outcome = told.outcomes.get(one.number)
-    if outcome is None or expected(account.producer, one.number) is None:
+def _judge_refused(account: Account, reported: ProducerReport, record: Stored) -> None:
+    """Judge a stored record whose producer got the report that it is not stored."""
+    outcome = reported.outcomes.get(record.number)
+    if outcome is None or expected(account.producer, record.number) is None:
         return
     if outcome.event == ABORTED:
-        account.find("aborted, and seen by a reader of committed records", one.number)
-    elif outcome.event == TOLD_REFUSED:
+        account.find("aborted, and seen by a reader of committed records", record.number)
+    elif outcome.event == REPORTED_REFUSED:
         # Sent before in another batch, which was stored, and not answered.
-        if account.producer.kind == PLAIN or _is_in_trouble(told, one, but_its_own=True):
+        if account.producer.kind == PLAIN or _is_in_trouble(reported, record, but_its_own=True):
             account.counts["stored by an earlier attempt"] += 1
         else:
-            account.find("refused and stored", one.number)
+            account.find("refused and stored", record.number)
 
 
-def _is_in_trouble(told: Told, one: Stored, *, but_its_own: bool = False) -> bool:
-    """Whether an error was told in the time in which a record was on its way."""
-    troubles = told.troubles.get(one.run, [])
-    outcome = told.outcomes.get(one.number)
+def _is_in_trouble(reported: ProducerReport, record: Stored, *, but_its_own: bool = False) -> bool:
+    """Return whether an error was reported while a record was in flight."""
+    troubles = reported.troubles.get(record.run, [])
+    outcome = reported.outcomes.get(record.number)
     if outcome is None:
         latest = float("inf")
     else:
         latest = outcome.at - 0.5 if but_its_own else outcome.at + 0.5
-    place = bisect_left(troubles, one.sent_at - SLACK_S)
-    return place < len(troubles) and troubles[place] <= latest
+    position = bisect_left(troubles, record.sent_at - SLACK_S)
+    return position < len(troubles) and troubles[position] <= latest
 
 
-def standstill(told: Told, begun: float, ended: float) -> float:
-    """Return for how long, at the longest, a producer was acknowledged nothing.
+def standstill(reported: ProducerReport, began: float, ended: float) -> float:
+    """Return the longest time without an acknowledgement.
 
     Args:
-        told: What it was told.
-        begun: When it began to send, in seconds since 1970.
+        reported: Its delivery reports.
+        began: When it began to send, in seconds since 1970.
         ended: When it sent no more.
     """
-    answered = (outcome.at for outcome in told.outcomes.values() if outcome.event in _CERTAIN)
-    times = [begun, *sorted(at for at in answered if begun < at < ended), ended]
+    answered = (outcome.at for outcome in reported.outcomes.values() if outcome.event in _CERTAIN)
+    times = [began, *sorted(at for at in answered if began < at < ended), ended]
     return max(after - before for before, after in itertools.pairwise(times))
 
 
 def _disordered(stored: Iterable[Stored]) -> Iterable[Stored]:
-    """Return what is stored behind a later record of the same run; the first time counts."""
+    """Return records behind a later record of the same run; the first time counts."""
     last: dict[tuple[int, int], int] = {}
     seen: set[tuple[int, int]] = set()
-    for one in stored:
-        if (one.partition, one.number) in seen or one.partition >= DEAD_PARTITIONS:
+    for record in stored:
+        if (record.partition, record.number) in seen or record.partition >= DEAD_PARTITIONS:
             continue  # dead letters have no order
-        seen.add((one.partition, one.number))
-        place = (one.run, one.partition)
-        if one.number < last.get(place, -1):
-            yield one
-        last[place] = max(last.get(place, -1), one.number)
+        seen.add((record.partition, record.number))
+        run_and_partition = (record.run, record.partition)
+        if record.number < last.get(run_and_partition, -1):
+            yield record
+        last[run_and_partition] = max(last.get(run_and_partition, -1), record.number)
 
 
-def _judge_transactions(account: Account, told: Told, times: Counter[int]) -> None:
-    """A transaction of which nobody knows is committed as a whole, or not at all."""
+def _judge_transactions(account: Account, reported: ProducerReport, times: Counter[int]) -> None:
+    """A transaction with an unknown outcome is committed as a whole, or not at all."""
     wholes: dict[bool, int] = defaultdict(int)
-    for numbers in told.transactions:
-        if told.outcomes[numbers[0]].event != UNKNOWN:
+    for numbers in reported.transactions:
+        if reported.outcomes[numbers[0]].event != UNKNOWN:
             continue
         kept = [number for number in numbers if expected(account.producer, number) is not None]
-        there = sum(number in times for number in kept)
-        wholes[bool(there)] += 1
-        if there not in {0, len(kept)}:
+        stored_count = sum(number in times for number in kept)
+        wholes[bool(stored_count)] += 1
+        if stored_count not in {0, len(kept)}:
             account.find("a transaction stored in part", f"{numbers[0]}-{numbers[-1]}")
     account.counts["transactions unknown and stored"] = wholes[True]
     account.counts["transactions unknown and not stored"] = wholes[False]

@@ -1,4 +1,4 @@
-"""What is done to the stage, and when: drawn from a seed, and from nothing else."""
+"""The faults of a stage and their times, drawn from a seed alone."""
 
 import random
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Lane:
-    """Things of which one is done at a time, one after the other.
+    """Faults that happen one after the other.
 
     Attributes:
-        kinds: All of them are done once before any is done again.
+        kinds: Each happens once before any happens again.
         pause: The least and the longest time from one to the next, in seconds.
     """
 
@@ -21,11 +21,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Fault:
-    """One of them.
+    """A fault.
 
     Attributes:
         at: Seconds after the beginning.
-        seed: Of what else is drawn when it is done.
+        seed: The seed of its other random choices.
     """
 
     at: float
@@ -41,17 +41,18 @@ LANES: Final = {
     "gateways": Lane(("stop a gateway", "kill a gateway"), (18, 35)),
     "workers": Lane(("kill a worker",), (6, 14)),
     "connections": Lane(("cut all connections", "cut some connections"), (5, 12)),
-    "reloads": Lane(("reload", "reload what cannot be used"), (9, 18)),
+    "reloads": Lane(("reload", "reload an invalid file"), (9, 18)),
     "registry": Lane(
-        ("registry away", "registry answers 503", "registry silent", "registry hangs up"), (9, 18)
+        ("registry unreachable", "registry answers 503", "registry silent", "registry hangs up"),
+        (9, 18),
     ),
     "topics": Lane(
         (
-            "a topic comes and goes",
-            "a topic that is refused",
+            "create and delete a topic",
+            "create a refused topic",
             "add partitions",
             "alter configs",
-            "configs that are refused",
+            "set refused configs",
         ),
         (3, 9),
     ),
@@ -60,7 +61,7 @@ _FIRST_AT: Final = 4.0
 
 
 def draw(seed: int, seconds: float) -> dict[str, list[Fault]]:
-    """Return what is done in each lane; the same for the same seed, but for where it ends."""
+    """Return the faults of each lane; the same for the same seed, except for the end."""
     return {name: _lane(lane, f"{seed} {name}", seconds) for name, lane in LANES.items()}
 
 
@@ -78,4 +79,4 @@ def _lane(lane: Lane, seed: str, seconds: float) -> list[Fault]:
 
 def in_order(lanes: dict[str, list[Fault]]) -> Sequence[Fault]:
     """Return the faults of all lanes by their time."""
-    return sorted((one for lane in lanes.values() for one in lane), key=lambda one: one.at)
+    return sorted((fault for lane in lanes.values() for fault in lane), key=lambda fault: fault.at)

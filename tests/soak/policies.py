@@ -1,7 +1,7 @@
-"""What the gateways of the soak run: each letter of `records` has one thing done to it.
+"""The policies of the soak's gateways: each letter of `records` has its own outcome.
 
-The file is copied into a gateway's folder, and written anew by reloads: `VERSION` and `SLOW_S`
-change then, and what becomes of a record does not.
+The file is copied into a gateway's folder, and rewritten by reloads: `VERSION` and `SLOW_S` change
+then, and the outcome of a record does not.
 """
 
 import re

@@ -45,12 +45,12 @@ class Producer:
     mix: str
 
     def letter(self, number: int) -> str:
-        """Return what is to become of a record."""
+        """Return the letter of a record, which decides its outcome."""
         return self.mix[number % len(self.mix)]
 
     @property
     def argument(self) -> str:
-        """The producer as its program is told of it."""
+        """Return the producer as an argument of its program."""
         return f"{self.name},{self.kind},{self.topic},{self.mix}"
 
 
@@ -106,7 +106,7 @@ _OF_CLIENT: Final = {
 
 
 def producers(client: str, chance: random.Random) -> list[Producer]:
-    """Return a client's producers; the order of what they send is drawn."""
+    """Return a client's producers; the order of their records is drawn."""
     made = []
     for role in _OF_CLIENT[client]:
         kind, topic, letters = _ROLES[role]

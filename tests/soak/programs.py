@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.artifacts import cache_folder
 from tests.java import program
+from tests.soak.producer_reports import ProducerReport, read_reports
 from tests.soak.producers import (
     AIOKAFKA,
     FRANZ_GO,
@@ -25,7 +26,6 @@ from tests.soak.producers import (
     producers,
 )
 from tests.soak.stage import SCHEMA_COUNT
-from tests.soak.told import Told, told_by
 
 HERE: Final = Path(__file__).parent / "clients"
 GO: Final = Path(__file__).parents[1] / "interop" / "go"
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 class MissingError(Exception):
-    """Clients that are not on this machine; the text says what they need."""
+    """Clients that are missing on this machine; the text names their requirements."""
 
 
 def _python(module: str) -> list[str]:
@@ -95,14 +95,14 @@ class Client:
     """A client's program with all its producers.
 
     Attributes:
-        producers: Those it has.
+        producers: Its producers.
     """
 
     def __init__(self, name: str, command: list[str], seed: int, logs: Path) -> None:
         self.name = name
         self.producers = producers(name, random.Random(f"{seed} {name}"))
         self._command = command
-        self._output = logs / f"{name}.told"
+        self._output = logs / f"{name}.reports"
         self._errors = logs / f"{name}.err"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -121,13 +121,13 @@ class Client:
         return self._process is None or self._process.poll() is not None
 
     def finish(self) -> None:
-        """Have it send no more, and wait for its last answers."""
+        """Have it send no more, and wait for its last responses."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for its end; tell whether it ended."""
+        """Wait for its end; return whether it ended."""
         if self._process is not None:
             try:
                 self._process.wait(timeout_s)
@@ -136,7 +136,7 @@ class Client:
         return True
 
     def kill(self) -> None:
-        """End it, and what it has started."""
+        """End it, and its child processes."""
         if self._process is None:
             return
         self.finish()
@@ -145,14 +145,14 @@ class Client:
                 os.killpg(self._process.pid, signal.SIGKILL)  # its own session: kcat is in it
             self._process.wait(60)
 
-    def told(self) -> dict[Producer, Told]:
-        """Return what each producer was told."""
+    def reports(self) -> dict[Producer, ProducerReport]:
+        """Return the reports of each producer."""
         with self._output.open(errors="replace") as lines:
-            found = told_by(lines, [producer.name for producer in self.producers])
+            found = read_reports(lines, [producer.name for producer in self.producers])
         return {producer: found[producer.name] for producer in self.producers}
 
     def complaints(self) -> str:
-        """Return the end of what it wrote on its standard error."""
+        """Return the end of its standard error."""
         return self._errors.read_text(errors="replace")[-500:].strip()
 
 
@@ -160,7 +160,7 @@ def clients(names: Sequence[str], seed: int, logs: Path) -> list[Client]:
     """Prepare the clients.
 
     Raises:
-        MissingError: Of all that are missing, with what they need.
+        MissingError: Names all missing clients, with their requirements.
     """
     found, missing = [], []
     for name in names:

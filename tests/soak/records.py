@@ -1,4 +1,4 @@
-"""What stands in a record's value: what is to become of it, who sent it, and its number.
+"""The content of a record's value: its letter, its producer, and its number.
 
 The letters are those of `policies.py`, which the gateways run.
 """
@@ -33,9 +33,9 @@ class Stored(NamedTuple):
     """A record as it is stored.
 
     Attributes:
-        run: How often its producer had been made anew by then.
-        number: Given by the producer, never twice.
-        sent_at: When its producer was given it, in seconds since 1970: its timestamp.
+        run: How often its producer had been created by then.
+        number: Set by the producer, never twice.
+        sent_at: When it was passed to its producer, in seconds since 1970: its timestamp.
         epoch: Producer id and epoch in the header of its batch; None if the producer is not
             idempotent, or if it is a dead letter.
     """
@@ -55,14 +55,14 @@ def text_of(letter: str, producer: str, run: int, number: int) -> str:
 
 
 def with_schema(schema_id: int, text: str) -> bytes:
-    """Return a value with a schema's id: what the schema says, but for a record that is bad."""
+    """Return a value with a schema's id; a bad record does not match the schema."""
     is_bad = text.startswith(BAD)
     content = {"record": 17, "was": text} if is_bad else {"record": text}
     return struct.pack(">bi", _MAGIC, schema_id) + json.dumps(content).encode()
 
 
 def read(partition: int, value: bytes, sent_at: float) -> Stored:
-    """Return what a stored value says.
+    """Return the content of a stored value.
 
     Raises:
         ValueError: No client of the soak has written it.
@@ -95,8 +95,8 @@ def dead_letter(message: Message) -> tuple[bytes, Stored]:
     if headers["__penstock.policy"] != b"policies.Bad":
         raise ValueError("for another reason")
     sent_at = int(headers["__penstock.timestamp"]) / 1000
-    one = read(DEAD_PARTITIONS + source, message.value() or b"", sent_at)
-    return headers["__dlq.id"], one
+    record = read(DEAD_PARTITIONS + source, message.value() or b"", sent_at)
+    return headers["__dlq.id"], record
 
 
 def has_right_marks(message: Message, letter: str) -> bool:
@@ -106,7 +106,7 @@ def has_right_marks(message: Message, letter: str) -> bool:
 
 
 def stored(message: Message) -> Stored:
-    """Return what a message says that was read back.
+    """Return the record of a message that was read back.
 
     Raises:
         ValueError: No client of the soak has written it.

@@ -1,48 +1,48 @@
-"""What came of a soak, for people."""
+"""The report of a soak, for people."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tests.soak.judge import Account
 from tests.soak.plan import LANES
+from tests.soak.producer_reports import ProducerReport
 from tests.soak.samples import AT_REST, OF_WORKERS, TOLERANCES, WITHOUT, Series
 from tests.soak.slopes import after_warm_up, line
-from tests.soak.told import Told
 
 _COLUMNS = (
     ("acknowledged", ("acknowledged", "committed")),
     ("refused", ("refused",)),
     ("aborted", ("aborted",)),
-    ("unknown", ("unknown", "not told")),
+    ("unknown", ("unknown", "not reported")),
     ("dropped", ("dropped",)),
     ("stored", ("stored",)),
     ("twice, as may be", ("doubled", "doubled after an error")),
 )
 
 
-def table(accounts: Iterable[tuple[Account, Told]]) -> str:
+def table(accounts: Iterable[tuple[Account, ProducerReport]]) -> str:
     """Return a line for each producer."""
     heads = "".join(f"{head:>{max(13, len(head) + 2)}}" for head, _ in _COLUMNS)
-    lines = [f"{'':30}{heads}{'made anew':>11}{'findings':>10}"]
+    lines = [f"{'':30}{heads}{'new runs':>11}{'findings':>10}"]
     sums: Counter[str] = Counter()
-    for account, told in accounts:
+    for account, reported in accounts:
         cells = ""
         for head, keys in _COLUMNS:
             count = sum(account.counts[key] for key in keys)
             sums[head] += count
             cells += f"{count:>{max(13, len(head) + 2)}}"
         found = sum(account.findings.values())
-        lines.append(f"{account.producer.name:30}{cells}{told.deaths:>11}{found:>10}")
+        lines.append(f"{account.producer.name:30}{cells}{reported.deaths:>11}{found:>10}")
     total = "".join(f"{sums[head]:>{max(13, len(head) + 2)}}" for head, _ in _COLUMNS)
     lines.append(f"{'all':30}{total}")
     return "\n".join(lines)
 
 
-def reasons(accounts: Iterable[tuple[Account, Told]]) -> str:
+def reasons(accounts: Iterable[tuple[Account, ProducerReport]]) -> str:
     """Return why records failed, by client: the most frequent texts."""
     found: dict[str, Counter[str]] = {}
-    for account, told in accounts:
-        found.setdefault(account.producer.client, Counter()).update(told.why)
+    for account, reported in accounts:
+        found.setdefault(account.producer.client, Counter()).update(reported.why)
     return "\n".join(
         f"  {client}: " + ", ".join(f"{text} ({count})" for text, count in why.most_common(6))
         for client, why in found.items()
@@ -51,7 +51,7 @@ def reasons(accounts: Iterable[tuple[Account, Told]]) -> str:
 
 
 def uses(series: Series) -> tuple[str, list[str]]:
-    """Return a line for each thing that the lasting gateway uses, and what is not flat."""
+    """Return a line for each resource of the lasting gateway, and findings if it is not flat."""
     lines, findings = [], []
     for what, samples in series.items():
         counted = after_warm_up(samples)
@@ -73,12 +73,12 @@ def uses(series: Series) -> tuple[str, list[str]]:
         if not is_flat:
             findings.append(f"{what} is not flat: {found.per_hour:+.1f} an hour")
     if OF_WORKERS not in series:
-        findings.append("no samples of the gateway that lasts")
+        findings.append("no samples of the lasting gateway")
     return "\n".join([*lines, f"  {WITHOUT}"]), findings
 
 
 def at_rest(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, list[str]]:
-    """Compare what is used when no client is there, before and after."""
+    """Compare the resources without clients, before and after."""
     lines, findings = [], []
     for what, tolerance in AT_REST.items():
         more = after[what] - before[what]
@@ -92,10 +92,12 @@ def at_rest(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[st
     return "\n".join(lines), findings
 
 
-def shortfalls(accounts: Sequence[tuple[Account, Told]], done: Mapping[str, int]) -> list[str]:
-    """Return what was not tried at all: a soak that has not done it has shown nothing of it."""
+def shortfalls(
+    accounts: Sequence[tuple[Account, ProducerReport]], done: Mapping[str, int]
+) -> list[str]:
+    """Return the faults and outcomes that never occurred: the soak has not tested them."""
     found = [
-        f"{account.producer.name} was acknowledged nothing"
+        f"{account.producer.name} has no acknowledged record"
         for account, _ in accounts
         if not account.counts["acknowledged"] + account.counts["committed"]
     ]
@@ -103,11 +105,15 @@ def shortfalls(accounts: Sequence[tuple[Account, Told]], done: Mapping[str, int]
     for account, _ in accounts:
         counts.update(account.counts)
     found += [f"no record was {what}" for what in ("refused", "dropped") if not counts[what]]
-    tried = {lane for lane, one in LANES.items() if any(done.get(kind) for kind in one.kinds)}
-    return found + [f"none was done of: {lane}" for lane in LANES if lane not in tried]
+    tried = {
+        lane
+        for lane, fault_lane in LANES.items()
+        if any(done.get(kind) for kind in fault_lane.kinds)
+    }
+    return found + [f"no fault of: {lane}" for lane in LANES if lane not in tried]
 
 
 def not_reached(planned: Iterable[str], done: Mapping[str, int]) -> str:
-    """Return what was planned and not done, as the time was over, or nothing."""
+    """Return the planned faults for which there was no time."""
     rest = Counter(planned) - Counter(done)
     return ", ".join(f"{count} x {kind}" for kind, count in sorted(rest.items()))

@@ -14,22 +14,22 @@ from tests.soak.diary import Diary
 from tests.soak.faults import Faults
 from tests.soak.judge import STANDSTILL_S, Account, judge, standstill
 from tests.soak.plan import draw, in_order
+from tests.soak.producer_reports import ProducerReport
 from tests.soak.producers import CLIENTS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, dead_letter, has_right_marks, stored
 from tests.soak.samples import Samples, now, thread_names
 from tests.soak.segments import Epochs, batches
 from tests.soak.stage import Stage
-from tests.soak.told import Told
 from tests.soak.topic_names import DEAD, MARKED, TOPICS, TRANSACTIONS
 
 LAST_ANSWERS_S: Final = 200.0
-"""How long clients may take to end: a delivery, and one more for a transaction."""
+"""How long clients may take to end: a delivery, and another for a transaction."""
 _REST_S: Final = 90.0
 
 
 class Soak:
-    """What is done for some minutes, and the evidence of it in a folder."""
+    """A run of some minutes, and its evidence in a folder."""
 
     def __init__(
         self, minutes: float, seed: int, rate: int, folder: Path, without: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Soak:
         self._report: list[str] = []
 
     def run(self) -> list[str]:
-        """Run it; return what should not be: nothing, where all is well."""
+        """Run it; return the findings."""
         plan = draw(self._seed, self._seconds)
         planned = in_order(plan)
         (self._folder / "plan.txt").write_text("".join(f"{fault}\n" for fault in planned))
@@ -66,23 +66,23 @@ class Soak:
             after = self._rest(stage, before)
             self._note_threads("after", stage)
             accounts = self._accounts(stage, found)
-        self._tell(accounts, faults, samples, [fault.kind for fault in planned])
+        self._write_report(accounts, faults, samples, [fault.kind for fault in planned])
         text, not_back = report.at_rest(before, after)
-        self._report.append(f"the same at rest:\n{text}")
+        self._report.append(f"resources without clients:\n{text}")
         self._findings += not_back + self._diary.findings
         (self._folder / "report.txt").write_text(self.text)
         return self._findings
 
     @property
     def text(self) -> str:
-        """What came of it, for people."""
+        """The report, for people."""
         return "\n\n".join(self._report) + "\n"
 
     def _disturb(
         self, stage: Stage, found: Sequence[Client], faults: Faults, samples: Samples
     ) -> None:
         samples.start()
-        begun = time.time()
+        began = time.time()
         for client in found:
             client.start(stage.address, self._rate)
         self._diary.say(f"{sum(len(c.producers) for c in found)} producers of "
@@ -100,7 +100,7 @@ class Soak:
         samples.end()
         stage.wait_until_whole()
         self._diary.say("no more faults, nothing more is sent; last answers")
-        self._sent = (begun, time.time())
+        self._sent = (began, time.time())
         for client in found:
             client.finish()
         deadline = time.monotonic() + LAST_ANSWERS_S
@@ -110,7 +110,7 @@ class Soak:
                 client.kill()
 
     def _rest(self, stage: Stage, before: dict[str, float]) -> dict[str, float]:
-        """Wait until connections have gone, and the threads that were there for them."""
+        """Wait until connections and their threads have ended."""
         pid = stage.lasting.running.pid
         deadline = time.monotonic() + _REST_S
         after = now([], pid)
@@ -124,22 +124,24 @@ class Soak:
         with (self._folder / "threads.txt").open("a") as evidence:
             evidence.write(f"{when}: {names}\n")
 
-    def _accounts(self, stage: Stage, found: Sequence[Client]) -> list[tuple[Account, Told]]:
+    def _accounts(
+        self, stage: Stage, found: Sequence[Client]
+    ) -> list[tuple[Account, ProducerReport]]:
         self._diary.say("reading back what is stored")
         records = self._stored(stage)
         accounts = []
         for client in found:
-            for producer, told in client.told().items():
-                account = judge(producer, told, records.pop(producer.name, []))
-                still_s = standstill(told, *self._sent)
+            for producer, reported in client.reports().items():
+                account = judge(producer, reported, records.pop(producer.name, []))
+                still_s = standstill(reported, *self._sent)
                 if still_s > STANDSTILL_S:
                     self._findings.append(
-                        f"{producer.name} was acknowledged nothing for {still_s:.0f} s"
+                        f"{producer.name} had no acknowledgement for {still_s:.0f} s"
                     )
-                accounts.append((account, told))
-                if not told.ended:
+                accounts.append((account, reported))
+                if not reported.ended:
                     self._findings.append(f"{producer.name} did not end by itself")
-        self._findings += [f"records of {name}, which nobody is" for name in records]
+        self._findings += [f"records of an unknown producer {name}" for name in records]
         return accounts
 
     def _stored(self, stage: Stage) -> dict[str, list[Stored]]:
@@ -153,23 +155,23 @@ class Soak:
             with (self._folder / f"{topic}.stored").open("w") as evidence:
                 for message in messages:
                     try:
-                        letter = stored(message)
+                        record = stored(message)
                     except (ValueError, KeyError):
                         foreign[topic] += 1
                         continue
-                    letter = letter._replace(epoch=epochs.of(letter.partition, message.offset()))
+                    record = record._replace(epoch=epochs.of(record.partition, message.offset()))
                     foreign[topic] += topic == MARKED and not has_right_marks(
-                        message, letter.letter
+                        message, record.letter
                     )
-                    found[letter.producer].append(letter)
-                    evidence.write("\t".join(map(str, (message.offset(), *letter))) + "\n")
+                    found[record.producer].append(record)
+                    evidence.write("\t".join(map(str, (message.offset(), *record))) + "\n")
             with (self._folder / f"{topic}.batches").open("w") as evidence:
                 for batch in headers:
                     evidence.write("\t".join(map(str, batch)) + "\n")
-        for letter in self._dead_letters(stage, foreign):
-            found[letter.producer].append(letter)
+        for record in self._dead_letters(stage, foreign):
+            found[record.producer].append(record)
         self._findings += [
-            f"{topic} has {count} records that nobody has sent, or with wrong headers"
+            f"{topic} has {count} records that no producer sent, or with wrong headers"
             for topic, count in foreign.items()
             if count
         ]
@@ -177,25 +179,25 @@ class Soak:
 
     def _dead_letters(self, stage: Stage, foreign: Counter[str]) -> Iterable[Stored]:
         """Return dead letters as `redrive` takes them: each id once."""
-        there = stage.admin.list_topics(timeout=20).topics
-        if f"{DEAD}.dead" in there:
+        existing = stage.admin.list_topics(timeout=20).topics
+        if f"{DEAD}.dead" in existing:
             self._findings.append("dead letters were judged")
-        if DEAD not in there:
+        if DEAD not in existing:
             self._findings.append("there are no dead letters")
             return []
         found: dict[bytes, Stored] = {}
         for message in read_topic(stage.upstream, DEAD, full=True):
             try:
-                letter_id, letter = dead_letter(message)
+                letter_id, record = dead_letter(message)
             except (ValueError, KeyError):
                 foreign[DEAD] += 1
                 continue
-            found.setdefault(letter_id, letter)
+            found.setdefault(letter_id, record)
         return found.values()
 
-    def _tell(
+    def _write_report(
         self,
-        accounts: list[tuple[Account, Told]],
+        accounts: list[tuple[Account, ProducerReport]],
         faults: Faults,
         samples: Samples,
         planned: list[str],
@@ -203,12 +205,12 @@ class Soak:
         self._report.append(report.table(accounts))
         self._report.append(f"why records failed:\n{report.reasons(accounts)}")
         done = ", ".join(f"{count} x {kind}" for kind, count in sorted(self._diary.done.items()))
-        passing = sum(one.counts["stored"] for one in faults.topics.accounts)
+        passing = sum(account.counts["stored"] for account in faults.topics.accounts)
         rest = report.not_reached(planned, self._diary.done)
-        self._report.append(f"done: {done}\nplanned, and not reached in time: {rest or 'nothing'}\n{len(faults.topics.accounts)} topics came and went, "
+        self._report.append(f"done: {done}\nplanned, and not reached in time: {rest or 'nothing'}\n{len(faults.topics.accounts)} topics were created and deleted, "
                             f"{passing} records were stored in them")  # fmt: skip
         text, not_flat = report.uses(samples.of_lasting())
-        self._report.append(f"what the gateway that lasts uses, after a warm-up:\n{text}")
+        self._report.append(f"resources of the lasting gateway, after a warm-up:\n{text}")
         self._findings += not_flat
         self._findings += report.shortfalls(accounts, self._diary.done)
         for account, _ in accounts:
@@ -224,5 +226,5 @@ class Soak:
 
 
 def remove_data(folder: Path) -> None:
-    """Remove the brokers' data: what they logged is in the evidence."""
+    """Remove the brokers' data: their logs are in the evidence."""
     shutil.rmtree(folder / "stage" / "kafka", ignore_errors=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from penstock.gateway.produce.dead_letter_writer import CHANNELS
+from penstock.gateway.produce.letter_queue import CHANNELS
 from tests.gateways import descriptors
 from tests.soak.slopes import Tolerance
 from tests.soak.stage import BROKERS, Stage
@@ -28,30 +28,29 @@ TOLERANCES: Final = {
     NO_SOCKETS: Tolerance(6, 6),
     THREADS: Tolerance(3, 6),
 }
-"""How many sockets there are is the clients' affair, until they have gone (`AT_REST`).
+"""The number of sockets depends on the clients, until they have ended (`AT_REST`).
 
 Each client of librdkafka has a thread for each broker that Metadata name, and ends it when they do
-not: its next Metadata, minutes later, name the broker again. A broker that is away in the first
-half would look like growth in the second. How many clients there are shows in their other threads.
+not: its next Metadata, minutes later, name the broker again. A broker that is unavailable in the
+first half would look like growth in the second. The number of clients shows in their other threads.
 
-Workers are killed, and start anew with less: theirs is shown, and not judged."""
+Workers are killed, and start again with less: their memory is shown, and not judged."""
 _POOL: Final = min(32, (os.cpu_count() or 1) + 4)
 _DEAD_LETTERS: Final = 3 + (CHANNELS + 1) * BROKERS
 AT_REST: Final = {DESCRIPTORS: 24 + _DEAD_LETTERS, THREADS: _POOL}
-"""How much more there may be when all clients have gone than there was before they came: a worker
-takes three descriptors, and there are up to four more than at first; the others are connections to
-brokers and the registry. The first dead letter opens an event loop and connections of its own,
-which are closed when nothing was sent over them for nine minutes. One that is left behind for each
-of the clients' would make hundreds. The event loop's pool has so many threads at most, and keeps
-those that were needed once."""
+"""How much more there may be after all clients than before them: a worker takes three descriptors,
+and there are up to four more than at first; the others are connections to brokers and the registry.
+The first dead letter opens an event loop and connections of its own, which are closed when nothing
+was sent over them for nine minutes. A leak for each connection of the clients would make hundreds.
+The event loop's pool has so many threads at most, and keeps those that were needed once."""
 _OF_BROKER: Final = "rdk:broker"
 _DESCRIPTORS_OF_BROKER: Final = 2
-"""What wakes such a thread up: a pipe."""
+"""The pipe that wakes a thread."""
 Series = dict[str, list[tuple[float, float]]]
 
 
 def pss_mib(pid: int) -> float:
-    """Return the memory of a process, what it shares counted in parts."""
+    """Return the memory of a process, with its part of shared memory."""
     return _smaps(pid, "Pss:") / 1024
 
 
@@ -84,7 +83,7 @@ def _no_sockets(pid: int) -> int:
 
 
 class Samples:
-    """Samples of every gateway, by process: one that is started again is another one.
+    """Samples of every gateway, by process: a gateway that is started again is another process.
 
     Attributes:
         series: By the gateway's name and its process id.
@@ -94,13 +93,13 @@ class Samples:
         self._stage = stage
         self._file = file
         self._over = threading.Event()
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="samples")
         self.series: dict[tuple[str, int], Series] = defaultdict(lambda: defaultdict(list))
 
     def start(self) -> None:
         """Begin."""
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
         self._thread.start()
 
     def end(self) -> None:
@@ -118,7 +117,7 @@ class Samples:
         with self._file.open("w") as file:
             file.write("seconds,gateway,process,what,value\n")
             while not self._over.wait(EVERY_S):
-                at = time.monotonic() - self._begun
+                at = time.monotonic() - self._began
                 for gateway in self._stage.gateways:
                     pid = gateway.running.pid
                     try:
@@ -132,7 +131,7 @@ class Samples:
 
 
 def now(workers: list[int], pid: int) -> dict[str, float]:
-    """Return what a gateway uses now.
+    """Return the current resources of a gateway.
 
     Raises:
         OSError: It has ended.

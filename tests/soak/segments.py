@@ -1,6 +1,6 @@
-"""The headers of record batches as a broker stores them: who sent what under which number.
+"""The headers of record batches as a broker stores them, with producer ids and sequence numbers.
 
-Read from the segments themselves, as clients do not show what a batch was numbered.
+Read from the segments themselves, as clients do not show the sequence numbers of batches.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from penstock.records.header import CONTROL, HEADER, PREFIX_BYTES
 
 
 class Batch(NamedTuple):
-    """What stands in the header of a record batch (message format 2).
+    """The header of a record batch (message format 2).
 
     Attributes:
         first_timestamp_ms: Of its first record, since 1970.
@@ -35,7 +35,7 @@ def batches(kafka: LocalKafka, topic: str) -> Iterator[Batch]:
     """Return the batches of a topic, partition by partition in the order of their offsets.
 
     Args:
-        kafka: Of its brokers the first one, which has every partition, is looked at.
+        kafka: Its first broker, which has every partition, is read.
         topic: The topic's name.
     """
     data = kafka.folder / f"node-{kafka.nodes[0].node_id}" / "data"
@@ -59,8 +59,10 @@ class Epochs:
 
     def of(self, partition: int, offset: int) -> tuple[int, int] | None:
         """Return producer id and epoch of a record, or None if its batch has none."""
-        there = self._batches[partition]
-        batch = there[bisect_right(there, offset, key=lambda one: one.first_offset) - 1]
+        batches_of = self._batches[partition]
+        batch = batches_of[
+            bisect_right(batches_of, offset, key=lambda candidate: candidate.first_offset) - 1
+        ]
         return (batch.producer_id, batch.epoch) if batch.producer_id >= 0 else None
 
 

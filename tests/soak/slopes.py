@@ -1,4 +1,4 @@
-"""Whether what a process uses grows: least squares after a warm-up."""
+"""Whether the resources of a process grow: least squares after a warm-up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from tests.soak.topic_names import MARKED, OBSERVED, QUARANTINED, SCHEMAS, TOPIC
 
 BROKERS: Final = 3
 HOSTS: Final = ("127.0.0.1", "127.0.0.3")
-"""The gateway at the first is never ended: what it uses is looked at from beginning to end."""
+"""The gateway at the first host is never ended: its resources are sampled from beginning to end."""
 PARTITIONS: Final = 3
 SCHEMA_COUNT: Final = 300
 MOST_PARTITIONS: Final = 12
@@ -47,11 +47,11 @@ _POLICIES: Final = (Path(__file__).parent / "policies.py").read_text()
 
 
 class Gateway:
-    """One of them, and whether something is being done to it.
+    """A gateway, and a lock for faults.
 
     Attributes:
-        name: In what is printed.
-        lasts: It is not to be ended.
+        name: Its name in the output.
+        lasts: Whether it must not be ended.
     """
 
     def __init__(self, name: str, running: RunningGateway, *, lasts: bool) -> None:
@@ -62,7 +62,7 @@ class Gateway:
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether it does not run, though nobody is ending or starting it just now."""
+        """Return whether it does not run, although no fault is ending or starting it."""
         if not self.lock.acquire(blocking=False):
             return False
         try:
@@ -71,7 +71,7 @@ class Gateway:
             self.lock.release()
 
     def write(self, properties: dict[str, object], policies: str, upstream: str) -> None:
-        """Write its configuration file and its policies anew; nothing reads them yet."""
+        """Write its configuration file and its policies; no process reads them yet."""
         write_configuration(self.running.file.parent, upstream, 0, properties, policies)
 
 
@@ -150,7 +150,7 @@ class Stage:
         return self.gateways[0]
 
     def properties(self, gateway_host: str, ports: Sequence[int]) -> dict[str, object]:
-        """Return what stands in the configuration file of a gateway."""
+        """Return the properties of a gateway."""
         return {
             **PROPERTIES,
             "listeners": f"PLAINTEXT://{gateway_host}:{ports[0]}",

@@ -34,7 +34,7 @@ def test_a_gateway_that_ends_otherwise_or_too_often(codes):
         start(Running(*codes))
 
 
-def test_a_gateway_that_starts_meanwhile_reads_the_old_policies_or_the_new_ones(tmp_path):
+def test_a_gateway_that_starts_meanwhile_reads_the_old_or_the_new_policies(tmp_path):
     file = tmp_path / "policies.py"
     file.write_text("the old ones")
     starting = threading.Lock()

@@ -1,13 +1,13 @@
-"""What the clients' programs in Python have in common."""
+"""The common part of the clients' programs in Python."""
 
 import sys
 
 import pytest
 
 from tests.soak.clients.lines import BURST, Arguments, Sender, arguments
+from tests.soak.producer_reports import read_reports
 from tests.soak.producers import PLAIN, Producer
 from tests.soak.records import read
-from tests.soak.told import told_by
 from tests.soak.topic_names import JUDGED, SCHEMAS
 
 
@@ -16,7 +16,7 @@ def sender(topic=JUDGED, rate=1000):
     return Sender(producer, Arguments("127.0.0.1:1", rate, 300, (producer,)))
 
 
-def test_the_command_line_is_what_a_producer_writes(monkeypatch):
+def test_the_command_line_of_a_producer_is_read(monkeypatch):
     producer = sender().producer
     monkeypatch.setattr(sys, "argv", ["program", "127.0.0.1:1", "20", "300", producer.argument])
 
@@ -24,11 +24,11 @@ def test_the_command_line_is_what_a_producer_writes(monkeypatch):
 
 
 @pytest.mark.parametrize("topic", [JUDGED, SCHEMAS])
-def test_records_are_numbered_and_tell_what_is_to_become_of_them(topic):
-    one = sender(topic)
-    one.run = 2
+def test_records_are_numbered_and_carry_their_expected_outcome(topic):
+    client = sender(topic)
+    client.run = 2
 
-    found = [one.next() for _ in range(4)]
+    found = [client.next() for _ in range(4)]
 
     assert [number for number, _, _ in found] == [0, 1, 2, 3]
     values = [read(0, value, 0.0) for _, _, value in found]
@@ -38,34 +38,36 @@ def test_records_are_numbered_and_tell_what_is_to_become_of_them(topic):
 
 
 def test_lines_are_read_as_they_are_written(capsys):
-    one = sender()
-    one.run = 1
+    client = sender()
+    client.run = 1
 
-    one.note("refused", 7, "not\ttoday\n")
-    one.dead("why")
-    one.ended()
+    client.note("refused", 7, "not\ttoday\n")
+    client.dead("why")
+    client.ended()
 
-    told = told_by(capsys.readouterr().out.splitlines(keepends=True), ["kcat/plain"])["kcat/plain"]
-    assert told.outcomes[7].event == "refused"
-    assert told.why == {"not today": 1, "dead: why": 1}
-    assert told.ended
+    report = read_reports(capsys.readouterr().out.splitlines(keepends=True), ["kcat/plain"])[
+        "kcat/plain"
+    ]
+    assert report.outcomes[7].event == "refused"
+    assert report.why == {"not today": 1, "dead: why": 1}
+    assert report.ended
 
 
-def test_what_is_told_late_is_of_the_run_that_has_sent_it(capsys):
-    one = sender()
-    one.run = 2
+def test_a_late_report_belongs_to_the_run_that_sent_the_record(capsys):
+    client = sender()
+    client.run = 2
 
-    one.note("acknowledged", 7, run=1)
+    client.note("acknowledged", 7, run=1)
 
-    told = told_by([capsys.readouterr().out], ["kcat/plain"])["kcat/plain"]
-    assert told.outcomes[7].run == 1
+    report = read_reports([capsys.readouterr().out], ["kcat/plain"])["kcat/plain"]
+    assert report.outcomes[7].run == 1
 
 
 def test_records_are_sent_in_bursts_at_the_rate():
-    one = sender(rate=1)
+    client = sender(rate=1)
     for _ in range(BURST - 1):
-        one.next()
-        assert one.ahead_s() == 0
-    one.next()
+        client.next()
+        assert client.ahead_s() == 0
+    client.next()
 
-    assert 0 < one.ahead_s() <= BURST
+    assert 0 < client.ahead_s() <= BURST

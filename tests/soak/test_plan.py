@@ -10,14 +10,14 @@ def test_a_seed_gives_the_same_plan_again():
     assert draw(1, 120) != draw(2, 120)
 
 
-def test_a_longer_soak_begins_as_a_shorter_one():
+def test_a_longer_soak_begins_as_a_shorter_soak():
     short, long = draw(5, 120), draw(5, 1200)
 
     assert {name: faults[: len(short[name])] for name, faults in long.items()} == short
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_everything_is_done_in_two_minutes(seed):
+def test_two_minutes_have_every_fault(seed):
     done = {fault.kind for fault in in_order(draw(seed, 120))}
 
     assert done == {kind for lane in LANES.values() for kind in lane.kinds}

@@ -10,7 +10,7 @@ from tests.soak.processes import descendants, kill
 
 pytestmark = pytest.mark.system
 
-# A parent that ends before its child, which nobody else would find.
+# A parent that ends before its child, which no other process would find.
 _ORPHAN = """import os, subprocess, sys
 from tests.soak.processes import adopt_orphans, descendants, kill
 adopt_orphans()
@@ -32,7 +32,7 @@ def test_an_orphan_is_found_and_ended():
     assert done.stdout.splitlines() == ["True sleep 600", "[]"]
 
 
-def test_what_has_ended_is_not_told_of():
+def test_ended_processes_are_not_listed():
     process = subprocess.Popen(["true"])
     while process.pid in descendants(os.getpid()) and kill(process.pid):
         pass

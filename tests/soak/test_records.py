@@ -23,13 +23,13 @@ def test_a_value_is_read_as_it_was_written(letter):
         assert found == Stored(1, letter, "Java/clean", 2, 17, 1.5)
 
 
-def test_what_is_bad_is_not_what_its_schema_says():
+def test_bad_records_do_not_match_their_schema():
     assert b'"record": "g:' in with_schema(1, text_of("g", "p", 1, 0))
     assert b'"record": 17' in with_schema(1, text_of("b", "p", 1, 0))
 
 
 @pytest.mark.parametrize("value", [b"", b"g:p:1", b"x:p:1:2", b"g:p:1:x", b"\0\0\0\0\1{}"])
-def test_what_nobody_has_sent(value):
+def test_a_record_that_no_producer_sent(value):
     with pytest.raises((ValueError, KeyError)):
         read(0, value, 0.0)
 
@@ -58,7 +58,7 @@ def test_a_dead_letter_is_read_as_it_was_sent():
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("value", [None, b""])
-def test_what_is_no_dead_letter(header, value):
+def test_records_that_are_not_dead_letters(header, value):
     headers = {name: found for name, found in HEADERS.items() if name != header}
     if value is not None:
         headers[header] = value
@@ -66,7 +66,7 @@ def test_what_is_no_dead_letter(header, value):
         dead_letter(Message(headers=list(headers.items())))
 
 
-def test_marks_are_those_of_bad_records():
+def test_only_bad_records_have_marks():
     marks = [(f"__mark.errors.{name}", b"") for name in ("policy", "code", "message")]
     assert has_right_marks(Message(headers=marks), "b")
     assert has_right_marks(Message(), "g")

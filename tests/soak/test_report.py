@@ -1,4 +1,4 @@
-"""What is told of a soak, and what is a finding of its own."""
+"""The report of a soak, and findings of the report."""
 
 import random
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.soak.judge import judge
 from tests.soak.plan import LANES
+from tests.soak.producer_reports import read_reports
 from tests.soak.producers import CLIENTS, producers
 from tests.soak.report import at_rest, not_reached, shortfalls, table, uses
 from tests.soak.samples import (
@@ -17,15 +18,16 @@ from tests.soak.samples import (
     RESIDENT,
     THREADS,
 )
-from tests.soak.told import told_by
 
 ALL_DONE = {kind: 1 for lane in LANES.values() for kind in lane.kinds}
 
 
 def accounts_of(producer, *lines):
-    told = told_by([f"{producer.name}\t1\t{line}\t1\t\n" for line in lines], [producer.name])
-    said = told[producer.name]
-    return [(judge(producer, said, []), said)]
+    reports = read_reports(
+        [f"{producer.name}\t1\t{line}\t1\t\n" for line in lines], [producer.name]
+    )
+    report = reports[producer.name]
+    return [(judge(producer, report, []), report)]
 
 
 def series(per_hour):
@@ -33,7 +35,7 @@ def series(per_hour):
     return dict.fromkeys((MEMORY, RESIDENT, NO_SOCKETS, THREADS, OF_WORKERS), samples)
 
 
-def test_every_client_has_producers_whose_names_are_unlike():
+def test_producers_of_every_client_have_unique_names():
     names = [
         producer.name for client in CLIENTS for producer in producers(client, random.Random(1))
     ]
@@ -42,39 +44,39 @@ def test_every_client_has_producers_whose_names_are_unlike():
     assert {name.split("/")[0] for name in names} == set(CLIENTS)
 
 
-def test_a_client_that_was_acknowledged_nothing_has_shown_nothing():
+def test_a_client_without_acknowledged_records_is_a_shortfall():
     producer = producers("Java", random.Random(1))[0]
 
     found = shortfalls(accounts_of(producer, "refused\t1"), ALL_DONE)
 
-    assert found == ["Java/clean was acknowledged nothing", "no record was dropped"]
+    assert found == ["Java/clean has no acknowledged record", "no record was dropped"]
 
 
-def test_what_was_never_done_has_shown_nothing():
+def test_a_fault_that_never_happened_is_a_shortfall():
     dropped = next(n for n in range(99) if producers("kcat", random.Random(1))[0].letter(n) == "d")
     producer = producers("kcat", random.Random(1))[0]
     accounts = accounts_of(producer, f"acknowledged\t{dropped}", "refused\t1")
 
     assert shortfalls(accounts, ALL_DONE) == []
     assert shortfalls(accounts, {"reload": 1}) == [
-        f"none was done of: {lane}" for lane in LANES if lane != "reloads"
+        f"no fault of: {lane}" for lane in LANES if lane != "reloads"
     ]
 
 
-def test_what_time_did_not_suffice_for():
+def test_faults_for_which_there_was_no_time():
     assert not_reached(["reload", "reload", "kill a worker"], {"reload": 1}) == (
         "1 x kill a worker, 1 x reload"
     )
 
 
-def test_what_is_flat_is_no_finding():
+def test_flat_samples_are_no_finding():
     text, findings = uses(series(0))
 
     assert findings == []
     assert text.count(" flat: ") == 4
 
 
-def test_what_rises_is_a_finding_but_for_workers():
+def test_rising_samples_are_a_finding_except_for_workers():
     text, findings = uses(series(200))
 
     assert len(findings) == 4
@@ -83,11 +85,11 @@ def test_what_rises_is_a_finding_but_for_workers():
 
 
 def test_no_samples_are_a_finding():
-    assert uses({})[1] == ["no samples of the gateway that lasts"]
+    assert uses({})[1] == ["no samples of the lasting gateway"]
 
 
 @pytest.mark.parametrize("what", [DESCRIPTORS, THREADS])
-def test_what_does_not_come_back(what):
+def test_resources_that_are_not_released(what):
     before = {DESCRIPTORS: 40.0, THREADS: 3.0}
 
     assert at_rest(before, before)[1] == []

@@ -9,7 +9,7 @@ from tests.gateways import wait_until
 from tests.soak.segments import Epochs, batches
 
 
-def test_what_a_broker_has_stored(kafka, admin):
+def test_stored_batches_are_read(kafka, admin):
     topic = f"numbered-{uuid.uuid4().hex[:8]}"
     create_topic(admin, topic, 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
@@ -22,15 +22,15 @@ def test_what_a_broker_has_stored(kafka, admin):
     # The marker of a transaction is written a moment after its commit is answered.
     wait_until(lambda: len(list(batches(kafka, topic))) == 4, 30)
     found = list(batches(kafka, topic))
-    sent = [one for one in found if not one.is_control]
-    assert [one.partition for one in found] == [1, 1, 1, 1]
-    assert [one.is_control for one in found] == [False, True, False, True]
-    assert [(one.first_offset, one.first_sequence, one.records) for one in sent] == [
+    sent = [batch for batch in found if not batch.is_control]
+    assert [batch.partition for batch in found] == [1, 1, 1, 1]
+    assert [batch.is_control for batch in found] == [False, True, False, True]
+    assert [(batch.first_offset, batch.first_sequence, batch.records) for batch in sent] == [
         (0, 0, 3),
         (4, 3, 3),
     ]
-    assert {one.first_timestamp_ms for one in sent} == {1_000}
-    assert len({(one.producer_id, one.epoch) for one in found}) == 1
+    assert {batch.first_timestamp_ms for batch in sent} == {1_000}
+    assert len({(batch.producer_id, batch.epoch) for batch in found}) == 1
     producer_id, epoch = sent[0].producer_id, sent[0].epoch
     assert Epochs(found).of(1, 2) == Epochs(found).of(1, 5) == (producer_id, epoch)
 

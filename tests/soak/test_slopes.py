@@ -1,4 +1,4 @@
-"""What is flat, and what is not."""
+"""Flat and rising samples."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_leak_is_not_flat():
 
 
 @pytest.mark.parametrize(("seconds", "per_second"), [(80, 0.05), (1200, 0.005), (600, -1)])
-def test_what_is_small_is_flat_in_a_short_time_and_in_a_long_one(seconds, per_second):
+def test_a_small_slope_is_flat_in_a_short_and_in_a_long_time(seconds, per_second):
     assert line(rising(per_second, seconds)).is_flat(Tolerance(8, 32))
 
 
@@ -35,7 +35,7 @@ def test_a_warm_up_does_not_count():
     assert line(after_warm_up(samples)) == Line(900.0, 0.0, 0.0)
 
 
-def test_too_few_samples_tell_nothing():
+def test_too_few_samples_have_no_slope():
     assert line(rising(1, 2)) is None
     assert line([(1.0, 1.0)] * 5) is None
     assert after_warm_up([]) == []

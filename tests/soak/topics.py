@@ -21,11 +21,11 @@ from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.soak.diary import Diary
 from tests.soak.judge import Account, judge
+from tests.soak.producer_reports import ACKNOWLEDGED, REFUSED, UNKNOWN, ProducerReport
 from tests.soak.producers import PLAIN
 from tests.soak.producers import Producer as Sent
 from tests.soak.records import stored, text_of
 from tests.soak.stage import LONGEST_RETENTION_MS, MOST_PARTITIONS, Stage
-from tests.soak.told import ACKNOWLEDGED, REFUSED, UNKNOWN, Told
 from tests.soak.topic_names import JUDGED, TOPICS
 
 _RETENTION = "retention.ms"
@@ -37,10 +37,10 @@ OK = 0
 
 
 class TopicChanges:
-    """What is done to topics.
+    """Changes of topics.
 
     Attributes:
-        accounts: Of the topics that came and went.
+        accounts: Of the topics that were created and deleted.
     """
 
     def __init__(self, stage: Stage, diary: Diary) -> None:
@@ -51,13 +51,13 @@ class TopicChanges:
 
     @property
     def kinds(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return what can be done, by the plan's words."""
+        """Return the kinds of changes, by the names in the plan."""
         return {
-            "a topic comes and goes": self._comes_and_goes,
-            "a topic that is refused": self._refused,
+            "create and delete a topic": self._create_and_delete,
+            "create a refused topic": self._create_refused,
             "add partitions": self._add_partitions,
             "alter configs": self._alter,
-            "configs that are refused": self._alter_in_vain,
+            "set refused configs": self._set_refused_configs,
         }
 
     def _gateway(self) -> AdminClient:
@@ -67,19 +67,19 @@ class TopicChanges:
             "reconnect.backoff.max.ms": 500, "socket.timeout.ms": 15_000,
         })  # fmt: skip
 
-    def _comes_and_goes(self, chance: random.Random) -> str:
+    def _create_and_delete(self, chance: random.Random) -> str:
         name = f"soak-passing-{next(self._numbers)}"
         configs = {_RETENTION: "86400000"}
-        if chance.random() < 0.5:  # what stands in the file for all topics, on the topic itself
+        if chance.random() < 0.5:  # the settings of the file for all topics, as topic configs
             configs |= {POLICY: "policies.NotToday", ENABLED: "true"}
         new = NewTopic(name, chance.randint(1, 4), config=configs)
         code = self._until_known(
             lambda admin: admin.create_topics([new]), KafkaError.TOPIC_ALREADY_EXISTS
         )
         if code is None:
-            return f"{name}: nobody knows whether it was made"
+            return f"{name}: no answer"
         if code != OK:
-            self._diary.find(f"{name} is not made: {code}")
+            self._diary.find(f"{name} is not created: {code}")
             return name
         with contextlib.suppress(AssertionError):
             wait_until(lambda: self._exists(name), 60, what=name)
@@ -94,7 +94,7 @@ class TopicChanges:
 
     def _produce(self, name: str) -> Account:
         sent = Sent(name, "librdkafka", PLAIN, name, _MIX)
-        told = Told()
+        reported = ProducerReport()
 
         def note(number: int, error: Any) -> None:
             refusals = {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION,
@@ -102,7 +102,7 @@ class TopicChanges:
             event = ACKNOWLEDGED
             if error is not None:
                 event = REFUSED if error.code() in refusals else UNKNOWN
-            told.note("1", event, str(number), "0", "")
+            reported.note("1", event, str(number), "0", "")
 
         producer = Producer({
             "bootstrap.servers": self._stage.address, "log_level": 0, "linger.ms": 2,
@@ -117,9 +117,9 @@ class TopicChanges:
             )  # fmt: skip
         producer.flush(40)
         found = read_topic(self._stage.upstream, name, full=True, settings={"log_level": "0"})
-        return judge(sent, told, [stored(message) for message in found])
+        return judge(sent, reported, [stored(message) for message in found])
 
-    def _refused(self, chance: random.Random) -> str:
+    def _create_refused(self, chance: random.Random) -> str:
         name = f"soak-refused-{next(self._numbers)}"
         if chance.random() < 0.5:
             new = NewTopic(name, MOST_PARTITIONS + 1)
@@ -137,7 +137,7 @@ class TopicChanges:
         count = len(self._stage.admin.list_topics(name, timeout=20).topics[name].partitions) + 1
         if count > MOST_PARTITIONS:
             return f"{name} has {count - 1}, which is enough"
-        # It may be made in an attempt that is not answered: the next one is invalid then.
+        # It may be done by an attempt without a response: the next attempt is invalid then.
         code = self._until_known(
             lambda admin: admin.create_partitions([NewPartitions(name, count)]),
             KafkaError.INVALID_PARTITIONS,
@@ -156,7 +156,7 @@ class TopicChanges:
             self._diary.find(f"{_RETENTION} of {name} is set, and is not so")
         return f"{_RETENTION} of {name}: {'no answer' if code is None else value}"
 
-    def _alter_in_vain(self, _: random.Random) -> str:
+    def _set_refused_configs(self, _: random.Random) -> str:
         value = str(LONGEST_RETENTION_MS + 1)
         code = self._until_known(lambda admin: _set(admin, JUDGED, _RETENTION, value))
         if code not in {None, KafkaError.POLICY_VIOLATION}:
@@ -168,13 +168,13 @@ class TopicChanges:
     def _until_known(
         self, call: Callable[[AdminClient], Mapping[Any, Any]], done: int | None = None
     ) -> int | None:
-        """Ask until there is an answer; a code that says that it was done before is none at all.
+        """Retry until there is a response; `done` as a code says that an earlier attempt succeeded.
 
         Returns:
-            The code; None where nothing was answered.
+            The code; None without a response.
         """
         for attempt in range(_ATTEMPTS):
-            admin = self._gateway()  # what it was asked ends with it
+            admin = self._gateway()  # its requests end with it
             try:
                 (future,) = call(admin).values()
                 future.result(30)
@@ -193,22 +193,22 @@ class TopicChanges:
         return name in self._stage.admin.list_topics(timeout=20).topics
 
     def _has(self, name: str, key: str, value: str, *, settled: bool = True) -> bool:
-        """Whether a broker tells of a value; others tell of it a moment later."""
+        """Return whether a broker describes a value; other brokers may be a moment late."""
         found: list[bool] = []
 
-        def told() -> bool:
-            found[:] = self._told(name, key, value)
+        def is_described() -> bool:
+            found[:] = self._described(name, key, value)
             return bool(found) and (found[0] or not settled)
 
         try:
-            wait_until(told, 90)
+            wait_until(is_described, 90)
         except AssertionError:
             if not found:  # by no broker, for all that time
                 raise
         return found[0]
 
-    def _told(self, name: str, key: str, value: str) -> list[bool]:
-        """Return whether a broker tells of a value; nothing where it does not answer, or ends."""
+    def _described(self, name: str, key: str, value: str) -> list[bool]:
+        """Return whether a broker describes a value; an empty list if it does not respond."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
             configs = self._stage.admin.describe_configs([resource])[resource].result(30)
@@ -221,7 +221,7 @@ _AGAIN = frozenset(
     {
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NOT_CONTROLLER,
-        KafkaError.INVALID_REPLICATION_FACTOR,  # while a broker is away
+        KafkaError.INVALID_REPLICATION_FACTOR,  # while a broker is unavailable
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.LEADER_NOT_AVAILABLE,

@@ -32,20 +32,17 @@ def records(count, bad_every, start_ms):
 
 
 @pytest.mark.parametrize(
-    ("bad_every", "share", "reader", "runner"),
+    ("bad_every", "share", "runner"),
     [
-        (0, 0, "raw", "spark"),
-        (20, 0.05, "raw", "spark"),
-        (20, 0.05, "connector", "spark"),
-        (1, 1, "raw", "spark"),
-        (0, 0, "raw", "local"),
-        (20, 0.05, "raw", "local"),
-        (1, 1, "raw", "local"),
+        (0, 0, "spark"),
+        (20, 0.05, "spark"),
+        (1, 1, "spark"),
+        (0, 0, "local"),
+        (20, 0.05, "local"),
+        (1, 1, "local"),
     ],
 )
-def test_counts_are_the_truth(
-    command, configured, produce, topic, tmp_path, bad_every, share, reader
-):
+def test_counts_are_the_truth(command, configured, produce, topic, tmp_path, bad_every, share):
     name = topic("audit", 3)
     hour = (int(time.time() * 1000) // 3_600_000 - 3) * 3_600_000
     made = records(3000, bad_every, hour)
@@ -53,7 +50,7 @@ def test_counts_are_the_truth(
     bad = [r for r in made if r["value"].startswith(b"bad")]
 
     done = command("audit", configured(), "--topic", name, "--report", tmp_path / "r",
-                   "--fail-over", "0.05", "--reader", reader)  # fmt: skip
+                   "--fail-over", "0.05")  # fmt: skip
 
     assert done.code == (1 if share > 0.05 else 0), done
     report = json.loads((tmp_path / "r" / "report.json").read_text())
@@ -94,23 +91,17 @@ def check_partitions(report, made, bad):
         assert partition["last_refused_offset"] == (refused[-1] if refused else None)
 
 
-READERS = pytest.mark.parametrize("reader", ["raw", "connector"])
-
-
-@READERS
-def test_payloads_are_shown_when_asked_for(command, configured, produce, topic, tmp_path, reader):
+def test_payloads_are_shown_when_asked_for(command, configured, produce, topic, tmp_path):
     name = topic("audit")
     produce(name, [{"value": b"bad \xff secret", "key": b"k"}, {"value": b"good"}])
-    command("audit", configured(), "--topic", name, "--report", tmp_path, "--show-payloads",
-            "--reader", reader)  # fmt: skip
+    command("audit", configured(), "--topic", name, "--report", tmp_path, "--show-payloads")
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["reasons"][0]["samples"] == [
         {"partition": 0, "offset": 0, "key": "k", "value": "bad \\xff secret"}
     ]
 
 
-@READERS
-def test_two_plans_in_one_pass(command, configured, produce, topic, tmp_path, reader):
+def test_two_plans_in_one_pass(command, configured, produce, topic, tmp_path):
     name = topic("audit")
     produce(name, [{"value": v} for v in [b"bad", b"odd"] * 10 + [b"good"] * 5])
     other = """
@@ -121,7 +112,7 @@ class NoGood(RecordValidationPolicy):
 """
     second = configured({**NO_BAD, "record.validation.policy.class.name": "policies.NoGood"}, other)
     done = command("audit", configured(), "--topic", name, "--compare", second,
-                   "--report", tmp_path, "--reader", reader)  # fmt: skip
+                   "--report", tmp_path)  # fmt: skip
     assert "5 newly refused, 10 newly accepted" in done.out
     compared = json.loads((tmp_path / "report.json").read_text())["compared"]
     assert (compared["newly_refused"], compared["newly_accepted"]) == (5, 10)
@@ -233,10 +224,8 @@ def test_worse_than_the_baseline_and_the_trend(command, configured, produce, top
     assert len(list((tmp_path / "history").rglob("*.json"))) == 4
 
 
-def test_a_time_that_sparks_connector_cannot_read(command, configured, produce, topic):
+def test_a_time_that_spark_cannot_hold(command, configured, produce, topic):
     name = topic("audit", **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     produce(name, [{"value": b"good", "timestamp": time.time_ns()}])
     done = command("audit", configured(), "--topic", name)
     assert (done.code, "1 records have a time out of range" in done.out) == (0, True), done
-    done = command("audit", configured(), "--topic", name, "--reader", "connector")
-    assert done.code == 3, done

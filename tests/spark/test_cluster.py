@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.session import connector_jars
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 from tests.limits import HANGS_S
@@ -156,7 +155,7 @@ def submit(master, tmp_path, *arguments, **conf):
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     return subprocess.Popen(
         [str(SPARK / "bin" / "spark-submit"), "--master", master,
-         "--jars", ",".join(connector_jars()), "--py-files", str(tmp_path / "shipped.zip"),
+         "--py-files", str(tmp_path / "shipped.zip"),
          "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=1g",
          "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}", *settings,
          str(Path(__file__).parents[2] / "examples" / "spark_submit.py"), *map(str, arguments)],

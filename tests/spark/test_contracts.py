@@ -67,15 +67,13 @@ def contracts(folder):
     return found["topic"], rules | {"freshness": (None, rules["freshness"][1])}, freshness
 
 
-@pytest.mark.parametrize(
-    ("reader", "runner"), [("raw", "local"), ("raw", "spark"), ("connector", "spark")]
-)
-def test_a_topic_is_measured(command, produce, topic, kafka, tmp_path, reader):
+@pytest.mark.parametrize("runner", ["local", "spark"])
+def test_a_topic_is_measured(command, produce, topic, kafka, tmp_path):
     name = topic("orders", 3)
     produce(name, [{"value": one, "partition": n % 3} for n, one in enumerate(values())])
     produce(name, [{"value": None, "key": b"k"}])
     file = file_with(tmp_path, kafka.bootstrap_servers)
-    done = command("audit", file, "--topic", name, "--report", tmp_path / "r", "--reader", reader)
+    done = command("audit", file, "--topic", name, "--report", tmp_path / "r")
     assert done.code == 1, done
     assert f"{name}: contract orders 1, order: 3 of 5 rules hold" in done.out
     assert "  broken  order.id: unique: 300; must be 0" in done.out

@@ -2,15 +2,19 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark import TaskContext
 
+from penstock.batch_jobs.targets import Target
+from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.client.writing.decisions import BatchId
 from penstock.engine.modes.dead_letters import Origin, read_origin
 from penstock.policy import Header
 from penstock.spark import register
 from penstock.spark.sink.data_sink import BatchSink
+from penstock.spark.sink.sink_rows import OutgoingRows
 from penstock.spark.sink.sink_task import AttemptResult
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
@@ -264,3 +268,19 @@ def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint
     assert values(kafka, target) == expected
     run("another place")  # a new query, whose numbers start again
     assert values(kafka, target) == expected + expected
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+def test_a_header_without_a_key_is_told_with_its_place(header):
+    header_type = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    columns = {
+        "value": pa.array([b"v"], pa.binary()),
+        "topic": ["in"],
+        "partition": pa.array([3], pa.int32()),
+        "offset": pa.array([7], pa.int64()),
+        "headers": pa.array([[header]], pa.list_(header_type)),
+    }
+    outgoing = OutgoingRows(Target("t", 1, 1000), None, None, codec=0)
+    with pytest.raises(RefusedBatchError, match="from in, partition 3, offset 7 has a header"):
+        list(outgoing.add(pa.RecordBatch.from_pydict(columns)))

@@ -8,6 +8,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from penstock.spark import judge, load_plan, register
 from tests.spark.conftest import NO_BAD
+from tests.spark_connector import read_by_connector
 
 KAFKA = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 
@@ -25,20 +26,6 @@ def read(spark, kafka):
         if schema is not None:
             reader = reader.schema(schema)
         return reader.options(**options).load()
-
-    return load
-
-
-@pytest.fixture
-def by_connector(spark, kafka):
-    """Reads topics by Spark's Kafka source."""
-
-    def load(topics, **options):
-        return (
-            spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-            .option("subscribe", topics).option("includeHeaders", "true")
-            .option("kafka.isolation.level", "read_committed").options(**options).load()
-        )  # fmt: skip
 
     return load
 
@@ -61,7 +48,7 @@ def generated(count, seed=7):
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_the_rows_are_those_of_the_connector_with_the_verdicts_of_judge(
-    read, by_connector, configured, produce, topic, codec
+    read, spark, kafka, configured, produce, topic, codec
 ):
     source, appended = topic("in", 3), topic("in", 1, **{"message.timestamp.type": "LogAppendTime"})
     produce(source, generated(2000), **{"compression.type": codec, "batch.size": 4000})
@@ -70,14 +57,14 @@ def test_the_rows_are_those_of_the_connector_with_the_verdicts_of_judge(
     found = read(both, file, minPartitions=5)
     assert found.columns == [*KAFKA, "verdict"]
     assert found.rdd.getNumPartitions() >= 5
-    expected = judge(by_connector(both), load_plan(file))
+    expected = judge(read_by_connector(spark, kafka.bootstrap_servers, both), load_plan(file))
     assertDataFrameEqual(found, expected)
 
 
-def test_without_a_plan_there_is_no_verdict(read, by_connector, produce, topic):
+def test_without_a_plan_there_is_no_verdict(read, spark, kafka, produce, topic):
     source = topic("in")
     produce(source, [{"value": b"x"}])
-    assertDataFrameEqual(read(source), by_connector(source))
+    assertDataFrameEqual(read(source), read_by_connector(spark, kafka.bootstrap_servers, source))
     with pytest.raises(Exception, match="the column verdict needs the option plan"):
         read(source, schema="value binary, verdict struct<outcome:string,policy:string,code:int,"
              "message:string>").collect()  # fmt: skip
@@ -125,6 +112,21 @@ def test_offsets_and_times(read, produce, topic):
         given = f'{{"{source}": {str(offsets).replace(chr(39), chr(34))}}}'
         with pytest.raises(Exception, match=text):
             values(startingOffsets=given)
+
+
+def test_only_the_offsets_that_options_select_are_judged(read, configured, produce, topic):
+    """All records are in one batch, and judging one of the others would end the worker."""
+    source = topic("in", 2)
+    wanted = [b"bad" if n % 3 == 0 else b"good" for n in range(10)]
+    values = [*[b"os._exit"] * 40, *wanted, *[b"os._exit"] * 40]
+    produce(source, [{"value": value, "partition": 0} for value in values], **{"linger.ms": 500})
+    bounds = {
+        "startingOffsets": f'{{"{source}": {{"0": 40, "1": -1}}}}',
+        "endingOffsets": f'{{"{source}": {{"0": 50, "1": -1}}}}',
+    }
+    found = read(source, configured(), **bounds).orderBy("offset").collect()
+    assert [(row.offset, row.value) for row in found] == list(enumerate(wanted, 40))
+    assert [row.verdict.outcome == "refused" for row in found] == [v == b"bad" for v in wanted]
 
 
 def test_aborted_transactions_and_open_ones_are_left_out(read, kafka, topic):

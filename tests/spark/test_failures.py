@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import TopicPartition
 from pyspark.sql import functions as F
 
+from penstock.cluster.offsets import Cluster
 from penstock.spark.execution.failures import reason_of
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
@@ -20,6 +22,19 @@ def filled(produce, topic, *values):
     name = topic("in")
     produce(name, [{"value": value} for value in values])
     return name
+
+
+def remove_after_look_up(monkeypatch, admin, name):
+    """Remove the first five records of a topic once a command has looked its offsets up."""
+    ranges = Cluster.ranges
+
+    def then_delete(self, *given):
+        found = ranges(self, *given)
+        for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
+            future.result(60)
+        return found
+
+    monkeypatch.setattr(Cluster, "ranges", then_delete)
 
 
 def test_a_policy_that_raises_or_exits_fails_its_record_only(command, configured, produce, topic):
@@ -47,7 +62,7 @@ def test_a_policy_that_takes_the_process_along_ends_the_job(
     assert done.code == 3, done
     expected = "a policy hangs" if does == b"hang" else "a policy ended its process"
     assert expected in done.err, done.err
-    told = [line for line in done.err.splitlines() if not line.startswith("judging")]
+    told = [line for line in done.err.splitlines() if not line.startswith(("judging", "splitting"))]
     assert len(told) == 1, done.err
     assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
 
@@ -67,27 +82,14 @@ def test_a_cluster_that_is_not_there(command, configured):
     [
         ((), 0, "warning: 5 offsets of 1 partitions were removed"),
         (("--strict",), 3, "5 offsets of 1 partitions were removed"),
-        (("--reader", "connector"), 3, "no longer there"),
     ],
 )
 def test_records_that_are_gone_meanwhile(
     command, configured, produce, topic, admin, monkeypatch, tmp_path, options, code, told
 ):
     """Offsets are looked up, then retention takes the records away."""
-    from confluent_kafka import TopicPartition
-
-    from penstock.cluster.offsets import Cluster
-
     name = filled(produce, topic, *[b"good"] * 10)
-    ranges = Cluster.ranges
-
-    def then_delete(self, *given):
-        found = ranges(self, *given)
-        for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
-            future.result(60)
-        return found
-
-    monkeypatch.setattr(Cluster, "ranges", then_delete)
+    remove_after_look_up(monkeypatch, admin, name)
     report = tmp_path / "report"
     done = command("audit", configured(), "--topic", name, "--report", report, *options)
     assert (done.code, told in done.err) == (code, True), done
@@ -119,7 +121,7 @@ def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, 
 @pytest.mark.parametrize(
     ("make", "code", "told"),
     [
-        (lambda folder, rows: "none", 2, "no files of that name"),
+        (lambda folder, rows: "none", 2, "no files with this name"),
         (lambda folder, rows: rows(b"x").drop("value", "offset"), 2, "no column value, offset"),
         (lambda folder, rows: rows(b"x").withColumn("key", F.col("topic")), 2, "column key is string"),
         (lambda folder, rows: "text.parquet", 2, "not Parquet"),
@@ -159,16 +161,26 @@ class NoBad(RecordValidationPolicy):
     assert "no such registry" in done.err
 
 
-@pytest.mark.parametrize(
-    ("reader", "told"),
-    [("raw", "more than the target's max.message.bytes (10000)"), ("connector", "too large")],
-)
-def test_a_dead_letter_that_is_too_large(command, configured, produce, topic, reader, told):
-    name, good = filled(produce, topic, b"bad" + b"x" * 900_000), topic()
+@pytest.mark.parametrize("accepted", ["a topic", "a folder"])
+def test_a_dead_letter_that_is_too_large(command, configured, produce, topic, tmp_path, accepted):
+    name = filled(produce, topic, b"bad" + b"x" * 900_000)
+    good = topic() if accepted == "a topic" else f"path:{tmp_path / 'good'}"
     dead = topic("dead", **{"max.message.bytes": "10000"})
-    done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead,
-                   "--reader", reader)  # fmt: skip
-    assert (done.code, told in done.err) == (3, True), done
+    done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead)
+    assert done.code == 3, done
+    assert "more than the target's max.message.bytes (10000)" in done.err
+
+
+def test_records_that_are_gone_before_a_folder_is_written(
+    command, configured, produce, topic, admin, monkeypatch, tmp_path
+):
+    name = filled(produce, topic, *[b"good"] * 10)
+    remove_after_look_up(monkeypatch, admin, name)
+    done = command("split", configured(), "--topic", name, "--accepted", f"path:{tmp_path / 'a'}",
+                   "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
+    assert (done.code, "are no longer there (retention" in done.err) == (3, True), done
+    assert "run again with a later --from" in done.err
+    assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
 
 
 @pytest.mark.spark_processes
@@ -220,25 +232,31 @@ def test_an_error_in_a_python_worker_is_named_without_its_text(last, said):
     assert (code, said in reason, "secret" in reason) == (3, True, False), reason
 
 
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("InvalidTimestampException", "INVALID_TIMESTAMP (32)"),
-        ("InvalidRecordException", "INVALID_RECORD (87)"),
-        ("PolicyViolationException", "POLICY_VIOLATION (44)"),
-        ("RecordBatchTooLargeException", "RECORD_LIST_TOO_LARGE (18)"),
-    ],
-)
-def test_a_record_that_a_broker_refuses_is_named_by_its_code_without_the_brokers_text(name, said):
+def test_what_delta_refuses_is_named_without_the_values_of_the_row():
     from pyspark.errors import PySparkException
 
     text = (
-        "An error occurred while calling o7.save.\nJob aborted due to stage failure: Task 0 in "
-        f"stage 1.0 failed: org.apache.kafka.common.errors.{name}: a secret"
+        "Job aborted.\nCaused by: org.apache.spark.sql.delta.schema.DeltaInvariantViolationException: "
+        "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint no (offset < 0) violated by row "
+        "with values:\n - offset : a secret\n"
     )
     reason, code = reason_of(PySparkException(text))
+    assert reason.endswith("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES")
     assert code == 3
-    assert reason.startswith("the target's broker refuses a record: " + said)
-    assert "redrive leaves such records among the dead letters" in reason
-    assert "secret" not in reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Python worker failed to connect back.",
+        "Timed out while waiting for the Python worker to connect back after 60 seconds",
+    ],
+)
+def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
+    from pyspark.errors import PySparkException
+
+    cause = "Caused by: java.net.SocketTimeoutException: Accept timed out"
+    reason, code = reason_of(PySparkException(f"Job aborted.\n{text}\n{cause}\n"))
+    assert "policy" not in reason
+    assert "did not start in time" in reason
+    assert code == 3

@@ -45,25 +45,24 @@ def run(*arguments):
 @pytest.mark.spark_processes
 def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
     file = configured()
-    for reader in ("raw", "connector"):
-        done = run("audit", file, "--topic", large_records, "--reader", reader)
-        assert "1,300 accepted" in done.stdout, done
+    done = run("audit", file, "--topic", large_records)
+    assert "1,300 accepted" in done.stdout, done
     done = run("split", file, "--topic", large_records, "--accepted", f"path:{tmp_path / 'a'}",
                "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
     assert "1,300 accepted" in done.stdout, done
 
 
 @pytest.mark.spark_processes
-def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records):
-    done = run("audit", configured(), "--topic", large_records, "--reader", "connector",
-               "--conf", "spark.driver.memory=512m",
+def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records, tmp_path):
+    done = run("split", configured(), "--topic", large_records, "--accepted",
+               f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}", "--conf", "spark.driver.memory=512m",
                "--conf", "spark.sql.execution.arrow.maxBytesPerBatch=1g")  # fmt: skip
     assert done.returncode == 3, done
     assert re.search(
         r"too little memory[;,] give it more with --conf spark\.driver\.memory", done.stderr
     )
     assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("penstock audit: Spark's JVM"), done.stderr
+    assert done.stderr.splitlines()[-1].startswith("penstock split: Spark's JVM"), done.stderr
 
 
 def test_ends_of_a_jvm():

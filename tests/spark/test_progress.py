@@ -3,9 +3,9 @@
 import threading
 import time
 
-from penstock.cluster.ranges import OffsetRange
+import pytest
+
 from penstock.spark.execution.progress import RecordsRead
-from penstock.spark.sources import read_range
 
 COUNT = 12_000
 
@@ -16,11 +16,23 @@ def slowly(batches):
         yield batch
 
 
-def test_records_are_counted_while_a_job_runs(spark, kafka, produce, topic):
-    name = topic("progress")
-    produce(name, [{"value": b"x" * 20} for _ in range(COUNT)])
-    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
-    df = read_range(spark, options, [OffsetRange(name, 0, 0, COUNT)], records_per_task=1500)
+@pytest.fixture
+def task_for_each_file(spark):
+    """Without it, a task reads several small files, and two tasks read all of them."""
+    key = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "4m")
+    yield
+    spark.conf.set(key, before)
+
+
+@pytest.mark.usefixtures("task_for_each_file")
+def test_records_are_counted_while_a_job_runs(spark, tmp_path):
+    rows = spark.range(COUNT, numPartitions=8).selectExpr(
+        "cast(cast(id AS string) AS binary) value"
+    )
+    rows.write.parquet(str(tmp_path / "rows"))
+    df = spark.read.parquet(str(tmp_path / "rows"))
     read, seen, ended = RecordsRead(spark), [], threading.Event()
 
     def watch():

@@ -297,6 +297,58 @@ def test_folders(command, configured, produce, topic, spark, tmp_path):
     assert b"good18" in values
 
 
+@pytest.mark.slow
+def test_from_a_folder_to_a_topic_and_the_reverse(
+    command, configured, produce, topic, kafka, spark, tmp_path
+):
+    source, good, dead = topic("in", 2), topic("good", 2), topic("dead")
+    moment = int(time.time() * 1000) - 5000
+    produce(source, [
+        {"value": b"bad%d" % i, "key": b"k%d" % i, "timestamp": moment + i} for i in range(20)
+    ])  # fmt: skip
+    file = configured()
+    for number, rejected in enumerate((f"path:{tmp_path / 'dead'}", dead)):
+        accepted = f"path:{tmp_path / str(number)}"
+        command("split", file, "--topic", source, "--accepted", accepted, "--rejected", rejected)
+    arguments = ("redrive", file, "--from", f"path:{tmp_path / 'dead'}", "--to", good, "--with",
+                 repair(file))  # fmt: skip
+    assert "18 returned, 2 again, 0 parked" in command(*arguments, "--dry-run").out
+    assert "18 returned, 2 again" in command(*arguments).out
+    assert "0 returned, 2 again" in command(*arguments).out
+    returned = read_topic(kafka.bootstrap_servers, good, full=True)
+    stamps = {one.key(): one.timestamp()[1] for one in returned}
+    assert stamps == {b"k%d" % i: moment + i for i in range(20) if i not in (7, 17)}
+    assert all(dict(one.headers())["__penstock.replays"] == b"1" for one in returned)
+
+    arguments = ("redrive", file, "--from", dead, "--to", f"path:{tmp_path / 'back'}", "--with",
+                 repair(file))  # fmt: skip
+    assert "18 returned, 2 again" in command(*arguments, "--dry-run").out
+    assert "18 returned, 2 again" in command(*arguments).out
+    assert "0 returned, 2 again" in command(*arguments).out
+    assert spark.read.parquet(str(tmp_path / "back")).count() == 18
+    assert len(read_topic(kafka.bootstrap_servers, dead)) == 24
+
+
+@pytest.mark.slow
+def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
+    command, configured, produce, topic, spark, tmp_path
+):
+    """Anybody can write the header: the record then keeps the timestamp of its letter."""
+    dead, moment = topic("dead"), int(time.time() * 1000) - 5000
+    times = [b"9" * 18, b"-" + b"9" * 18, b"-5000"]
+    produce(dead, [
+        {"value": one, "timestamp": moment, "headers": [("__penstock.timestamp", one)]}
+        for one in times
+    ])  # fmt: skip
+    done = command("redrive", configured(), "--from", dead, "--to", f"path:{tmp_path / 'back'}")
+    assert "3 returned" in done.out, done
+    found = spark.read.parquet(str(tmp_path / "back")).selectExpr(
+        "value", "unix_millis(timestamp) AS time"
+    )
+    stamps = {bytes(row["value"]): row["time"] for row in found.collect()}
+    assert stamps == dict(zip(times, (moment, moment, -5000), strict=True))
+
+
 def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
     source, target = topic("in", 2), topic("redacted", 2)
     moment = int(time.time() * 1000) - 5000

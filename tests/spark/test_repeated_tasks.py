@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import pyarrow.parquet
 import pytest
 
 from tests.integration.reading import read_topic, values_of
@@ -48,11 +49,16 @@ def away():
         yield running
 
 
+def in_folder(folder):
+    """Return the values in a folder's Parquet files."""
+    return pyarrow.parquet.read_table(folder, columns=["value"])["value"].to_pylist()
+
+
 @pytest.mark.spark_processes
 def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
-    configured, produce, topic, kafka, away
+    configured, produce, topic, kafka, away, tmp_path
 ):
-    jobs, targets = [], {}
+    jobs = []
     with FakeRegistry() as there:
         code = POLICIES.replace("AWAY", away.url).replace("THERE", there.url)
         source = topic("in", 2)
@@ -61,14 +67,13 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
             {"key": b"%d" % partition, "value": value, "partition": partition}
             for partition in range(2) for value in sent
         ])  # fmt: skip
-        for reader in ("raw", "connector"):
-            file = str(configured(settings("AwayAtFirst"), code))
-            jobs.append(["audit", file, "--topic", source, "--reader", reader])
-            # A file of its own: a worker keeps the policies of one, with the registry they ask.
-            file = str(configured(settings("AwayAtFirst"), code))
-            targets[reader] = topic("clean", 2), topic("dead", 2)
-            jobs.append(["split", file, "--topic", source, "--reader", reader,
-                         "--accepted", targets[reader][0], "--rejected", targets[reader][1]])  # fmt: skip
+        jobs.append(["audit", str(configured(settings("AwayAtFirst"), code)), "--topic", source])
+        # A file for each job: a worker keeps the policies of one, with the registry they ask.
+        good, dead = topic("clean", 2), topic("dead", 2)
+        jobs.append(["split", str(configured(settings("AwayAtFirst"), code)), "--topic", source,
+                     "--accepted", good, "--rejected", dead])  # fmt: skip
+        jobs.append(["split", str(configured(settings("AwayAtFirst"), code)), "--topic", source,
+                     "--accepted", f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}"])  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, json.dumps(jobs)],
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
@@ -79,9 +84,9 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
     assert done.stdout.count("6 accepted, 2 refused") == len(jobs), done
     # Each job has asked it, at each of its two tasks or at one that both partitions share.
     assert len(away.requests) >= len(jobs)
-    good = [value for value in sent if value != sent[1]]
-    for accepted, rejected in targets.values():
-        found = read_topic(kafka.bootstrap_servers, accepted, isolation="read_committed")
-        assert sorted(map(str, values_of(found))) == sorted(map(str, good * 2))
-        found = read_topic(kafka.bootstrap_servers, rejected, isolation="read_committed")
-        assert values_of(found) == [sent[1]] * 2
+    accepted = sorted(map(str, [value for value in sent if value != sent[1]] * 2))
+    found = read_topic(kafka.bootstrap_servers, good, isolation="read_committed")
+    assert sorted(map(str, values_of(found))) == accepted
+    assert sorted(map(str, in_folder(tmp_path / "a"))) == accepted
+    found = read_topic(kafka.bootstrap_servers, dead, isolation="read_committed")
+    assert values_of(found) == in_folder(tmp_path / "d") == [sent[1]] * 2

@@ -139,12 +139,10 @@ def is_told_well(done):
 
 
 JOBS = {
-    "audit": ("audit", "SchemaPolicy", "raw"),
-    "audit by the connector": ("audit", "SchemaPolicy", "connector"),
-    "split": ("split", "SchemaPolicy", "raw"),
-    "split by the connector": ("split", "SchemaPolicy", "connector"),
-    "redact": ("redact", "Redact", "raw"),
-    "redact by the connector": ("redact", "Redact", "connector"),
+    "audit": ("audit", "SchemaPolicy"),
+    "split": ("split", "SchemaPolicy"),
+    "split to a topic and a folder": ("split", "SchemaPolicy"),
+    "redact": ("redact", "Redact"),
 }
 
 
@@ -153,11 +151,13 @@ JOBS = {
 def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
     command, file, registry, filled, topic, kafka, tmp_path, monkeypatch, job
 ):
-    what, policy, reader = JOBS[job]
+    what, policy = JOBS[job]
     name, schema_id = filled
     accepted, rejected, report = topic("clean"), topic("dead"), tmp_path / "report"
+    if "folder" in job:
+        accepted = f"path:{tmp_path / 'accepted'}"
     ends_at_once, waits = file(policy), file(policy)
-    arguments = ("--topic", name, "--reader", reader, *{
+    arguments = ("--topic", name, *{
         "audit": ("--report", report),
         "split": ("--accepted", accepted, "--rejected", rejected),
         "redact": ("--to", accepted),
@@ -208,9 +208,8 @@ def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic)
     assert is_told_well(done), done
 
 
-@pytest.mark.parametrize("reader", ["raw", "connector"])
-def test_packages_that_executors_lack_are_told(command, file, filled, reader):
-    done = command("audit", file("Lacking"), "--topic", filled[0], "--reader", reader)
+def test_packages_that_executors_lack_are_told(command, file, filled):
+    done = command("audit", file("Lacking"), "--topic", filled[0])
     assert done.code == 3, done
     assert "the policies cannot be loaded on the executors: " in done.err
     assert "there is no module fastavro: pip install 'penstock[schemas]'" in done.err

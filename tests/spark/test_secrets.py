@@ -23,8 +23,6 @@ from penstock import cli
 from penstock.configuration import load_configuration
 from penstock.spark import register
 from penstock.stored.access import ClusterAccess
-from penstock.spark.sink_secrets import environment
-from penstock.spark.sources import client_options
 
 master, (file, shown, events) = sys.argv[1], map(Path, sys.argv[2:])
 configuration = load_configuration(file)
@@ -33,13 +31,12 @@ spark = sessions.start_session("secrets", master, {
     "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "true",
     "spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g",
     "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false",
-}, environment(client_options(properties, configuration.path)))
+})
 sessions.start_session, sessions.stop_session = lambda *_, **__: spark, lambda _: None
-for reader in ("raw", "connector"):
-    assert cli.main(["audit", str(file), "--topic", "in", "--report", str(shown / "report"),
-                     "--reader", reader]) == 0
-    assert cli.main(["split", str(file), "--topic", "in", "--accepted", "good",
-                     "--rejected", "dead", "--reader", reader]) == 0
+assert cli.main(["audit", str(file), "--topic", "in", "--report", str(shown / "report")]) == 0
+for accepted in ("good", "path:" + str(shown / "good")):
+    assert cli.main(["split", str(file), "--topic", "in", "--accepted", accepted,
+                     "--rejected", "dead"]) == 0
 register(spark)
 source = {"plan": str(file), "subscribe": "in"}
 assert spark.read.format("penstock").options(**source).load().count() == 2
@@ -135,7 +132,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     written = [path for path in [*shown.rglob("*"), *events.rglob("*")] if path.is_file()]
     texts = {path: path.read_text(errors="replace") for path in written}
     texts[tmp_path / "output"] = done.stdout + done.stderr
-    assert any(kafka.bootstrap_servers in text for text in texts.values())  # options are there
+    assert any("MapInArrow" in text for text in texts.values())  # plans are there
     report = (shown / "report" / "report.json").read_text()
     assert "does not begin with a schema id" in report
     assert any("SparkListenerSQLExecutionStart" in text for text in texts.values())

@@ -52,10 +52,10 @@ def test_a_time_wins_over_offsets():
         ({"startingOffsets": "first"}, "startingOffsets first: earliest, latest, or"),
         ({"startingTimestamp": "today"}, "milliseconds since 1970"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss no: true or false"),
-        ({"minPartitions": "0"}, "minPartitions 0: a number from 1 on"),
-        ({"minPartitions": "9" * 5000}, "a number from 1 on, of 18 digits at most"),
+        ({"minPartitions": "0"}, "minPartitions 0: a number of at least 1"),
+        ({"minPartitions": "9" * 5000}, "a number of at least 1, with at most 18 digits"),
         ({"startingTimestamp": "9" * 30}, "milliseconds since 1970"),
-        ({"maxOffsetsPerTrigger": "-1"}, "a number from 1 on"),
+        ({"maxOffsetsPerTrigger": "-1"}, "a number of at least 1"),
         ({"kafka__isolation.level": "read_uncommitted"}, "only read_committed"),
     ],
 )

@@ -90,10 +90,28 @@ def test_a_shorter_log_is_asked_for_again_and_then_an_error(monkeypatch):
 
 
 @pytest.mark.unit
+def test_a_shorter_log_is_asked_for_again_with_available_now(monkeypatch):
+    """`split --streaming --every` starts such a query at each interval."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    start = to_json({A0: 5, A1: 0}, [ONE])
+    late = reader(Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: asked}))
+    late.prepareForTriggerAvailableNow()
+    found = from_json(late.latestOffset(start, ReadAllAvailable()))
+    assert found == {A0: 6, A1: 1}
+    assert from_json(late.latestOffset(to_json(found, [ONE]), ReadAllAvailable())) == found
+    cut = reader(Log(ONE, ends={A0: 2, A1: 0}))
+    cut.prepareForTriggerAvailableNow()
+    with pytest.raises(SourceError, match="a-0: the log ends at offset 2, before 5"):
+        cut.latestOffset(start, ReadAllAvailable())
+
+
+@pytest.mark.unit
 def test_a_topic_that_is_gone():
     log = Log(ONE, ends={A0: 5, A1: 5})
     start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
-    with pytest.raises(SourceError, match="topic b does not exist any more"):
+    with pytest.raises(
+        SourceError, match="topic b does not exist any more; with failOnDataLoss=false"
+    ):
         reader(log).latestOffset(start, ReadAllAvailable())
     found = reader(log, fails_on_loss=False).latestOffset(start, ReadAllAvailable())
     assert from_json(found) == {A0: 5, A1: 5, B0: 3}

@@ -1,6 +1,7 @@
 """`penstock split`: accepted records here, dead letters there."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.connections.connection import connect
+from penstock.client.connections.pipeline import Pipeline
+from penstock.client.protocol.produced_batches import BatchSource
+from penstock.client.writing.idempotent_writer import new_producer
+from penstock.client.writing.writer import WriterLimits
+from penstock.records.builder import build
+from penstock.records.encoder import NewHeader, encode
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
@@ -108,17 +116,72 @@ def test_to_folders(command, configured, produce, topic, spark, tmp_path):
     assert "holds files already" in again.err
 
 
+def stored_as_sent(messages, sent):
+    """Return whether messages are some records, in the order of each partition, as they were."""
+    for partition in range(3):
+        own = [one for one in sent if one["partition"] == partition]
+        keys = {one["key"] for one in own}
+        found = [message for message in messages if message.key() in keys]
+        assert {message.partition() for message in found} <= {partition % 2}
+        assert [
+            (message.key(), message.value(), message.headers() or [], message.timestamp()[1])
+            for message in found
+        ] == [(one["key"], one["value"], one["headers"] or [], one["timestamp"]) for one in own]
+
+
 @pytest.mark.slow
-def test_one_door_a_topic_the_other_a_folder(command, configured, produce, topic, spark, kafka,
-                                             tmp_path):  # fmt: skip
-    source, good = topic("in", 3), topic("good")
-    produce(source, made())
-    done = command("split", configured(), "--topic", source, "--accepted", good,
-                   "--rejected", f"path:{tmp_path / 'dead'}")  # fmt: skip
+@pytest.mark.parametrize("topics", ["accepted", "rejected"])
+def test_one_door_a_topic_the_other_a_folder(
+    command, configured, produce, topic, spark, kafka, tmp_path, topics
+):
+    source, target, folder = topic("in", 3), topic("target", 2), tmp_path / "folder"
+    before = int(time.time() * 1000)
+    sent = [{**one, "timestamp": before - 5000 + n} for n, one in enumerate(made())]
+    produce(source, sent)
+    places = (target, f"path:{folder}") if topics == "accepted" else (f"path:{folder}", target)
+    done = command("split", configured(), "--topic", source, "--accepted", places[0],
+                   "--rejected", places[1])  # fmt: skip
     assert done.code == 0, done
     assert "270 accepted, 30 refused" in done.out
-    assert len(read_topic(kafka.bootstrap_servers, good)) == 270
-    assert spark.read.parquet(str(tmp_path / "dead")).count() == 30
+    messages = read_topic(kafka.bootstrap_servers, target, full=True)
+    bad = {one["key"] for one in sent if (one["value"] or b"").startswith(b"bad")}
+    if topics == "accepted":
+        stored_as_sent(messages, [one for one in sent if one["key"] not in bad])
+        assert {row.key for row in spark.read.parquet(str(folder)).collect()} == bad
+    else:
+        assert spark.read.parquet(str(folder)).count() == 270
+        assert {message.key() for message in messages} == bad
+        letters = {message.key(): message for message in messages}
+        for record, offset in with_offsets(sent):
+            if record["key"] in bad:
+                letter = letters[record["key"]]
+                found = letter.partition(), letter.value(), letter.headers()
+                check_dead_letter(found, record, offset, source, before - 5000)
+                assert before <= letter.timestamp()[1] <= time.time() * 1000
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_sparks_connector_continues(
+    command, configured, produce, topic, spark, tmp_path
+):
+    """As a stream to folders of an earlier version left it."""
+    source = topic("in", 3)
+    produce(source, made())
+    good, dead = tmp_path / "good", tmp_path / "dead"
+    arguments = ("split", configured(), "--topic", source, "--accepted", f"path:{good}",
+                 "--rejected", f"path:{dead}", "--streaming", "--available-now",
+                 "--checkpoint", tmp_path / "checkpoint")  # fmt: skip
+    assert command(*arguments).code == 0
+    assert len(read_offsets(spark, good) + read_offsets(spark, dead)) == 300
+    for file in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"):
+        *head, offsets = file.read_text().splitlines()
+        kept = {name: entry["offsets"] for name, entry in json.loads(offsets).items()}
+        file.write_text("\n".join([*head, json.dumps(kept)]))
+        file.with_name(f".{file.name}.crc").unlink()
+    produce(source, made(30))
+    assert command(*arguments).code == 0
+    found = read_offsets(spark, good) + read_offsets(spark, dead)
+    assert len(found) == len(set(found)) == 330
 
 
 @BOTH
@@ -236,6 +299,10 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
         (("--accepted", "nope", "--rejected", "{t}x"), "there is no topic nope"),
         (("--accepted", "a/b", "--rejected", "c"), "path:a/b"),
         (("--accepted", "path:a", "--rejected", "c", "--streaming"), "--checkpoint"),
+        (("--accepted", "table:a", "--rejected", "c", "--streaming"), "needs --checkpoint DIR"),
+        (("--accepted", "table:a", "--rejected", "c", "--local"), "a folder or a table needs Spark"),
+        (("--accepted", "table:/a", "--rejected", "c"), "write table:delta.`/a`"),
+        (("--accepted", "table:a", "--rejected", "c", "--every", "5s"), "require --streaming"),
         (("--accepted", "a", "--rejected", "c", "--checkpoint", "x"), "--streaming"),
         (("--accepted", "path:x", "--rejected", "path:y", "--from", "yesterday"), "an ISO time"),
         (("--accepted", "path:x", "--rejected", "path:y", "--from", "7:0"), "has the partitions 0"),
@@ -251,3 +318,76 @@ def test_wrong_use_is_told(command, configured, topic, arguments, told):
                    *(argument.replace("{t}", name) for argument in arguments))  # fmt: skip
     assert done.code == 2, done
     assert told in done.err
+
+
+def write_batch(kafka, topic, records, codec=0):
+    """Write one batch of what producers do not send: `(timestamp, value)`."""
+    connection = connect({"bootstrap.servers": kafka.bootstrap_servers}, Path("tests"))
+    limits = WriterLimits()
+    pipeline = Pipeline(connection, transactional_id=None, max_bytes=limits.bytes_in_flight,
+                        timeout_s=limits.delivery_timeout_s)  # fmt: skip
+    pipeline.start(new_producer(connection))
+    timestamps, values = zip(*records, strict=True)
+    nothing = [None] * len(values)
+    section = build(timestamps[0], timestamps, nothing, values, [[]] * len(values))
+    header = NewHeader(codec, timestamps[0], max(timestamps))
+    batch = encode(header, section, len(values), fast=True)
+    pipeline.put(topic, 0, batch, BatchSource("tests", 0, 0))
+    pipeline.flush()
+
+
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+FAR = [-5_361_120_000_000, -1_000_001, -1, 0, 10_406_880_000_123, 316_306_080_000_000]
+"""Times before 1900, before 1970, after 2255 and after 9999."""
+
+
+@pytest.mark.slow
+def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, kafka, tmp_path):
+    source, good, back = (topic(name, **ANY_TIME) for name in ("in", "good", "back"))
+    write_batch(kafka, source, [(time, b"%d" % time) for time in FAR])
+    file, folder = configured(), tmp_path / "folder"
+    for arguments in (
+        ("--topic", source, "--accepted", good, "--rejected", f"path:{tmp_path / 'dead'}"),
+        ("--topic", source, "--accepted", f"path:{folder}", "--rejected", topic("dead")),
+        ("--input", folder, "--accepted", back, "--rejected", topic("dead")),
+    ):
+        done = command("split", file, *arguments)
+        assert "6 accepted" in done.out, done
+    for name in (good, back):
+        found = read_topic(kafka.bootstrap_servers, name, full=True)
+        # Its consumer takes -1 for no timestamp.
+        assert [one.timestamp()[1] for one in found if one.value() != b"-1"] == [
+            time for time in FAR if time != -1
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_timestamp_that_spark_cannot_represent_is_not_replaced(
+    command, configured, topic, kafka, tmp_path, streaming
+):
+    source, good = topic("in", **ANY_TIME), topic("good", **ANY_TIME)
+    write_batch(kafka, source, [(5, b"good"), (2**62, b"far")])
+    options = ("--streaming", "--available-now", "--checkpoint", tmp_path / "checkpoint")
+    done = command("split", configured(), "--topic", source, "--accepted", good, "--rejected",
+                   f"path:{tmp_path / 'dead'}", *(options if streaming else ()))  # fmt: skip
+    told = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
+    assert (done.code, told in done.err) == (3, True), done
+    assert not read_topic(kafka.bootstrap_servers, good)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("permitted", [False, True])
+def test_a_batch_is_as_large_as_the_file_permits(
+    command, configured, topic, kafka, tmp_path, permitted
+):
+    source, gzip = topic("in"), 1
+    write_batch(kafka, source, [(5, bytes(100_000))] * 1400, codec=gzip)
+    largest = {"decompressed.batch.max.bytes": "200000000"} if permitted else {}
+    done = command("split", configured({**NO_BAD, **largest}), "--topic", source, "--accepted",
+                   f"path:{tmp_path / 'good'}", "--rejected", f"path:{tmp_path / 'dead'}")  # fmt: skip
+    if permitted:
+        assert "1,400 accepted" in done.out, done
+    else:
+        told = f"{source}-0: the batch at offset 0 cannot be read: "
+        assert (done.code, told in done.err) == (3, True), done

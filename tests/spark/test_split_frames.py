@@ -8,6 +8,7 @@ from penstock.configuration import ConfigurationError
 from penstock.spark import split
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
+from tests.spark_connector import read_by_connector
 
 # Decides by chance, and keeps a note of each call.
 CHANCE = """
@@ -80,7 +81,9 @@ def test_a_long_message_is_cut(rows, plan):
 
 
 @pytest.mark.slow
-def test_the_headers_are_those_of_the_command(command, configured, produce, topic, kafka, spark):
+def test_the_headers_are_those_of_the_command(
+    command, configured, produce, topic, kafka, spark, tmp_path
+):
     """Also those of records that are dead letters already."""
     from penstock.spark import load_plan
 
@@ -94,20 +97,18 @@ def test_the_headers_are_those_of_the_command(command, configured, produce, topi
     source, file = topic("in"), configured()
     produce(source, sent)
     expected = {}
-    for reader in ("raw", "connector"):
-        good, dead = topic("good"), topic("dead")
-        assert command("split", file, "--topic", source, "--accepted", good, "--rejected", dead,
-                       "--reader", reader).code == 0  # fmt: skip
+    for good in (topic("good"), f"path:{tmp_path / 'good'}"):
+        dead = topic("dead")
+        assert command("split", file, "--topic", source, "--accepted", good, "--rejected",
+                       dead).code == 0  # fmt: skip
         letters = read_topic(kafka.bootstrap_servers, dead)
-        expected[reader] = {key: headers for _, key, _, headers in letters}
-    assert expected["raw"] == expected["connector"]
-    df = (
-        spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        .option("subscribe", source).option("includeHeaders", "true").load()
-    )  # fmt: skip
+        expected[good] = {key: headers for _, key, _, headers in letters}
+    raw, through_frames = expected.values()
+    assert raw == through_frames
+    df = read_by_connector(spark, kafka.bootstrap_servers, source)
     _, rejected = split(df, load_plan(file))
     found = {row.key: [tuple(header) for header in row.headers] for row in rejected.collect()}
-    assert found == expected["raw"]
+    assert found == raw
     assert dict(found[b"1"])["__dlq.errors.partition"] == b"7"
 
 

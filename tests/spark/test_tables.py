@@ -112,8 +112,8 @@ def test_types_that_are_converted(spark, table):
         ({}, "no column key, value, topic; name an expression for each"),
         ({"key": "a", "value": "missing", "topic": "'t'"}, "--column value=missing: .*missing"),
         ({"key": "a", "value": "b +", "topic": "'t'"}, r"--column value=b \+: .*"),
-        ({"key": "n", "value": "a", "topic": "'t'"}, "key is int; wanted is binary or string"),
-        ({"key": "a", "value": "a", "topic": "n"}, "column topic is int; wanted is string: name"),
+        ({"key": "n", "value": "a", "topic": "'t'"}, "key is int; required is binary or string"),
+        ({"key": "a", "value": "a", "topic": "n"}, "column topic is int; required is string: name"),
     ],
 )
 def test_what_is_missing_or_wrong_is_said(spark, table, columns, text):
@@ -150,7 +150,7 @@ def test_an_expression_may_have_the_sign():
 
 def test_columns_belong_to_a_table(command, configured, topic):
     done = command("audit", configured(), "--topic", topic(), "--column", "value=x")
-    assert (done.code, "--column belongs to --input table:NAME" in done.err) == (2, True)
+    assert (done.code, "--column requires --input table:NAME" in done.err) == (2, True)
 
 
 def test_nothing_of_a_record_is_in_an_error(spark, command, configured, table, monkeypatch):

@@ -115,7 +115,7 @@ def test_the_other_plan_and_the_one_topic(rows, plan):
     with pytest.raises(ConfigurationError, match=r"other: pass load_plan\(FILE\), not str"):
         audit(rows(b"x"), plan(), other="other.properties")
     for function in FRAMES.values():
-        with pytest.raises(ConfigurationError, match="topic: text is wanted, not list"):
+        with pytest.raises(ConfigurationError, match="topic: text is required, not list"):
             function(rows(b"x"), plan(), topic=["t"])
 
 
@@ -140,24 +140,24 @@ def test_arguments_that_a_frame_or_topics_would_ignore(rows, plan):
     [
         (lambda p: audit("", p), "audit: name a topic"),
         (lambda p: audit([], p), "audit: name a topic"),
-        (lambda p: audit(["a", 3], p), "audit: a topic: text is wanted, not int"),
-        (lambda p: audit("path:/archive", p), "path:/archive is no topic; read files and tables"),
-        (lambda p: split("table:a.b", p, accepted="a", rejected="b"), "table:a.b is no topic"),
+        (lambda p: audit(["a", 3], p), "audit: a topic: text is required, not int"),
+        (lambda p: audit("path:/archive", p), "path:/archive is not a topic; read files and tables"),
+        (lambda p: split("table:a.b", p, accepted="a", rejected="b"), "table:a.b is not a topic"),
         (lambda p: audit("t", p, start=5), "start: earliest, latest, an ISO time or PARTITION:OFF"),
-        (lambda p: audit("t", p, end=dt.datetime.now(dt.UTC)), "as text is wanted, not datetime"),
+        (lambda p: audit("t", p, end=dt.datetime.now(dt.UTC)), "as text is required, not datetime"),
         (lambda p: audit("t", p, spark="local"), "spark: pass a SparkSession, not str"),
         (lambda p: split("t", p, accepted="path:/a", rejected="b"), "split: accepted: path:/a is"),
-        (lambda p: split("t", p, accepted="a", rejected="b", job=3), "job: text is wanted, not int"),
+        (lambda p: split("t", p, accepted="a", rejected="b", job=3), "job: text is required, not int"),
         (lambda p: redact("t", p, to="path:/a"), "for folders there is the command redact"),
-        (lambda p: redact("t", p, to=None), "redact: to: text is wanted, not NoneType"),
+        (lambda p: redact("t", p, to=None), "redact: to: text is required, not NoneType"),
         (lambda p: redrive("path:/dead", p, to="a"), "for folders there is the command redrive"),
-        (lambda p: redrive(["d"], p, to="a"), "redrive: source: text is wanted, not list"),
+        (lambda p: redrive(["d"], p, to="a"), "redrive: source: text is required, not list"),
         (lambda p: redrive("d,e", p, to="a"), "redrive: source: name one topic, not d,e"),
-        (lambda p: redrive("d", p, to="a", repair=dict), "such as module.Class, is wanted, not type"),
-        (lambda p: redrive("d", p, to="a", max_replays="5"), "max_replays must be a number from 1"),
+        (lambda p: redrive("d", p, to="a", repair=dict), "such as module.Class, is required, not type"),
+        (lambda p: redrive("d", p, to="a", max_replays="5"), "max_replays must be a number of at least 1"),
         (lambda _: redrive("d", "file", to="a"), r"plan: pass load_plan\(FILE\), not str"),
         (lambda _: redact("t", "file", to="a"), r"plan: pass load_plan\(FILE\), not str"),
-        (lambda _: load_plan({"a": "b"}), "load_plan: the path of a configuration file is wanted"),
+        (lambda _: load_plan({"a": "b"}), "load_plan: the path of a configuration file is required"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(spark, plan, call, said):

@@ -4,7 +4,6 @@ Each has an environment of its own in the cache, with that PySpark and what it r
 else comes from the environment of the checkout. Ends with 1 where a demo fails.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from penstock.artifacts import cache_folder
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
 from tests.limits import HANGS_S
+from tests.spark_versions.environments import environment, variables
 
 VERSIONS: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 RECORDS: Final = 2000
@@ -40,8 +40,8 @@ def main(wanted: list[str]) -> int:
         for version in wanted or VERSIONS:
             began = time.monotonic()
             done = subprocess.run(
-                [_environment(version), str(HERE / "demo.py"), *_prepared(kafka, version)],
-                env=_variables(version), capture_output=True, text=True, timeout=HANGS_S, check=False,
+                [environment(version), str(HERE / "demo.py"), *_prepared(kafka, version)],
+                env=variables(version), capture_output=True, text=True, timeout=HANGS_S, check=False,
             )  # fmt: skip
             results[version] = done.returncode == 0
             print(f"PySpark {version}: {time.monotonic() - began:.0f} s", flush=True)
@@ -51,32 +51,6 @@ def main(wanted: list[str]) -> int:
     for version, is_good in results.items():
         print(f"{version}  {'passed' if is_good else 'FAILED'}")
     return 0 if all(results.values()) else 1
-
-
-def _environment(version: str) -> str:
-    """Return the Python of a version; it is installed the first time."""
-    folder = cache_folder() / f"spark-{version}"
-    python, installed = folder / "bin" / "python", folder / ".installed"
-    if not installed.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        cache = str(cache_folder() / "pip")
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "--cache-dir", cache,
-             f"pyspark=={version}"],
-            check=True,
-        )  # fmt: skip
-        (site,) = folder.glob("lib/python*/site-packages")
-        shared = [one for one in sys.path if one.endswith("site-packages")]
-        source = str(HERE.parents[1] / "src")
-        (site / "zz-checkout.pth").write_text("\n".join([*shared, source]) + "\n")
-        installed.touch()
-    return str(python)
-
-
-def _variables(version: str) -> dict[str, str]:
-    python = _environment(version)
-    without = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    return {**without, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def _prepared(kafka: LocalKafka, version: str) -> list[str]:

@@ -9,15 +9,15 @@ from tests.integration.test_security import Files
 pytestmark = pytest.mark.unit
 
 
-def test_it_travels_with_its_stores_and_shows_no_value(tmp_path):
+def test_an_access_is_pickled_with_its_stores_and_shows_no_value(tmp_path):
     files = Files(tmp_path)
-    given = {
+    properties = {
         "bootstrap.servers": "k:9",
         "sasl.jaas.config": 'PlainLoginModule required username="u" password="a-secret";',
         "ssl.truststore.location": str(files.trust),
         "ssl.keystore.location": str(files.key("client.pem")),
     }
-    access = ClusterAccess.of(given, tmp_path / "penstock.properties")
+    access = ClusterAccess.of(properties, tmp_path / "penstock.properties")
     travelled = loads(dumps(access))
     assert travelled == access
     assert travelled.properties["ssl.truststore.certificates"].startswith("-----BEGIN CERT")

@@ -22,11 +22,11 @@ def audited(request, runner, kafka, plan):
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def audit(*topics, start="earliest", **options):
-        one = plan()
-        cluster = Cluster(properties, one.path.parent)
-        access = ClusterAccess.of(properties, one.path)
+        loaded = plan()
+        cluster = Cluster(properties, loaded.path.parent)
+        access = ClusterAccess.of(properties, loaded.path)
         ranges = cluster.ranges(cluster.topics(",".join(topics)), start)
-        return access, audit_raw(runs, access, ranges, one, **options)
+        return access, audit_raw(runs, access, ranges, loaded, **options)
 
     yield audit
     close_all()
@@ -65,7 +65,7 @@ def test_aborted_transactions_are_left_out(audited, kafka, topic):
 
 
 @BOTH
-def test_several_topics_have_counts_of_their_own(audited, produce, topic):
+def test_several_topics_are_counted_separately(audited, produce, topic):
     names = [topic("raw", 2), topic("raw", 1), topic("raw")]
     for name, count in zip(names, (20, 30, 0), strict=True):
         produce(name, [{"value": b"bad" if n % 10 == 0 else b"good"} for n in range(count)])
@@ -83,7 +83,7 @@ def test_an_empty_range_needs_no_task(audited, topic):
 
 
 @BOTH
-def test_a_sample_that_is_gone_has_no_contents(audited, produce, topic, admin):
+def test_a_deleted_sample_has_no_contents(audited, produce, topic, admin):
     name = topic("raw")
     produce(name, [{"value": b"bad"}, {"value": b"bad", "key": b"k"}])
     access, found = audited(name)
@@ -107,14 +107,14 @@ def test_long_contents_are_cut(audited, produce, topic):
     assert (sample.key, sample.value) == (None, b"badxx")
 
 
-def test_what_a_range_lost_is_told(kafka, plan, produce, topic, admin):
+def test_offsets_that_a_range_lost_are_reported(kafka, plan, produce, topic, admin):
     name = topic("raw")
     produce(name, [{"value": b"good"} for _ in range(10)])
     for future in admin.delete_records([TopicPartition(name, 0, 4)]).values():
         future.result(60)
-    one = plan()
-    access = ClusterAccess.of({"bootstrap.servers": kafka.bootstrap_servers}, one.path)
-    found = audit_raw(LocalRunner(), access, [OffsetRange(name, 0, 0, 10)], one)
+    loaded = plan()
+    access = ClusterAccess.of({"bootstrap.servers": kafka.bootstrap_servers}, loaded.path)
+    found = audit_raw(LocalRunner(), access, [OffsetRange(name, 0, 0, 10)], loaded)
     close_all()
     assert found.coverage.lost == (OffsetRange(name, 0, 0, 4),)
     assert found.counts.judged == 6

@@ -45,9 +45,9 @@ def evaluator(tmp_path):
 def log(*batches):
     """Read from a log that is one response."""
 
-    def read(wanted, on_lost):
+    def read(range_, on_lost):
         data = memoryview(b"".join(batches))
-        return select(data, wanted.first, wanted.end, ()).batches
+        return select(data, range_.first, range_.end, ()).batches
 
     return read
 
@@ -69,7 +69,7 @@ def test_verdicts_are_counted(evaluator):
     assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4}
     [(reason, count)] = found.counts.reasons.items()
     assert (reason.code, reason.message, count) == (87, "bad is not good", 4)
-    assert [one.offset for one in found.counts.samples[reason]] == [1, 3, 5, 7]
+    assert [sample.offset for sample in found.counts.samples[reason]] == [1, 3, 5, 7]
     assert found.ranges == [RangeResult(OffsetRange("t", 1, 0, 100), 8)]
 
 
@@ -77,7 +77,7 @@ def test_only_records_of_the_range_are_judged(evaluator):
     read = log(good_and_bad(), good_and_bad(4))
     found = counted(read, evaluator(), ranges=[(1, 2), (3, 5), (5, 5)])
     assert dict(found.counts.outcomes) == {"accepted": 1, "refused": 2}
-    assert [one.records for one in found.ranges] == [1, 2, 0]
+    assert [range_.records for range_ in found.ranges] == [1, 2, 0]
 
 
 def test_two_plans_in_one_pass(evaluator):
@@ -112,9 +112,9 @@ def test_a_batch_that_is_too_large_fails(evaluator):
 
 def test_the_file_may_allow_larger_batches_than_there_are_by_default(tmp_path):
     file = tmp_path / "penstock.properties"
-    for given, expected in ((1 << 20, 128 << 20), (1 << 30, 1 << 30)):
+    for file_limit, expected in ((1 << 20, 128 << 20), (1 << 30, 1 << 30)):
         file.write_text(
-            f"upstream.bootstrap.servers=localhost:9092\ndecompressed.batch.max.bytes={given}\n"
+            f"upstream.bootstrap.servers=localhost:9092\ndecompressed.batch.max.bytes={file_limit}\n"
         )
         assert load_plan(file).max_decompressed_bytes == expected
 
@@ -124,10 +124,10 @@ def test_a_batch_that_compaction_emptied_has_no_records(evaluator):
     assert found.counts.judged == 4
 
 
-def test_what_was_lost_is_told(evaluator):
-    def read(wanted, on_lost):
+def test_lost_offsets_are_reported(evaluator):
+    def read(range_, on_lost):
         on_lost(LostOffsets("t", 1, 0, 7))
-        return log(good_and_bad(7))(wanted, on_lost)
+        return log(good_and_bad(7))(range_, on_lost)
 
     assert counted(read, evaluator()).ranges == [
         RangeResult(OffsetRange("t", 1, 0, 100), 4, (OffsetRange("t", 1, 0, 7),))
@@ -136,6 +136,6 @@ def test_what_was_lost_is_told(evaluator):
 
 def test_results_are_merged(evaluator):
     parts = [counted(log(good_and_bad(base)), evaluator()) for base in (0, 8)]
-    found = AuditResult.decode(merged(one.encode() for one in parts))
+    found = AuditResult.decode(merged(part.encode() for part in parts))
     assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4}
-    assert [one.records for one in found.ranges] == [4, 4]
+    assert [range_.records for range_ in found.ranges] == [4, 4]

@@ -41,12 +41,12 @@ def reason(verdict):
 def one_by_one(batch, records, verdicts, others):
     """Return the counts of a batch as `AuditCounts` has them."""
     counts = AuditCounts()
-    for position, (offset, one) in enumerate(zip(batch.offsets, records, strict=True)):
+    for position, (offset, record) in enumerate(zip(batch.offsets, records, strict=True)):
         verdict = dict(verdicts).get(position, ACCEPTED)
-        hints = (header_keys(h.key for h in one.headers), key_prefix(one.key))
+        hints = (header_keys(h.key for h in record.headers), key_prefix(record.key))
         counts.add(
             Records(
-                reason(verdict), 3, hour_of(one.timestamp), 1, offset, offset,
+                reason(verdict), 3, hour_of(record.timestamp), 1, offset, offset,
                 *((None, None) if verdict is ACCEPTED else hints),
                 None if others is None else reason(dict(others).get(position, ACCEPTED)),
             )
@@ -88,7 +88,7 @@ def test_the_time_of_the_broker_is_that_of_all_records():
     counting = StoredCounts()
     counting.add("t", 0, batch, [(0, VERDICTS[0])])
     found = counting.counts().times
-    assert sum(one.total() for one in found.bins.values()) == 2
+    assert sum(group.total() for group in found.bins.values()) == 2
     assert batch.is_log_append_time
 
 
@@ -104,7 +104,7 @@ def test_many_groups_are_counted_in_bounded_memory(monkeypatch):
     assert (counts.judged, counts.outcomes["refused"], len(counts.reasons)) == (400, 400, 400)
 
 
-def test_a_batch_that_cannot_be_read_is_so_many_records_that_failed():
+def test_records_of_a_batch_that_cannot_be_read_fail():
     counting = StoredCounts()
     counting.add_unreadable(Reason("t", "failed", "", 2, "it is damaged"), 4, 70, 30)
     counts = counting.counts()

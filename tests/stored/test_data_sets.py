@@ -56,8 +56,8 @@ def measured(evaluator, parts, topics=("orders-1",)):
             sums.add(part)
         found = contracts_of(evaluator, topics, sums.totals(), NOW_MS)
     return {
-        one.topic: [f"{rule.title} {rule.measured} {rule.held}" for rule in one.rules]
-        for one in found
+        contract.topic: [f"{rule.title} {rule.measured} {rule.held}" for rule in contract.rules]
+        for contract in found
     }
 
 
@@ -69,8 +69,8 @@ def test_sums_of_parts_are_those_of_the_whole(evaluator):
     rows = [{"id": n % 700, "note": None if n % 3 else "x"} for n in range(1000)]
     whole, halves = Measuring(evaluator), [Measuring(evaluator), Measuring(evaluator)]
     assert whole.add("orders-1", values(*rows), [0] * 1000) is None
-    for number, one in enumerate(halves):
-        one.add("orders-1", values(*rows[number::2]), [0] * 500)
+    for number, half in enumerate(halves):
+        half.add("orders-1", values(*rows[number::2]), [0] * 500)
     expected = {
         "orders-1": [
             "order: rowCount 1000.0 True",
@@ -80,10 +80,10 @@ def test_sums_of_parts_are_those_of_the_whole(evaluator):
         ]
     }
     assert expected == measured(evaluator, [whole.rest()])
-    assert expected == measured(evaluator, [one.rest() for one in halves])
+    assert expected == measured(evaluator, [half.rest() for half in halves])
 
 
-def test_tombstones_are_no_rows_and_what_is_no_json_has_no_properties(evaluator):
+def test_tombstones_are_not_rows_and_invalid_json_has_no_properties(evaluator):
     measuring = Measuring(evaluator)
     measuring.add("orders-1", [None, b"{", b'{"id": 1, "note": "x"}', b'{"id": 1}'], [0, 0, 0, 0])
     assert measured(evaluator, [measuring.rest()])["orders-1"][:3] == [
@@ -93,7 +93,7 @@ def test_tombstones_are_no_rows_and_what_is_no_json_has_no_properties(evaluator)
     ]
 
 
-def test_topics_are_measured_apart_and_a_topic_without_records_too(evaluator):
+def test_topics_are_measured_separately_also_without_records(evaluator):
     measuring = Measuring(evaluator)
     measuring.add("orders-1", values({"id": 1}), [0])
     measuring.add("orders-2", values({"id": 1}), [0])
@@ -118,9 +118,11 @@ def test_a_record_from_the_far_future_does_not_make_a_topic_fresh(evaluator):
 def test_many_values_are_given_in_several_parts(evaluator):
     measuring, parts = Measuring(evaluator), []
     numbers = iter(range(50_000))
-    while some := list(islice(numbers, 1000)):
+    while chunk := list(islice(numbers, 1000)):
         parts.append(
-            measuring.add("orders-1", values(*({"id": one} for one in some)), [0] * len(some))
+            measuring.add(
+                "orders-1", values(*({"id": number} for number in chunk)), [0] * len(chunk)
+            )
         )
     parts.append(measuring.rest())
     assert sum(part is not None for part in parts) == 3
@@ -136,19 +138,19 @@ def test_no_content_of_a_record_is_in_the_sums(evaluator):
     assert b"SECRET" not in measuring.rest()
 
 
-def test_only_rules_of_a_warning_break_nothing(evaluator):
+def test_rules_with_severity_warning_break_no_contract(evaluator):
     measuring = Measuring(evaluator)
     measuring.add("orders-1", values({"id": 1}, {"id": 2}, {"id": 3}), [0] * 3)
     with DataSetSums() as sums:
         sums.add(measuring.rest())
-        (one,) = contracts_of(evaluator, ["orders-1"], sums.totals(), NOW_MS)
-    assert [rule.held for rule in one.rules] == [True, True, False, None]
-    assert one.broken == ()
-    assert one.contract == "contract orders 1, order"
-    assert one.rules[2].shown == "100; must be less than 50 %"
+        (contract,) = contracts_of(evaluator, ["orders-1"], sums.totals(), NOW_MS)
+    assert [rule.held for rule in contract.rules] == [True, True, False, None]
+    assert contract.broken == ()
+    assert contract.contract == "contract orders 1, order"
+    assert contract.rules[2].shown == "100; must be less than 50 %"
     (empty,) = contracts_of(evaluator, ["orders-1"], {}, NOW_MS)
     assert empty.rules[2].shown == "not judged: there are no values to take a share of"
-    assert one.rules[3].shown == "not judged: a rule of type sql is not judged"
+    assert contract.rules[3].shown == "not judged: a rule of type sql is not judged"
 
 
 def test_rows_are_the_same_as_bytes():

@@ -1,4 +1,4 @@
-"""Audits of files: counts, places of samples, contents where they are wanted."""
+"""Audits of files: counts, positions of samples, contents if they are requested."""
 
 from penstock.engine.chain import RecordVerdicts
 from penstock.engine.verdict import refused

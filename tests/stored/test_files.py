@@ -1,4 +1,4 @@
-"""Records in files: what is read as what, and what is told of files that hold something else."""
+"""Records in files: how they are read, and the errors about other files."""
 
 import base64
 import datetime as dt
@@ -23,7 +23,7 @@ NOW = dt.datetime.fromtimestamp(NOW_MS / 1000, dt.UTC)
 
 
 def lines(path, *made):
-    path.write_text("".join(json.dumps(one) + "\n" for one in made))
+    path.write_text("".join(json.dumps(record) + "\n" for record in made))
     return str(path)
 
 
@@ -60,7 +60,7 @@ def test_json_written_by_hand(tmp_path):
      '{"timestamp": "secret"}', '{"headers": [1]}', '{"headers": [{"key": "a", "value": 1}]}',
      '{"headers": {}}', '{"value": "\\ud800'],
 )  # fmt: skip
-def test_lines_that_are_no_records_are_told_without_their_contents(tmp_path, text):
+def test_lines_that_are_not_records_are_reported_without_their_contents(tmp_path, text):
     path = tmp_path / "records.jsonl"
     path.write_text('{"value": "x"}\n\n' + text + "\n")
     with pytest.raises(UnreadableFileError, match=r"line 3 is not JSON with Kafka") as raised:
@@ -68,9 +68,9 @@ def test_lines_that_are_no_records_are_told_without_their_contents(tmp_path, tex
     assert "secret" not in str(raised.value)
 
 
-def test_what_is_no_base_64_behind_many_that_are(tmp_path):
+def test_invalid_base_64_behind_many_valid_values(tmp_path):
     path = lines(tmp_path / "records.jsonl", *[{"value": "YQ=="}] * SEEN, {"value": "secret!"})
-    with pytest.raises(UnreadableFileError, match=f"line {SEEN + 1} has no base 64"):
+    with pytest.raises(UnreadableFileError, match=f"line {SEEN + 1} is not base64"):
         list(read_files(path))
 
 
@@ -89,24 +89,24 @@ def test_parquet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda table: table.drop_columns(["value", "offset"]), "no column value, offset"),
         (lambda table: table.set_column(0, "key", pa.array(["x"])), "column key is string, not bi"),
         (lambda table: None, "not Parquet"),
     ],
 )
-def test_files_that_are_not_records(tmp_path, make, told):
+def test_files_that_are_not_records(tmp_path, make, message):
     table = make(pa.Table.from_pylist([dict.fromkeys(TYPES.names)], TYPES))
     path = tmp_path / "a.parquet"
     path.write_text("x") if table is None else pq.write_table(table, path)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         list(read_files(str(path)))
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_files_that_do_not_exist(tmp_path):
     for name in ("none", "*.jsonl"):
-        with pytest.raises(ConfigurationError, match="no files of that name"):
+        with pytest.raises(ConfigurationError, match="no files with this name"):
             read_files(str(tmp_path / name))
 
 

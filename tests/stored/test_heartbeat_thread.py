@@ -1,4 +1,4 @@
-"""Work in a thread, shown while it goes on."""
+"""Work in a thread, with heartbeats while it makes progress."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ def no_thread_is_left():
 
 
 def ended(generator):
-    """Return what a generator yields, and what it returns."""
+    """Return the values that a generator yields, and its result."""
     seen = []
     while True:
         try:
@@ -30,7 +30,7 @@ def ended(generator):
 
 
 @pytest.mark.thorough
-def test_work_that_goes_on_is_shown():
+def test_progress_of_work_is_reported():
     heartbeat = HeartbeatThread()
 
     def work():
@@ -44,17 +44,17 @@ def test_work_that_goes_on_is_shown():
     assert 2 <= len(seen) <= 20
 
 
-def test_work_that_hangs_is_not_shown():
+def test_work_that_hangs_has_no_progress():
     heartbeat = HeartbeatThread()
     assert ended(heartbeat.run(lambda: time.sleep(0.7))) == ([], None)
 
 
-def test_errors_are_those_of_the_work():
+def test_errors_of_the_work_are_raised():
     with pytest.raises(ZeroDivisionError):
         ended(HeartbeatThread().run(lambda: 1 / 0))
 
 
-def test_work_that_is_not_wanted_any_more_ends():
+def test_cancelled_work_ends():
     heartbeat, ends = HeartbeatThread(), []
 
     def work():

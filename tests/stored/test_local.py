@@ -1,4 +1,4 @@
-"""`--local`: without Spark, Java, PySpark and pyarrow; what it does not do is told."""
+"""`--local`: without Spark, Java, PySpark and pyarrow; unsupported arguments are errors."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path
     done = run("split", file, "--topic", source, "--accepted", good, "--rejected", dead)
     assert (done.returncode, "80 accepted, 20 refused" in done.stdout) == (0, True), done
 
-    module = next(one.stem for one in file.parent.glob("policies_*.py"))
+    module = next(path.stem for path in file.parent.glob("policies_*.py"))
     redrive = ("redrive", file, "--from", dead, "--to", good, "--with", f"{module}.Repair")
     assert (
         "10 returned, 10 again, 0 parked, 0 dropped (dry run)" in run(*redrive, "--dry-run").stdout
@@ -52,6 +52,10 @@ def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path
     assert "10 returned, 10 again" in run(*redrive).stdout
     assert "0 returned, 10 again" in run(*redrive).stdout
     assert len(read_topic(kafka.bootstrap_servers, good, isolation="read_committed")) == 90
+
+    done = run(*redrive[:-1], "nowhere.Repair")
+    assert done.returncode == 2
+    assert "penstock redrive: --with nowhere.Repair: " in done.stderr
 
     masks, target = configured({REPAIR: "policies.Repair"}), topic("to", 3)
     done = run("redact", masks, "--topic", source, "--to", target)
@@ -61,18 +65,17 @@ def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("--topic", "t", "--master", "local[2]"), "--master is of Spark"),
-        (("--topic", "t", "--conf", "spark.a=b"), "--conf is of Spark"),
-        (("--topic", "t", "--reader", "connector"), "--reader connector is of Spark"),
+        (("--topic", "t", "--master", "local[2]"), "--master is an option of Spark"),
+        (("--topic", "t", "--conf", "spark.a=b"), "--conf is an option of Spark"),
         (("--input", "table:t"), "--input table:t needs Spark: leave out --local"),
-        (("--input", "x.jsonl", "--column", "value=v"), "--column is of Spark"),
+        (("--input", "x.jsonl", "--column", "value=v"), "--column is an option of Spark"),
     ],
 )
-def test_what_is_of_spark_is_told(configured, arguments, told):
+def test_arguments_that_need_spark_are_errors(configured, arguments, message):
     done = run("audit", configured(), *arguments)
-    assert (done.returncode, told in done.stderr) == (2, True), done
+    assert (done.returncode, message in done.stderr) == (2, True), done
 
 
 @pytest.mark.parametrize("more", [("--rejected", "path:d"), ("--rejected", "d", "--streaming")])

@@ -1,4 +1,4 @@
-"""Where a job goes on: committed offsets, places that outlast them, and what is lost."""
+"""Where a job continues: committed offsets, positions that outlive them, and lost offsets."""
 
 from uuid import UUID
 
@@ -39,58 +39,58 @@ def places(*tasks):
     return Places("places", records)
 
 
-def begun(known, *, goes_back=True, to_end=True):
+def starts(known, *, goes_back=True, to_end=True):
     found = from_positions(RANGES, known, goes_back=goes_back, to_end=to_end)
-    return [(one.start, one.end) for one in found]
+    return [(range_.start, range_.end) for range_ in found]
 
 
-def test_a_job_that_has_no_position_begins_where_it_is_told():
-    assert begun(NOTHING) == [(10, 100), (0, 50)]
+def test_a_job_without_a_position_begins_at_its_start():
+    assert starts(NOTHING) == [(10, 100), (0, 50)]
 
 
-def test_with_committed_offsets_tasks_find_out_what_is_done():
+def test_with_committed_offsets_tasks_find_finished_offsets():
     known = Known({ONE: Position(5), TWO: Position(30)}, {})
-    assert begun(known) == [(5, 100), (0, 50)]
-    assert begun(known, goes_back=False) == [(10, 100), (0, 50)]
+    assert starts(known) == [(5, 100), (0, 50)]
+    assert starts(known, goes_back=False) == [(10, 100), (0, 50)]
 
 
 @pytest.mark.parametrize("goes_back", [True, False])
-def test_a_place_is_where_it_goes_on(goes_back):
+def test_a_job_continues_at_its_position(goes_back):
     known = Known({}, {ONE: Position(40), TWO: Position(50)})
-    assert begun(known, goes_back=goes_back) == [(40, 100), (50, 50)]
+    assert starts(known, goes_back=goes_back) == [(40, 100), (50, 50)]
     found = from_positions(RANGES, known, goes_back=goes_back, to_end=True)
     assert done_before(RANGES, found) == 30 + 50
 
 
-def test_a_place_before_the_start():
+def test_a_position_before_the_start():
     known = Known({}, {ONE: Position(4)})
-    assert begun(known) == [(4, 100), (0, 50)]
-    assert begun(known, goes_back=False) == [(10, 100), (0, 50)]
+    assert starts(known) == [(4, 100), (0, 50)]
+    assert starts(known, goes_back=False) == [(10, 100), (0, 50)]
     found = from_positions(RANGES, known, goes_back=True, to_end=True)
     assert done_before(RANGES, found) == 0
 
 
-def test_a_place_behind_a_range_that_ends_before_the_log():
+def test_a_position_behind_a_range_that_ends_before_the_log():
     known = Known({}, {TWO: Position(80)})
-    assert begun(known, to_end=False) == [(10, 100), (50, 50)]
+    assert starts(known, to_end=False) == [(10, 100), (50, 50)]
     with pytest.raises(TruncatedError):
-        begun(known)
+        starts(known)
 
 
-def test_places_are_those_of_the_job_and_the_topic():
+def test_positions_belong_to_a_job_and_a_topic():
     found = places((PositionTask("j", "t", ID, 0), 4), (PositionTask("other", "t", ID, 1), 5),
                    (PositionTask("j", "t", UUID(int=8), 1), 6))  # fmt: skip
     assert placed("j", {"t": ID}, [ONE, TWO], found) == {ONE: Position(4, "", "run")}
 
 
-def test_a_lost_place_is_told_with_what_to_do():
-    told = str(lost_place("j", "clean", ONE, places()))
+def test_a_lost_position_is_an_error_with_advice():
+    message = str(lost_place("j", "clean", ONE, places()))
     for part in ("clean: the first records of t-0", "places", "--again", "--group penstock-j",
                  "t:PARTITION"):  # fmt: skip
-        assert part in told
+        assert part in message
 
 
-def test_places_of_the_topics_or_the_targets_show_that_places_were_kept():
+def test_positions_of_the_topics_or_the_targets_show_that_positions_were_kept():
     of_another_topic = places((PositionTask("other", "u", ID, 1), 5))
     assert not was_kept(places(), ["t"], MARK)
     assert not was_kept(of_another_topic, ["t"], MARK)
@@ -98,7 +98,7 @@ def test_places_of_the_topics_or_the_targets_show_that_places_were_kept():
     assert was_kept(places((PositionTask("other", "t", ID, 1), 5)), ["t"], MARK)
 
 
-def test_claims_know_the_runs_before():
+def test_claims_have_the_earlier_runs():
     run, earlier = run_id("split", ["a"]), run_id("split", ["a"])
     known = Known({ONE: Position(1, "", earlier)}, {TWO: Position(1, "", earlier)})
     assert claims("j", run, RANGES, known, again=True)[ONE] == Claim(run, {earlier}, 10, True)
@@ -108,7 +108,7 @@ def test_claims_know_the_runs_before():
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_what_a_claim_commits_first(again):
+def test_the_first_commit_of_a_claim(again):
     claim = Claim("new", frozenset({"old"}), 10, again)
     assert claim.first(None) == Position(10)
     assert claim.first(Position(40, "counts", "old")) == Position(10 if again else 40)

@@ -1,4 +1,4 @@
-"""What was planned against what was read."""
+"""The planned offsets against the offsets that were read."""
 
 import pytest
 
@@ -17,11 +17,11 @@ def result(topic, partition, start, end, records, *lost):
     return RangeResult(
         OffsetRange(topic, partition, start, end),
         records,
-        tuple(OffsetRange(topic, partition, *one) for one in lost),
+        tuple(OffsetRange(topic, partition, *offsets) for offsets in lost),
     )
 
 
-def test_nothing_is_lost_where_all_was_read():
+def test_no_offset_is_lost_if_all_were_read():
     coverage = Coverage(PLANNED)
     coverage.add([result("orders", 0, 0, 70, 70), result("orders", 0, 70, 100, 3)])
     coverage.add([result("orders", 1, 50, 60, 10), result("returns", 0, 5, 6, 1)])
@@ -30,7 +30,7 @@ def test_nothing_is_lost_where_all_was_read():
     coverage.check()
 
 
-def test_what_retention_took_and_what_no_task_tells_of_is_named():
+def test_offsets_removed_by_retention_or_without_a_result_are_named():
     coverage = Coverage(PLANNED)
     coverage.add([result("orders", 0, 0, 100, 55, (0, 40), (50, 55))])
     coverage.add([result("orders", 1, 50, 60, 10)])
@@ -45,7 +45,7 @@ def test_what_retention_took_and_what_no_task_tells_of_is_named():
     )
 
 
-def test_with_strict_it_is_an_error():
+def test_with_strict_lost_offsets_are_an_error():
     with pytest.raises(RecordsLostError, match=r"111 offsets .*; run again with a later --from"):
         Coverage(PLANNED).check()
 

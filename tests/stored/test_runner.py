@@ -30,7 +30,7 @@ def test_results_are_merged_and_offsets_counted():
     assert runner.run([], work, joined) is None
 
 
-def test_a_policy_that_ends_the_process_is_told():
+def test_a_policy_that_ends_the_process_is_reported():
     def work(_):
         yield None
         raise SystemExit(0)
@@ -39,7 +39,7 @@ def test_a_policy_that_ends_the_process_is_told():
         LocalRunner().run(TASKS, work, joined)
 
 
-def test_what_a_task_raises_ends_the_run():
+def test_an_exception_of_a_task_ends_the_run():
     def work(task):
         yield b"one"
         if task is TASKS[1]:

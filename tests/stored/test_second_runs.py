@@ -14,8 +14,9 @@ ROWS = {
     "`audit`": "stored/test_second_runs.py::test_an_audit_writes_nothing_and_counts_the_same",
     "`split`, `redact` to topics": "stored/test_writing.py::test_the_same_command_writes_nothing_twice",
     "`split` to folders": "spark/test_split.py::test_to_folders",
-    "`split` to a topic and a folder, or with `--reader connector`": (
-        "stored/test_second_runs.py::test_a_split_by_the_connector_writes_the_same_again_and_says_so"
+    "`split` to [Delta tables](spark.md#tables)": "spark_tables/scenario.py::batches",
+    "`split` to a topic and a folder or table": (
+        "stored/test_second_runs.py::test_a_split_to_a_folder_and_a_topic_writes_the_same_again"
     ),
     "`redrive`": (
         "spark/test_redrive.py::test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair"
@@ -26,7 +27,7 @@ ROWS = {
 @pytest.mark.unit
 def test_each_row_has_a_test():
     text = (TESTS.parent / "docs" / "pipeline.md").read_text()
-    table = text.partition("## Second runs")[2].partition("\n\n| about jobs")[0]
+    table = text.partition("## Second runs")[2].partition("\n\n| writing jobs")[0]
     rows = [
         line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line[:3] == "| `"
     ]
@@ -37,11 +38,11 @@ def test_each_row_has_a_test():
 
 
 def committed(kafka, *topics):
-    """Return the values of topics, for readers of what is committed, sorted."""
+    """Return the committed values of topics, sorted."""
     found = (
         read_topic(kafka.bootstrap_servers, name, isolation="read_committed") for name in topics
     )
-    return sorted(value for some in found for value in values_of(some))
+    return sorted(value for of_topic in found for value in values_of(of_topic))
 
 
 @BOTH
@@ -56,7 +57,7 @@ def test_an_audit_writes_nothing_and_counts_the_same(command, configured, produc
 
 
 @BOTH
-def test_a_redaction_writes_only_what_is_new_and_again_everything(
+def test_a_redaction_writes_new_records_and_with_again_all_records(
     command, configured, produce, topic, kafka
 ):
     source, target = topic("in", 2), topic("to", 2)
@@ -74,21 +75,16 @@ def test_a_redaction_writes_only_what_is_new_and_again_everything(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", ["a folder", "--reader connector"])
-def test_a_split_by_the_connector_writes_the_same_again_and_says_so(
-    command, configured, produce, topic, kafka, spark, tmp_path, door
+def test_a_split_to_a_folder_and_a_topic_writes_the_same_again(
+    command, configured, produce, topic, kafka, spark, tmp_path
 ):
-    source, good, dead = topic("in", 2), topic("good", 2), topic("dead", 2)
+    source, good = topic("in", 2), topic("good", 2)
     produce(source, SENT)
     for run in (1, 2):
         folder = tmp_path / f"dead-{run}"
-        rejected = (f"path:{folder}",) if door == "a folder" else (dead, "--reader", "connector")
         done = command("split", configured(), "--topic", source, "--accepted", good,
-                       "--rejected", *rejected)  # fmt: skip
+                       "--rejected", f"path:{folder}")  # fmt: skip
         assert "40 accepted, 10 refused" in done.out
         assert "run again, this appends the same records to topics again" in done.out
-        if door == "a folder":
-            assert spark.read.parquet(str(folder)).count() == 10
-        else:
-            assert len(committed(kafka, dead)) == 10 * run
+        assert spark.read.parquet(str(folder)).count() == 10
         assert len(committed(kafka, good)) == 40 * run

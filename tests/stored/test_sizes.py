@@ -1,4 +1,4 @@
-"""Sizes of records, as brokers tell them."""
+"""Sizes of records, from the log sizes of brokers."""
 
 import os
 from pathlib import Path

@@ -31,17 +31,17 @@ def ranges_of(*offsets, topic="t"):
 
 
 def read(tasks):
-    return [one for task in tasks for one in task.ranges]
+    return [range_ for task in tasks for range_ in task.ranges]
 
 
-def test_nothing_to_read_is_no_task():
+def test_empty_ranges_have_no_task():
     assert plan_tasks([], cores=2) == ()
     assert plan_tasks(ranges_of(0, 0), cores=2) == ()
 
 
-def test_a_large_partition_becomes_many_tasks_and_small_ones_share_one():
+def test_a_large_partition_becomes_many_tasks_and_small_partitions_share_a_task():
     tasks = plan_tasks(ranges_of(10_000_000, *[10] * 50), cores=4)
-    large = [task for task in tasks if any(one.partition == 0 for one in task.ranges)]
+    large = [task for task in tasks if any(range_.partition == 0 for range_ in task.ranges)]
     assert len(large) > 16
     assert len(tasks) < len(large) + 5
     assert sorted(without(ranges_of(10_000_000, *[10] * 50), read(tasks))) == []
@@ -56,7 +56,7 @@ def test_ranges_are_read_with_the_id_of_their_topic():
     ]
 
 
-def test_little_work_is_one_task():
+def test_little_work_is_a_single_task():
     assert plan_tasks(ranges_of(100, 100, 100), cores=16) == (
         Task((
             OffsetRange("t", 0, 100, 200),
@@ -78,7 +78,7 @@ def test_a_task_is_neither_too_small_nor_too_large():
 
 
 @pytest.mark.thorough
-def test_what_is_very_large_becomes_larger_tasks_and_not_more():
+def test_very_large_ranges_become_larger_tasks_and_not_more():
     tasks = plan_tasks(ranges_of(*[10**12] * 3), cores=1000)
     assert TASKS_MAX <= len(tasks) <= TASKS_MAX + 3
 
@@ -86,11 +86,11 @@ def test_what_is_very_large_becomes_larger_tasks_and_not_more():
 def test_sizes_count_rather_than_numbers_of_records():
     sizes = Sizes({Partition("t", 0): 1_000_000, Partition("t", 1): 10})
     tasks = plan_tasks(ranges_of(1000, 1000), cores=2, sizes=sizes)
-    assert sum(one.partition == 1 for one in read(tasks)) == 1
-    assert sum(one.partition == 0 for one in read(tasks)) == 8
+    assert sum(range_.partition == 1 for range_ in read(tasks)) == 1
+    assert sum(range_.partition == 0 for range_ in read(tasks)) == 8
 
 
-def test_a_partition_in_order_is_in_one_task():
+def test_a_partition_in_order_is_in_a_single_task():
     ranges = ranges_of(500_000, *[10_000] * 30)
     tasks = plan_tasks(ranges, cores=4, ordered=True)
     assert sorted(read(tasks)) == ranges
@@ -110,14 +110,14 @@ def test_no_task_exceeds_a_limit(limit):
     ranges = ranges_of(12_345, 3, 5, 999, 1001, 400, 500, 600)
     tasks = plan_tasks(ranges, cores=2, sizes=sizes, limit=limit)
     for task in tasks:
-        assert sum(one.offsets for one in task.ranges) <= (limit.records or 10**9)
+        assert sum(range_.offsets for range_ in task.ranges) <= (limit.records or 10**9)
         assert sum(map(sizes.bytes_of, task.ranges)) <= (limit.bytes or 10**9)
     assert without(ranges, read(tasks)) == ()
 
 
-def test_one_record_that_exceeds_a_limit_is_a_task():
+def test_a_record_that_exceeds_a_limit_is_a_task():
     tasks = plan_tasks(ranges_of(3), cores=1, sizes=Sizes(default_bytes=1e6), limit=Limit(bytes=10))
-    assert [one.offsets for one in read(tasks)] == [1, 1, 1]
+    assert [range_.offsets for range_ in read(tasks)] == [1, 1, 1]
 
 
 def test_wrong_arguments():
@@ -130,9 +130,9 @@ def test_wrong_arguments():
 _ranges = st.lists(
     st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 20), st.integers(0, 10**6)), max_size=30
 ).map(
-    lambda given: [
+    lambda drawn: [
         OffsetRange(topic, number, 7, 7 + count)
-        for (topic, number), count in {(t, n): c for t, n, c in given}.items()
+        for (topic, number), count in {(t, n): c for t, n, c in drawn}.items()
     ]
 )
 
@@ -144,12 +144,12 @@ def test_every_offset_is_read_once_and_the_order_of_ranges_changes_nothing(
 ):
     tasks = plan_tasks(ranges, cores=cores, ordered=ordered)
     assert without(ranges, read(tasks)) == ()
-    assert sum(one.offsets for one in read(tasks)) == sum(one.offsets for one in ranges)
+    assert sum(range_.offsets for range_ in read(tasks)) == sum(range_.offsets for range_ in ranges)
     order.shuffle(ranges)
     assert plan_tasks(ranges, cores=cores, ordered=ordered) == tasks
 
 
-def made_up(count):
+def random_ranges(count):
     chance = random.Random(4)
     return [
         OffsetRange(f"topic-{i % 40}", i // 40, start, start + int(chance.paretovariate(0.8) * 100))
@@ -161,14 +161,14 @@ def made_up(count):
 @pytest.mark.thorough
 @pytest.mark.parametrize("ordered", [False, True])
 def test_ten_thousand_partitions(ordered):
-    ranges = made_up(10_000)
+    ranges = random_ranges(10_000)
     began = time.process_time()
     tasks = plan_tasks(ranges, cores=64, ordered=ordered)
     packed = PackedTasks(tasks)
     assert time.process_time() - began < 3
     assert without(ranges, read(tasks)) == ()
     assert 64 < len(tasks) < 1000
-    work = sorted(sum(one.offsets for one in task.ranges) for task in tasks)
+    work = sorted(sum(range_.offsets for range_ in task.ranges) for task in tasks)
     if not ordered:
         assert work[-1] < 3 * work[len(work) // 2]
     assert len(pickle.dumps(packed)) < 300_000
@@ -189,18 +189,18 @@ def test_packed_tasks_are_decoded_one_by_one():
 
 def test_a_batch_takes_from_every_partition_in_proportion():
     batch, rest = next_batch(ranges_of(1000, 500, 0, 1), Limit(records=150))
-    assert [one.offsets for one in batch] == [99, 49, 1]
-    assert [one.offsets for one in rest] == [901, 451]
+    assert [range_.offsets for range_ in batch] == [99, 49, 1]
+    assert [range_.offsets for range_ in rest] == [901, 451]
     assert without(ranges_of(1000, 500, 0, 1), [*batch, *rest]) == ()
 
 
-def test_batches_come_to_the_end():
+def test_batches_reach_the_end():
     rest, batches = tuple(ranges_of(1000, 10, 1)), 0
     while rest:
-        before = sum(one.offsets for one in rest)
+        before = sum(range_.offsets for range_ in rest)
         batch, rest = next_batch(rest, Limit(records=100))
-        assert sum(one.offsets for one in batch) <= 103
-        assert before == sum(one.offsets for one in [*batch, *rest])
+        assert sum(range_.offsets for range_ in batch) <= 103
+        assert before == sum(range_.offsets for range_ in [*batch, *rest])
         batches += 1
     assert batches == 11
 
@@ -211,14 +211,14 @@ def test_a_batch_is_bounded_by_bytes():
     assert 45_000_000 < sum(map(sizes.bytes_of, batch)) <= 50_000_000
 
 
-def test_a_batch_without_a_limit_is_everything():
+def test_a_batch_without_a_limit_has_all_offsets():
     assert next_batch(ranges_of(3, 0, 4), Limit()) == (
         (OffsetRange("t", 0, 100, 103), OffsetRange("t", 2, 100, 104)),
         (),
     )
 
 
-def test_at_once_each_core_has_a_task_however_small():
+def test_at_once_each_core_has_a_task_of_any_size():
     ranges = [OffsetRange("t", number, 0, 5) for number in range(10)]
     assert len(plan_tasks(ranges, cores=4, ordered=True)) == 1
     tasks = plan_tasks(ranges, cores=4, ordered=True, at_once=True)

@@ -20,7 +20,7 @@ def run(together, most):
         shown += 1
 
 
-def test_results_are_in_order_and_no_more_than_allowed_are_at_work():
+def test_results_are_in_order_and_concurrent_work_is_limited():
     at_work, most, lock = 0, 0, threading.Lock()
     all_there = threading.Barrier(3)
 
@@ -42,11 +42,11 @@ def test_results_are_in_order_and_no_more_than_allowed_are_at_work():
     assert most == 3
 
 
-def test_nothing_to_do():
+def test_without_work():
     assert run(Together([]), 8) == (0, [])
 
 
-def test_it_yields_only_while_something_goes_on():
+def test_it_yields_only_while_work_makes_progress():
     going_on, ended = threading.Event(), threading.Event()
 
     def work():
@@ -88,7 +88,7 @@ def test_the_first_error_ends_the_others_at_their_next_step(error):
     assert closed.wait(WITHIN_S)
 
 
-def test_who_gives_up_ends_them():
+def test_closing_the_results_ends_the_work():
     closed = threading.Event()
 
     def endless():

@@ -53,7 +53,7 @@ def records(count=COUNT, partitions=PARTITIONS, first=0):
 
 
 def values(kafka, *topics):
-    """Return how often each value is in topics, for readers of what is committed."""
+    """Return how often each committed value is in topics."""
     return Counter(
         value
         for name in topics
@@ -71,7 +71,7 @@ def split(command, configured, topic):
                        *options)  # fmt: skip
         assert done.code == 0, done
         numbers = re.search(r"([\d,]+) accepted, ([\d,]+) refused", done.out).groups()
-        return tuple(int(one.replace(",", "")) for one in numbers), done
+        return tuple(int(number.replace(",", "")) for number in numbers), done
 
     return good, dead, run
 
@@ -89,23 +89,25 @@ def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
     produce(source, records(100, first=400))
     assert run(source)[0] == (90, 10)
     written = values(kafka, good, dead)
-    assert written == Counter(one["value"] for one in records(500))
+    assert written == Counter(record["value"] for record in records(500))
 
 
 @BOTH
-def test_with_log_append_time_the_times_are_those_that_readers_of_the_source_see(
-    split, produce, topic, kafka
-):
+def test_with_log_append_time_timestamps_are_those_of_the_source(split, produce, topic, kafka):
     good, _, run = split
     source = topic("in", 1, **{"message.timestamp.type": "LogAppendTime"})
-    of_2001 = [{**one, "timestamp": 1_000_000_000_000} for one in records(100, 1)]
+    of_2001 = [{**record, "timestamp": 1_000_000_000_000} for record in records(100, 1)]
     produce(source, of_2001[:50])
     produce(source, of_2001[50:])
     assert run(source)[0] == (90, 10)
 
     def times(name):
         found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed", full=True)
-        return {one.value(): one.timestamp()[1] for one in found if b"good" in one.value()}
+        return {
+            message.value(): message.timestamp()[1]
+            for message in found
+            if b"good" in message.value()
+        }
 
     assert times(good) == times(source)
     assert min(times(good).values()) > 1_700_000_000_000
@@ -119,7 +121,7 @@ def expire(admin, done):
 
 
 @BOTH
-def test_the_place_outlasts_committed_offsets(split, produce, topic, kafka, admin):
+def test_the_position_outlives_committed_offsets(split, produce, topic, kafka, admin):
     good, dead, run = split
     source = topic("in", 2)
     produce(source, records(100, 2))
@@ -130,13 +132,11 @@ def test_the_place_outlasts_committed_offsets(split, produce, topic, kafka, admi
     assert counts == (45, 5)
     assert "an earlier run has done 100 offsets" in done.out
     assert run(source)[0] == (0, 0)
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(150, 2))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(150, 2))
 
 
 @BOTH
-def test_a_lost_place_is_an_error_that_says_what_to_do(
-    command, configured, produce, topic, kafka, admin
-):
+def test_a_lost_position_is_an_error_with_advice(command, configured, produce, topic, kafka, admin):
     file, source, good, dead = configured(), topic("in", 2), topic("good", 1), topic("dead", 1)
     arguments = ("split", file, "--topic", source, "--accepted", good, "--rejected", dead)
     produce(source, records(100, 2))
@@ -155,7 +155,7 @@ def test_a_lost_place_is_an_error_that_says_what_to_do(
 
 
 @BOTH
-def test_again_judges_and_writes_everything_once_more(split, produce, topic, kafka):
+def test_again_judges_and_writes_all_records(split, produce, topic, kafka):
     good, dead, run = split
     source = topic("in", 2)
     produce(source, records(100, 2))
@@ -167,7 +167,7 @@ def test_again_judges_and_writes_everything_once_more(split, produce, topic, kaf
     assert run(source, "--again")[0] == (90, 10)
     counts, done = run(source)
     assert counts == (0, 0)
-    expected = Counter(one["value"] for one in records(100, 2))
+    expected = Counter(record["value"] for record in records(100, 2))
     assert values(kafka, good, dead) == expected + expected
 
 
@@ -182,7 +182,7 @@ def test_again_without_transactions(split, produce, topic, kafka):
 
 
 @BOTH
-def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, admin):
+def test_offsets_that_retention_removed_between_two_runs_are_reported(split, produce, topic, admin):
     _, _, run = split
     source = topic("in", 1)
     produce(source, records(100, 1))
@@ -196,7 +196,7 @@ def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, 
 
 
 @BOTH
-def test_strict_fails_for_what_was_removed_between_two_runs(
+def test_strict_fails_if_offsets_were_removed_between_two_runs(
     command, configured, produce, topic, admin
 ):
     source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
@@ -212,10 +212,10 @@ def test_strict_fails_for_what_was_removed_between_two_runs(
 
 
 @BOTH
-def test_a_log_that_ends_before_the_place_of_its_job_is_no_success(
+def test_a_log_that_ends_before_the_position_of_its_job_is_an_error(
     command, configured, produce, topic, kafka
 ):
-    """As after an unclean election: what is written there since has not been judged."""
+    """As after an unclean election: records written there since have not been judged."""
     source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
     arguments = ("split", configured(), "--topic", source, "--accepted", good, "--rejected", dead,
                  "--job", source)  # fmt: skip
@@ -228,7 +228,9 @@ def test_a_log_that_ends_before_the_place_of_its_job_is_no_success(
 
 
 @pytest.mark.parametrize("options", [(), ("--streaming", "--available-now")])
-def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin, kafka, options):
+def test_a_topic_that_was_created_again_is_read_from_its_start(
+    split, produce, admin, kafka, options
+):
     _, _, run = split
     source = f"again-{uuid.uuid4().hex[:8]}"
     create_topic(admin, source)
@@ -241,9 +243,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin
 
 
 @pytest.mark.slow
-def test_another_command_or_target_is_not_taken_for_the_same_job(
-    command, configured, produce, topic
-):
+def test_another_command_or_target_is_another_job(command, configured, produce, topic):
     source, good, dead, other = topic("in", 1), topic("good"), topic("dead"), topic("other")
     file = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
     produce(source, records(100, 1))
@@ -290,8 +290,8 @@ def test_several_topics(split, produce, topic, kafka):
 
 
 @BOTH
-def test_batches_and_timestamps_stay(split, produce, topic, kafka, admin):
-    """A batch that is accepted as a whole is written as it was, compressed as it was."""
+def test_batches_and_timestamps_are_kept(split, produce, topic, kafka, admin):
+    """A batch that is accepted as a whole is written unchanged, with its compression."""
     from confluent_kafka import Consumer
 
     good, _, run = split
@@ -306,7 +306,7 @@ def test_batches_and_timestamps_stay(split, produce, topic, kafka, admin):
     seen = []
     until = time.monotonic() + 30
     while len(seen) < 50 and time.monotonic() < until:
-        seen += [one.timestamp()[1] for one in consumer.consume(50, 1)]
+        seen += [message.timestamp()[1] for message in consumer.consume(50, 1)]
     consumer.close()
     assert seen == [then + n for n in range(50)]
 
@@ -326,7 +326,7 @@ HOW = {"spark": ["--master", "local[2]"], "local": ["--local"]}
 
 
 @pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
-def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
+def test_a_killed_run_continues(how, configured, produce, topic, kafka):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
     arguments = [
@@ -351,11 +351,11 @@ def test_a_run_that_is_killed_goes_on(how, configured, produce, topic, kafka):
     accepted, refused = map(int, re.search(r"(\d+) accepted, (\d+) refused",
                                            done.stdout.replace(",", "", 1)).groups())  # fmt: skip
     assert accepted + refused <= COUNT - before
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records())
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records())
 
 
 @pytest.mark.parametrize("how", [pytest.param("spark", marks=pytest.mark.spark_processes), "local"])
-def test_of_two_runs_at_once_the_older_one_ends(how, configured, produce, topic, kafka, tmp_path):
+def test_of_two_concurrent_runs_the_older_ends(how, configured, produce, topic, kafka, tmp_path):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
     arguments = [
@@ -381,13 +381,13 @@ def test_of_two_runs_at_once_the_older_one_ends(how, configured, produce, topic,
     younger = start()
     out, err = younger.communicate(timeout=HANGS_S)
     ended.touch()
-    _, told = older.communicate(timeout=HANGS_S)
-    assert (older.returncode, younger.returncode) == (3, 0), (told, out, err)
-    assert "another run of the job" in told
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records())
+    _, older_err = older.communicate(timeout=HANGS_S)
+    assert (older.returncode, younger.returncode) == (3, 0), (older_err, out, err)
+    assert "another run of the job" in older_err
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records())
 
 
-def test_offsets_that_are_done_are_counted(split, produce, topic, kafka):
+def test_finished_offsets_are_counted(split, produce, topic, kafka):
     _, _, run = split
     source = topic("in", 2)
     produce(source, records(100, partitions=2))
@@ -400,15 +400,15 @@ def test_offsets_that_are_done_are_counted(split, produce, topic, kafka):
         assert OffsetsDone(connection, f"j-{source}", ranges, {})() == 100
 
 
-def test_a_job_is_of_its_topics_and_its_start(kafka, topic):
+def test_a_job_has_its_topics_and_its_start(kafka, topic):
     cluster = Cluster({"bootstrap.servers": kafka.bootstrap_servers}, None)
     first, other = cluster.topics(f"{topic()},{topic()}")
     assert job_id("split", [first], [other], "earliest") == job_id(
         "split", [first], [other], "earliest"
     )
     ids = {
-        job_id(*given)
-        for given in [
+        job_id(*arguments)
+        for arguments in [
             ("split", [first], [other], "earliest"),
             ("split", [first], [other], "latest"),
             ("split", [other], [first], "earliest"),

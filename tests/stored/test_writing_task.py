@@ -22,15 +22,15 @@ def result(accepted, refused, before=0, removed=0):
     return WritingResult(counts, before)
 
 
-def test_what_is_decoded_is_what_was_encoded():
-    one = result(5, 3, before=7, removed=2)
-    one.counts.reasons.left_out = 4
-    assert WritingResult.decode(one.encode()) == one
+def test_a_decoded_result_equals_the_encoded_result():
+    written = result(5, 3, before=7, removed=2)
+    written.counts.reasons.left_out = 4
+    assert WritingResult.decode(written.encode()) == written
 
 
 def test_results_are_added_up():
     found = WritingResult.decode(
-        merged(one.encode() for one in (result(5, 3, 7, 2), result(1, 0), result(0, 2, 1)))
+        merged(part.encode() for part in (result(5, 3, 7, 2), result(1, 0), result(0, 2, 1)))
     )
     assert dict(found.counts.outcomes) == {"accepted": 6, "refused": 5}
     assert found.counts.reasons[Reason("t", "refused", "p.P", 87, "bad")] == 5
@@ -54,19 +54,19 @@ def test_results_of_a_stream_are_added_up_by_topic():
         of_a_stream("t", 1, 3),
         of_a_stream("u", 7, 0, failed),
     ]
-    assert [WritingResult.decode(one.encode()) for one in parts] == parts
-    found = WritingResult.decode(merged(one.encode() for one in parts))
+    assert [WritingResult.decode(part.encode()) for part in parts] == parts
+    found = WritingResult.decode(merged(part.encode() for part in parts))
     assert found.outcomes == {"t": {"accepted": 6}, "u": {"accepted": 7}}
     assert found.removed == {"t": 5}
     assert found.unfinished == (stopped, failed)
     assert found.counts.outcomes == {"accepted": 13}
 
 
-def test_what_a_policy_cannot_decide_now_ends_a_job_and_is_left_by_a_stream():
+def test_a_postponed_record_ends_a_job_and_a_stream_retries_it():
     task = WritingTask(None, None, {}, {}, "job", "run", {})
-    wanted = OffsetRange("t", 3, 0, 9)
+    range_ = OffsetRange("t", 3, 0, 9)
     error = PostponedError(postponed("shop.Registry", RetriableException("away")))
     with pytest.raises(PostponedError):
-        task._failed(wanted, error)
-    (left,) = replace(task, budget_s=5.0)._failed(wanted, error).unfinished
+        task._failed(range_, error)
+    (left,) = replace(task, budget_s=5.0)._failed(range_, error).unfinished
     assert left == Unfinished("t", 3, reason="a policy cannot decide now: shop.Registry: away")

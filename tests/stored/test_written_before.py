@@ -28,34 +28,34 @@ def found(kafka):
         )
 
 
-def some(count, *, first=0, value=b"v", partition=0):
+def records(count, *, first=0, value=b"v", partition=0):
     return [
         {"key": b"%d" % n, "value": value, "timestamp": NOW + n, "partition": partition}
         for n in range(first, first + count)
     ]
 
 
-def test_records_of_others_are_not_those_of_the_source(found, produce, topic):
+def test_records_of_other_producers_are_not_from_the_source(found, produce, topic):
     source, target = topic("in", 1), topic("good", 1)
-    produce(source, some(20))
+    produce(source, records(20))
     assert found(source, target) is None
-    produce(target, some(20, value=b"other") + some(20, first=1000))
+    produce(target, records(20, value=b"other") + records(20, first=1000))
     assert found(source, target) is None
 
 
-def test_a_record_of_the_source_is_found_among_others(found, produce, topic):
+def test_a_record_of_the_source_is_found_among_other_records(found, produce, topic):
     source, target = topic("in", 2), topic("good", 1)
-    produce(source, some(20, partition=1))
-    # The first ones were refused, and another writer has newer and older records there.
-    produce(target, some(300, first=500) + some(5, first=15) + some(300, first=900))
+    produce(source, records(20, partition=1))
+    # The first records were refused, and another writer has newer and older records there.
+    produce(target, records(300, first=500) + records(5, first=15) + records(300, first=900))
     at = found(source, target)
     assert (at.topic, at.number) == (source, 1)
 
 
-def test_what_was_rewritten_is_found_by_its_key(found, produce, topic):
+def test_a_rewritten_record_is_found_by_its_key(found, produce, topic):
     source, target = topic("in", 1), topic("good", 1)
-    produce(source, some(20))
-    produce(target, some(20, value=b"***"))
+    produce(source, records(20))
+    produce(target, records(20, value=b"***"))
     assert found(source, target) is None
     assert found(source, target, rewritten=True) is not None
 
@@ -63,14 +63,12 @@ def test_what_was_rewritten_is_found_by_its_key(found, produce, topic):
 def test_an_empty_source_or_target_has_nothing_in_common(found, produce, topic):
     source, target = topic("in", 1), topic("good", 1)
     assert found(source, target) is None
-    produce(target, some(3))
+    produce(target, records(3))
     assert found(source, target) is None
 
 
 @BOTH
-def test_a_first_run_into_a_target_with_records_of_others_begins(
-    command, configured, produce, topic
-):
+def test_a_first_run_into_a_target_with_other_records_begins(command, configured, produce, topic):
     source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
     produce(good, [{"value": b"theirs"}])
     time.sleep(0.01)  # records of the source are newer

@@ -62,7 +62,7 @@ def found_in(cluster, **how):
     return find_written(None, cluster, [there], TARGET, **how)
 
 
-def test_of_records_without_keys_not_all_are_read_where_values_may_be_rewritten(cluster):
+def test_of_records_without_keys_only_some_are_read_if_values_may_be_rewritten(cluster):
     for _ in range(50):
         store(cluster, "source", *[(NOW, None, b"v")] * 1000)
     store(cluster, "clean", (NOW, None, b"***"))
@@ -70,19 +70,19 @@ def test_of_records_without_keys_not_all_are_read_where_values_may_be_rewritten(
     assert cluster.read_of["source"] <= 11
 
 
-def test_a_key_is_found_after_records_without_one(cluster):
+def test_a_key_is_found_after_records_without_a_key(cluster):
     store(cluster, "source", *[(NOW, None, b"v")] * 1000, (NOW, b"k", b"v"))
     store(cluster, "clean", (NOW, None, b"v"), (NOW, b"k", b"***"))
     assert found_in(cluster, rewritten=True) == Partition("source", 0)
 
 
-def test_records_without_a_timestamp_do_not_hide_those_that_have_one(cluster):
+def test_records_without_a_timestamp_do_not_hide_records_with_a_timestamp(cluster):
     store(cluster, "source", (-1, b"a", b"v"), (NOW, b"b", b"v"))
     store(cluster, "clean", (NOW - 5, b"x", b"v"), (-1, b"a", b"v"), (NOW, b"b", b"v"))
     assert found_in(cluster) == Partition("source", 0)
 
 
-def test_records_of_which_none_has_a_timestamp_are_not_looked_for(cluster):
+def test_records_without_timestamps_are_not_searched(cluster):
     store(cluster, "source", (-1, b"a", b"v"), (-1, b"b", b"v"))
     store(cluster, "clean", (-1, b"a", b"v"))
     assert found_in(cluster) is None

@@ -1,4 +1,4 @@
-"""Avro payloads by chance: right ones in every form that the specification has, and damaged ones."""
+"""Random Avro payloads: valid payloads in every form of the specification, and damaged payloads."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""Schemas that nobody here wrote: those of fastavro's own tests."""
+"""Schemas of another project: those of fastavro's tests."""
 
 import ast
 import json
@@ -21,9 +21,9 @@ def schemas() -> list[Any]:
     """Return different schemas as fastavro parses them: with the full name of each type."""
     folder = sdist("fastavro", VERSION, _SUM) / "tests"
     found = {}
-    for given in _given(folder):
+    for schema in _schemas_of(folder):
         try:
-            parsed = fastavro.parse_schema(_bare(given))
+            parsed = fastavro.parse_schema(_bare(schema))
         except Exception:
             continue
         plain = _bare(parsed)
@@ -31,7 +31,7 @@ def schemas() -> list[Any]:
     return list(found.values())
 
 
-def _given(folder: Path) -> Iterator[Any]:
+def _schemas_of(folder: Path) -> Iterator[Any]:
     for file in sorted(folder.rglob("*.avsc")):
         with suppress(ValueError):  # some are no JSON, on purpose
             yield json.loads(file.read_text())
@@ -59,7 +59,7 @@ def _literal(node: ast.Dict | ast.List) -> Iterator[Any]:
 def _bare(schema: Any) -> Any:
     """Return a schema without what no byte depends on: logical types, defaults, documentation."""
     if isinstance(schema, list):
-        return [_bare(one) for one in schema]
+        return [_bare(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     bare = {key: schema[key] for key in _OF_BYTES if key in schema}

@@ -1,6 +1,6 @@
-"""Asks protovalidate 1.2 for Python: prints, for each case, why it refuses a message, or "".
+"""Runs protovalidate 1.2 for Python: prints, for each case, why it refuses a message, or "".
 
-A program of an environment of its own, without Penstock. This version has the same rules on
+A program of a separate environment, without Penstock. This version has the same rules on
 another evaluation of CEL, in Python. Its arguments: the descriptors, and the cases.
 """
 
@@ -34,7 +34,9 @@ def main() -> None:
         try:
             found = validator.collect_violations(message)
             answers.append(
-                ", ".join(one.proto.rule_id for one in found) + " broken" if found else ""
+                ", ".join(violation.proto.rule_id for violation in found) + " broken"
+                if found
+                else ""
             )
         except Exception as error:
             answers.append(f"{type(error).__name__}: {error}"[:200])

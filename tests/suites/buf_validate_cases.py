@@ -72,8 +72,8 @@ def cases(seed: int, each: int) -> Iterator[Case]:
     """Yield messages of each type, an empty one first.
 
     Args:
-        seed: Of what is drawn.
-        each: How many of a type.
+        seed: The seed of the random values.
+        each: The number of messages of a type.
     """
     pool = _pool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(compiled()).file:
@@ -83,10 +83,10 @@ def cases(seed: int, each: int) -> Iterator[Case]:
                 drawn = _Drawn(f"{seed} {name}")
                 made = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
                 for number in range(each):
-                    one = made()
+                    drawn_message = made()
                     if number:
-                        drawn.fill(one, _DEEPEST)
-                    yield Case(name, one.SerializePartialToString())
+                        drawn.fill(drawn_message, _DEEPEST)
+                    yield Case(name, drawn_message.SerializePartialToString())
 
 
 @cache
@@ -139,7 +139,7 @@ class _Drawn:
         if field.type == FieldDescriptor.TYPE_BOOL:
             return self._of((True, False))
         if field.type == FieldDescriptor.TYPE_ENUM:
-            numbers = [one.number for one in field.enum_type.values]
+            numbers = [value.number for value in field.enum_type.values]
             return self._of(numbers if field.enum_type.is_closed else [*numbers, 77])
         number = self._of(_NUMBERS)
         if field.cpp_type in (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT):

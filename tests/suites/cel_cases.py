@@ -1,4 +1,4 @@
-"""Asks Penstock's evaluation of CEL what a test of CEL's specification asks."""
+"""Evaluates a test of CEL's specification with Penstock's evaluation of CEL."""
 
 import math
 from typing import Any
@@ -20,19 +20,19 @@ class TypeName(str):
     __slots__ = ()
 
 
-class NotAskedError(Exception):
+class UnsupportedCaseError(Exception):
     """What a test needs is nothing that rules have."""
 
 
 def outcome(case: Case, specification: Specification) -> str:
-    """Return what is wrong with the answer; empty where it is right."""
+    """Return the difference from the expected result; empty if there is none."""
     test = case.test
     try:
-        wants_error, expected = _wanted(test, specification)
+        wants_error, expected = _expected(test, specification)
         names = [*test.bindings, _EXPECTED]
         values = {name: _value(bound.value, specification) for name, bound in test.bindings.items()}
         values[_EXPECTED] = expected
-    except NotAskedError as error:
+    except UnsupportedCaseError as error:
         return str(error)
     text = test.expr if wants_error else _condition(test.expr, expected)
     try:
@@ -61,12 +61,12 @@ def _condition(text: str, expected: Any) -> str:
     return f"dyn({text}) == {_EXPECTED} && type(dyn({text})) == type({_EXPECTED})"
 
 
-def _wanted(test: Any, specification: Specification) -> tuple[bool, Any]:
+def _expected(test: Any, specification: Specification) -> tuple[bool, Any]:
     """Return whether an error is expected, and otherwise which value."""
     if test.check_only:
-        raise NotAskedError("is about the type alone")
+        raise UnsupportedCaseError("is about the type alone")
     if test.disable_macros:
-        raise NotAskedError("is without macros")
+        raise UnsupportedCaseError("is without macros")
     kind = test.WhichOneof("result_matcher")
     if kind in ("eval_error", "any_eval_errors"):
         return True, None
@@ -76,14 +76,14 @@ def _wanted(test: Any, specification: Specification) -> tuple[bool, Any]:
         return False, _value(test.value, specification)
     if kind == "typed_result":
         return False, _value(test.typed_result.result, specification)
-    raise NotAskedError("is about what is unknown")
+    raise UnsupportedCaseError("is about what is unknown")
 
 
 def _value(value: Any, specification: Specification) -> Any:
     kind = value.WhichOneof("kind")
     held = None if kind is None else getattr(value, kind)
     if kind is None:
-        raise NotAskedError("has no value")
+        raise UnsupportedCaseError("has no value")
     if kind == "null_value":
         return None
     if kind == "uint64_value":
@@ -99,7 +99,7 @@ def _value(value: Any, specification: Specification) -> Any:
         message.ParseFromString(held.value)
         return message
     if kind == "enum_value":
-        raise NotAskedError("has an enum with a type of its own")
+        raise UnsupportedCaseError("has an enum with a type of its own")
     if kind == "type_value":
         return TypeName(held)
     return held
@@ -108,5 +108,5 @@ def _value(value: Any, specification: Specification) -> Any:
 def _key(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "uint64_value":
-        raise NotAskedError("has a map with unsigned keys as a value")
+        raise UnsupportedCaseError("has a map with unsigned keys as a value")
     return getattr(value, kind)

@@ -1,6 +1,6 @@
-"""Asks Confluent's client for Python: prints, for each case, why it does not send a value, or "".
+"""Runs Confluent's client for Python: prints, for each case, why it does not send a value, or "".
 
-A program of an environment of its own, which has the client and nothing of Penstock.
+A program of a separate environment, which has the client and not Penstock.
 """
 
 import base64
@@ -42,7 +42,7 @@ _CONF = {
 }
 
 
-class Asker:
+class Client:
     """Keeps what cases share: messages, which may be declared once."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Asker:
         client = SchemaRegistryClient.new_client({"url": "mock://"})
         topic = f"t{number}"
         text, serializer, value = self._of_format(case, client)
-        rule_set = RuleSet([], [_rule(given) for given in case.rules])
+        rule_set = RuleSet([], [_rule(rule) for rule in case.rules])
         metadata = Metadata(MetadataTags({}), MetadataProperties({}), [])
         schema = Schema(text, case.format, [], metadata, rule_set)
         client.register_schema(f"{topic}-value", schema)
@@ -87,11 +87,11 @@ class Asker:
         return self._messages[within]
 
 
-def _rule(given: dict[str, Any]) -> Rule:
+def _rule(rule: dict[str, Any]) -> Rule:
     return Rule(
-        given["name"], None, RuleKind[given["kind"]], RuleMode[given["mode"]], given["type"],
-        given.get("tags"), None, given["expr"], given.get("onSuccess"), given.get("onFailure"),
-        given.get("disabled", False),
+        rule["name"], None, RuleKind[rule["kind"]], RuleMode[rule["mode"]], rule["type"],
+        rule.get("tags"), None, rule["expr"], rule.get("onSuccess"), rule.get("onFailure"),
+        rule.get("disabled", False),
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def main() -> None:
     logging.disable()
     CelExecutor.register()
     CelFieldExecutor.register()
-    asker = Asker()
+    asker = Client()
     answers = {case.name: asker.answer(case, number) for number, case in enumerate(cases())}
     json.dump(answers, sys.stdout)
 

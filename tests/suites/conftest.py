@@ -7,6 +7,12 @@ import pytest
 
 @pytest.fixture
 def suites_seed(request) -> int:
-    """The seed of all that is drawn: `--suites-seed`, or another one each time."""
-    given = request.config.getoption("suites_seed")
-    return random.SystemRandom().randrange(1_000_000) if given is None else given
+    """The seed of all random choices: `--suites-seed`, or a new seed each time."""
+    option = request.config.getoption("suites_seed")
+    return random.SystemRandom().randrange(1_000_000) if option is None else option
+
+
+@pytest.fixture
+def suites_minutes(request) -> float:
+    """For how long records are mutated: `--suites-minutes`."""
+    return request.config.getoption("suites_minutes")

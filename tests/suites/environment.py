@@ -1,4 +1,4 @@
-"""An environment of its own for Confluent's client with its rules: `requirements/suites.txt`."""
+"""A separate environment for Confluent's client with its rules: `requirements/suites.txt`."""
 
 import hashlib
 import subprocess

@@ -44,14 +44,14 @@ def table(counted: Counter[str], known: Mapping[str, str]) -> str:
 
 
 def compare(found: Mapping[str, str], rows: Iterable[Expected]) -> tuple[list[str], list[str]]:
-    """Compare the differences that were found with those that are known.
+    """Compare the differences with the expected differences.
 
     Args:
-        found: By the name of the case, what differs.
-        rows: What is known.
+        found: The differences by the name of the case.
+        rows: The expected differences.
 
     Returns:
-        Cases that no row has, each with what differs; and patterns of rows that fit none.
+        Differences of cases without a row, and patterns of rows without a case.
     """
     patterns = [pattern for row in rows for pattern in row.cases]
     names = {pattern: [name for name in found if _fits(pattern, name)] for pattern in patterns}

@@ -1,4 +1,4 @@
-"""Fetches what suites are made of, by name, exact version and sum, through pip."""
+"""Fetches the sources of suites, by name, exact version and sum, through pip."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def sdist(name: str, version: str, sum_: str) -> Path:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
-                *("--no-binary", ":all:", "--dest", str(folder), f"{name}=={version}"),
+                *("--no-binary", name, "--dest", str(folder), f"{name}=={version}"),
             ],
             capture_output=True, text=True, check=False, timeout=_FETCH_S,
         )  # fmt: skip

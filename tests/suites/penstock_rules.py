@@ -1,4 +1,4 @@
-"""Asks Penstock what it makes of the cases that Confluent's client for Python is asked."""
+"""Runs Penstock on the cases that Confluent's client for Python gets."""
 
 from functools import cache
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Schemas that nobody here wrote: those of Google's own tests of Protobuf for Go."""
+"""Schemas of another project: those of Google's tests of Protobuf for Go."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -41,12 +41,16 @@ def types() -> Iterator[Type]:
             name, compiled = compile_files(SchemaSource("PROTOBUF", text, texts))
         except InvalidSchemaError:
             continue
-        file = next(one for one in FileDescriptorSet.FromString(compiled).file if one.name == name)
-        waiting = [(file.package, one) for one in file.message_type]
+        file = next(
+            candidate
+            for candidate in FileDescriptorSet.FromString(compiled).file
+            if candidate.name == name
+        )
+        waiting = [(file.package, message) for message in file.message_type]
         while waiting:
             scope, message = waiting.pop()
             full = f"{scope}.{message.name}".removeprefix(".")
-            waiting += ((full, one) for one in message.nested_type)
+            waiting += ((full, nested) for nested in message.nested_type)
             if message.options.map_entry or message.options.message_set_wire_format:
                 continue
             try:

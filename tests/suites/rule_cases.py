@@ -1,4 +1,5 @@
-"""Rules of data contracts, and values: what Confluent's client for Python and Penstock are both asked.
+"""Rules of data contracts, and values: the cases for Confluent's client for Python and for
+Penstock.
 
 Imported in two environments: nothing of Penstock and nothing of Confluent's is imported here.
 """
@@ -325,10 +326,10 @@ def cases() -> Iterator[Case]:
                 yield Case(name, kind, (), (place, text), values)
             for name, set_ in _SETS.items():
                 rules = tuple(
-                    _rule("message.id > 4000", name=f"r{n}", **given)
-                    if "expr" not in given
-                    else _rule(given["expr"], name=f"r{n}")
-                    for n, given in enumerate(set_)
+                    _rule("message.id > 4000", name=f"r{n}", **fields)
+                    if "expr" not in fields
+                    else _rule(fields["expr"], name=f"r{n}")
+                    for n, fields in enumerate(set_)
                 )
                 yield Case(f"{kind}/set/{name}/{title}", kind, rules, None, values)
 

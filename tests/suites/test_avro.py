@@ -1,7 +1,7 @@
-"""Avro beside fastavro, over the schemas of fastavro's own tests; both implementations alike.
+"""Avro against fastavro, over the schemas of fastavro's tests; in both implementations.
 
-What fits is what the slow reference of the unit tests says, byte for byte of the specification; and
-where fastavro says otherwise, the difference is one of `expected.toml`.
+The slow reference of the unit tests, which follows the specification byte for byte, decides what
+fits; where fastavro differs, the difference is in `expected.toml`.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.suites.expected import reasons, table
 pytestmark = pytest.mark.suites
 PAYLOADS = 126_000
 RIGHT = 0.25
-"""The share of payloads that are right; some of the damaged ones are, too."""
+"""The share of valid payloads; some damaged payloads are valid, too."""
 PLACE = re.compile(r"^Avro: (?:the field \S+|the value) ")
 
 
@@ -45,9 +45,9 @@ def usable():
 
 def both(schema):
     made = []
-    for wanted in ("0", "1") if NATIVE else ("0",):
+    for setting in ("0", "1") if NATIVE else ("0",):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PENSTOCK_NATIVE", wanted)
+            patch.setenv("PENSTOCK_NATIVE", setting)
             made.append(compile_avro(SchemaSource("AVRO", json.dumps(schema))))
     return made
 
@@ -66,11 +66,11 @@ def is_bare(schema):
     return kind == "bytes"
 
 
-def difference(schema, said):
+def difference(schema, objections):
     """What a difference is called in `expected.toml`."""
-    if said is None:
+    if objections is None:
         return "bare bytes" if is_bare(schema) else "fastavro refuses what fits"
-    return PLACE.sub("", said)
+    return PLACE.sub("", objections)
 
 
 def test_avro(suites_seed):
@@ -82,17 +82,17 @@ def test_avro(suites_seed):
     for schema, (compiled, *others) in chosen:
         made = Payloads(schema, chance)
         payloads = [made.right() if at < each * RIGHT else made.damaged() for at in range(each)]
-        said = dict(compiled.objections(payloads))
+        objections = dict(compiled.objections(payloads))
         for other in others:
-            assert dict(other.objections(payloads)) == said, schema
+            assert dict(other.objections(payloads)) == objections, schema
         for position, payload in enumerate(payloads):
-            why = said.get(position)
+            why = objections.get(position)
             if not is_bare(schema):
                 assert (why is None) == reference.fits(schema, payload), (schema, payload, why)
             if (why is None) != fits_fastavro(schema, payload):
                 counted[difference(schema, why)] += 1
         judged += len(payloads)
-        fitting += len(payloads) - len(said)
+        fitting += len(payloads) - len(objections)
     print(f"\nAvro, seed {suites_seed}: {judged:,} payloads, {fitting:,} fit")
     print(table(counted, expected))
     assert judged >= PAYLOADS

@@ -1,7 +1,7 @@
-"""Damaged and grown records by the thousand: none is judged or explained for longer than it may be.
+"""Thousands of damaged and grown records: none is judged or explained beyond its time limit.
 
-What counts is time of the processor, and of a record that took too long the least of some runs, for
-what else the machine does. Bounded: about a minute.
+CPU time is measured, and for a record that took too long the least of several runs, because of
+other work of the machine. Bounded: about a minute.
 """
 
 import random
@@ -70,7 +70,7 @@ def test_avro(suites_seed, monkeypatch):
     chance = random.Random(suites_seed)
     made = [(LIST, {}), (TREE, {})]
     made += [({"type": "array", "items": item}, more) for item, more, _ in COSTLY_AVRO.values()]
-    made += [(one, {}) for one in schemas()]
+    made += [(schema, {}) for schema in schemas()]
     ready = []
     for schema, references in made:
         try:
@@ -84,8 +84,8 @@ def test_avro(suites_seed, monkeypatch):
     for number in range(RECORDS):
         schema, judge, payloads = ready[number % len(ready)]
         payload = grown(payloads.damaged(), chance)
-        said, seconds = timed(lambda: list(judge.objections([payload])))  # noqa: B023
-        counted["refused" if said else "fits"] += 1
+        objection, seconds = timed(lambda: list(judge.objections([payload])))  # noqa: B023
+        counted["refused" if objection else "fits"] += 1
         slowest = max(slowest, Slowest(seconds, f"{len(payload):,} bytes of {schema}"[:200]))
     print(f"\nAvro, seed {suites_seed}: {dict(counted)}, slowest {slowest}")
     assert counted["refused"] > RECORDS / 2
@@ -115,10 +115,10 @@ def test_protobuf(suites_seed, unknown):
         for _ in range(chance.choice([0, 0, 3, 60, 98])):
             data = inside(chance.choice([1, 3]), data)
         what = f"{len(data):,} bytes of {judge.descriptor.full_name}"
-        said, seconds = timed(lambda: judge.refusal(data))  # noqa: B023
-        counted["refused" if said else "fits"] += 1
+        objection, seconds = timed(lambda: judge.refusal(data))  # noqa: B023
+        counted["refused" if objection else "fits"] += 1
         judging = max(judging, Slowest(seconds - PER_BYTE_S * len(data), what))
-        if said:
+        if objection:
             why, seconds = timed(lambda: judge.explanation(data))  # noqa: B023
             counted["explained"] += why is not None
             explaining = max(explaining, Slowest(seconds, what))
@@ -129,8 +129,8 @@ def test_protobuf(suites_seed, unknown):
     assert judging.seconds < EXPLAINED_S
 
 
-def test_a_batch_of_what_is_slow_to_explain(suites_seed):
-    """As many as a batch may have, each with an explanation of the longest."""
+def test_a_batch_whose_reasons_are_slow_to_build(suites_seed):
+    """As many records as a batch may have, each with the longest explanation."""
     judge = check(SHOP, "shop.Order")
     data = inside(3, b"") * 50_000 + b"\x48\x01"
     explanations, began = PayloadExplanations(), time.thread_time()

@@ -1,4 +1,4 @@
-"""Rules of buf.validate beside an older protovalidate, which evaluates CEL by another library.
+"""Rules of buf.validate against an older protovalidate, which evaluates CEL by another library.
 
 Run by `make suites`; needs Go, which fetches the schemas.
 """
@@ -41,11 +41,11 @@ def _ours(type_name, payloads):
     return answers
 
 
-def test_verdicts_are_those_of_another_protovalidate(tmp_path, suites_seed):
+def test_verdicts_equal_another_implementation_of_protovalidate(tmp_path, suites_seed):
     drawn = list(cases(suites_seed, _EACH))
     (tmp_path / "set.binpb").write_bytes(compiled())
     (tmp_path / "cases.json").write_text(
-        json.dumps([(one.type_name, one.data.hex()) for one in drawn])
+        json.dumps([(case.type_name, case.data.hex()) for case in drawn])
     )
     made = ["protoc", f"-I{folder() / 'protovalidate'}", f"-I{_google()}", f"--python_out={tmp_path}",
             "buf/validate/validate.proto"]  # fmt: skip
@@ -56,16 +56,18 @@ def test_verdicts_are_those_of_another_protovalidate(tmp_path, suites_seed):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     by_type = defaultdict(list)
-    for one, theirs in zip(drawn, json.loads(done.stdout), strict=True):
-        by_type[one.type_name].append((one.data, theirs))
+    for case, by_library in zip(drawn, json.loads(done.stdout), strict=True):
+        by_type[case.type_name].append((case.data, by_library))
     different = {}
     for name, answers in by_type.items():
-        ours = _ours(name, [data for data, _ in answers])
-        for number, (said, (data, theirs)) in enumerate(zip(ours, answers, strict=True)):
-            if bool(said) != bool(theirs):
-                text = f"{data.hex()}: Penstock: {said or 'passes'}; theirs: {theirs or 'passes'}"
+        by_penstock = _ours(name, [data for data, _ in answers])
+        for number, (objection, (data, by_library)) in enumerate(
+            zip(by_penstock, answers, strict=True)
+        ):
+            if bool(objection) != bool(by_library):
+                text = f"{data.hex()}: Penstock: {objection or 'passes'}; theirs: {by_library or 'passes'}"
                 different[f"{name.removeprefix('buf.validate.conformance.cases.')}/{number}"] = text
-    refused = sum(bool(theirs) for answers in by_type.values() for _, theirs in answers)
+    refused = sum(bool(by_library) for answers in by_type.values() for _, by_library in answers)
     print(f"buf.validate, seed {suites_seed}: {len(drawn) - len(different)} of {len(drawn)}, "
           f"{refused} of them refused")  # fmt: skip
     assert len(by_type) > 500

@@ -12,7 +12,7 @@ _ALL = 2508
 _PASSED_LEAST = 2147
 
 
-def test_conditions_mean_what_the_specification_says():
+def test_conditions_behave_as_specified():
     cases = list(specification().cases())
     assert len(cases) == _ALL
     found = {case.name: outcome(case, specification()) for case in cases}

@@ -18,7 +18,7 @@ def test_the_guide_leads_to_the_reasons_of_the_differences(suite):
     assert "(../tests/suites/expected.toml)" in GUIDE
 
 
-def test_what_is_not_known_and_what_is_not_found():
+def test_unexpected_and_missing_differences():
     rows = [Expected(("a/*", "b"), "why"), Expected(("c/*/d",), "why")]
     found = {"a/1": "x", "b": "y", "c/2": "z"}
     assert compare(found, rows) == (["c/2: z"], ["c/*/d"])

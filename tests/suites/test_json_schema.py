@@ -44,7 +44,7 @@ def fetched():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_every_case_ends_as_the_suite_says(policy, implementation, kind):
+def test_every_case_has_the_result_of_the_suite(policy, implementation, kind):
     count, failed = judged(policy, implementation, kind)
     wrong, _ = unexplained("json_schema", implementation, failed)
     print(f"{policy}, {implementation}, {kind}: {count - len(failed)} of {count}")
@@ -54,7 +54,7 @@ def test_every_case_ends_as_the_suite_says(policy, implementation, kind):
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_no_difference_is_expected_that_is_none(implementation):
+def test_every_expected_difference_occurs(implementation):
     failed = [
         name
         for kind in KINDS
@@ -66,7 +66,7 @@ def test_no_difference_is_expected_that_is_none(implementation):
     assert idle == []
 
 
-def test_the_suite_is_the_one_that_was_counted():
+def test_the_suite_has_the_expected_number_of_cases():
     counts = Counter(
         {
             kind: sum(len(cases) for draft in DRAFTS for _, cases in groups(draft, kind))

@@ -1,4 +1,4 @@
-"""Protobuf beside Google's parser (upb), over the schemas of Google's own tests for Go.
+"""Protobuf against Google's parser (upb), over the schemas of Google's tests for Go.
 
 A message fits if upb reads it, has what it requires, and keeps no unknown field anywhere in it.
 """
@@ -50,8 +50,8 @@ def messages_in(field, value):
     return value if field.is_repeated else (value,)
 
 
-def made(new, chance):
-    """A message: right, damaged, or damaged with another one behind it, which replaces parts."""
+def random_payload(new, chance):
+    """A message: valid, damaged, or damaged and behind it another message that replaces parts."""
     first, second = (filled(new(), chance).SerializePartialToString() for _ in range(2))
     kind = chance.random()
     if kind < 0.25:
@@ -67,10 +67,10 @@ def test_protobuf(suites_seed):
     judged, fitting, counted = 0, 0, Counter()
     for name, schema, descriptor in chosen:
         new = GetMessageClass(descriptor)
-        payloads = [made(new, chance) for _ in range(each)]
-        said = dict(schema.objections(payloads))
+        payloads = [random_payload(new, chance) for _ in range(each)]
+        objections = dict(schema.objections(payloads))
         for position, payload in enumerate(payloads):
-            why = said.get(position)
+            why = objections.get(position)
             if (why is None) == fits_upb(new, payload):
                 continue
             is_replaced = why is not None and "unknown field" in why
@@ -79,7 +79,7 @@ def test_protobuf(suites_seed):
             else:
                 counted[f"{name}: {why} ({payload.hex()})"] += 1
         judged += len(payloads)
-        fitting += len(payloads) - len(said)
+        fitting += len(payloads) - len(objections)
     print(f"\nProtobuf, seed {suites_seed}: {judged:,} messages of {len(chosen)} types, "
           f"{fitting:,} fit")  # fmt: skip
     print(table(counted, expected))

@@ -157,7 +157,7 @@ def test_topics_have_settings_of_their_own_where_a_key_has_its_reader(tmp_path, 
 def test_spark_has_it(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "added_key_policies.py").write_text(
-        "class Any:\n    def validate_record(self, topic_partition, record): pass\n"
+        "class Any:\n    def validate_record(self, topic_partition, key, value, headers): pass\n"
     )
     file = tmp_path / "penstock.properties"
     file.write_text(

@@ -141,7 +141,7 @@ def test_a_name_of_no_key_is_an_error(tmp_path, allowed, close):
         plan(tmp_path, allowed)
     wrong = allowed.split(", ")[-1]
     text = str(raised.value)
-    assert f"topic.settings.keys.allowed: {wrong} is none of the topic level keys" in text
+    assert f"topic.settings.keys.allowed: {wrong} is not one of the topic level keys" in text
     assert text.endswith(close)
 
 

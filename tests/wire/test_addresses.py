@@ -193,7 +193,7 @@ def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
     buffers, slices = in_slices(replace_in_slices(frame, 10, 4, to_gateway))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert slices > 90
+    assert 90 <= slices <= 180
     assert most < 3 * sum(map(len, buffers))
 
 
@@ -209,7 +209,7 @@ def test_tagged_fields_are_steps_and_a_structure_has_so_many():
     few, many = (varint(count) + b"\x7f\x00" * count for count in (500, 100_000))
     buffers, slices = in_slices(replace_in_slices(with_tags([few] * 100), 0, 13, to_gateway))
     assert b"".join(buffers) == with_tags([few] * 100)
-    assert slices > 40
+    assert 40 <= slices <= 80
     with pytest.raises(WireError, match="tagged fields"):
         in_slices(replace_in_slices(with_tags([many]), 0, 13, to_gateway))
 
@@ -222,6 +222,6 @@ def test_a_response_with_many_partitions_is_walked_in_slices():
     body = (7).to_bytes(4, "big") + b"\x00\x02" + topic + bytes(4) + tags
     frame = len(body).to_bytes(4, "big") + body
     buffers, slices = in_slices(replace_in_slices(frame, 0, 13, to_gateway))
-    assert slices > 10
+    assert 10 <= slices <= 25
     assert b"gateway-3" in b"".join(buffers)
     assert len(buffers) < 10

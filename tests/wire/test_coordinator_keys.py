@@ -60,7 +60,7 @@ def test_no_key_has_a_coordinator(version, message):
 def test_many_keys_are_answered_in_slices_and_a_message_is_not_repeated_for_ever():
     request = find(6, *["k"] * ENTRIES_MAX)
     frame, slices = in_slices(refused(request, "m" * 1000))
-    assert slices > 20
+    assert 20 <= slices <= 40
     assert len(frame) < 20 * ENTRIES_MAX + 100
     with pytest.raises(WireError, match="too many"):
         finish(refused(find(6, *["k"] * (ENTRIES_MAX + 1)), "m"))

@@ -85,7 +85,7 @@ def test_a_request_that_cannot_be_read(version):
 def test_a_request_of_many_entries_is_read_in_slices_and_has_a_bound():
     given = request(4, *[(2, "t", None)] * (ENTRIES_MAX - 1))
     _, slices = in_slices(read(given))
-    assert slices > 40
+    assert 40 <= slices <= 80
     with pytest.raises(WireError, match="too many"):
         finish(read(request(4, (2, "t", ("k",) * ENTRIES_MAX))))
 
@@ -188,7 +188,7 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     buffers, slices = in_slices(with_added(frame, 4, lambda _: (200, ours)))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert slices > 40
+    assert 40 <= slices <= 80
     assert sum(map(len, buffers)) > len(frame) + count * len(ours)
     assert most < 5000 * 3000
 
@@ -212,7 +212,7 @@ def test_different_configs_are_walked_in_slices():
     names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
     frame = written(response(4, *[(2, "t", 0, name) for name in names]))
     _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
-    assert slices >= 4
+    assert 4 <= slices <= 16
 
 
 def test_synonyms_are_walked_in_slices():
@@ -222,4 +222,4 @@ def test_synonyms_are_walked_in_slices():
     frame = len(body).to_bytes(4, "big") + body
     (buffer,), slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
     assert buffer == frame
-    assert slices > 10
+    assert 10 <= slices <= 25

@@ -22,6 +22,7 @@ from penstock.wire.requests.sasl import (
     authenticated,
     read_authenticate,
     read_handshake,
+    session_lifetime_ms,
 )
 from tests.raw import request_frame
 
@@ -57,6 +58,7 @@ def response_frame(code=0, *, version=2, message=None, auth_bytes=b"", lifetime_
 def begun(mechanism: str, *messages: bytes) -> Authentication:
     """A connection whose client sent all this without waiting."""
     connection = Authentication()
+    assert not connection.is_complete
     connection.handshake(mechanism)
     for message in messages:
         connection.sent(message)
@@ -364,6 +366,7 @@ def test_other_mechanisms_tell_no_principal(mechanism, message):
 
 def test_no_handshake_no_principal():
     connection = Authentication()
+    assert not connection.is_complete
     connection.sent(ALICE)
     connection.answered(True)
     assert connection.principal is None
@@ -558,3 +561,7 @@ def test_messages_are_not_kept(mechanism, message):
         pending += gc.get_referents(one)
     assert not any("hunter2" in repr(one) for one in seen.values())
     assert "hunter2" not in repr(connection)
+
+
+def test_before_kip_368_a_session_has_no_end():
+    assert session_lifetime_ms(b"", 0) == 0

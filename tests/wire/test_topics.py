@@ -19,7 +19,7 @@ from kio.static.primitive import i32, i32Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
-from penstock.wire.own_requests import read_response
+from penstock.wire.own_requests import CLIENT_ID, read_response
 from penstock.wire.requests import topics
 from penstock.wire.requests.entities import write_entity
 from penstock.wire.slices import finish
@@ -210,6 +210,7 @@ def test_who_may_write_is_told_with_the_operations(code, operations, expected):
 
 def test_the_operations_are_asked_for():
     asked = topics.write_rights_request(7, names=["t"])
-    plain = topics.metadata_request(7, names=["t"])
+    body = finish(topics.metadata_body(["t"]))
+    plain = topics.framed_metadata(7, body=body, client_id=CLIENT_ID)
     assert asked[:-2] == plain[:-2]
     assert (asked[-2], plain[-2]) == (1, 0)

@@ -10,7 +10,7 @@ from kio.static.primitive import i32Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.requests.transactions import (
-    Producer,
+    ProducerIdAndEpoch,
     TransactionState,
     describe_request,
     described,
@@ -34,7 +34,7 @@ def description(
     return framed(b"\x00" + bytes(4) + b"\x02" + one + b"\x00")
 
 
-EMPTY = TransactionState(0, "Empty", Producer(17, 3), 60_000)
+EMPTY = TransactionState(0, "Empty", ProducerIdAndEpoch(17, 3), 60_000)
 
 
 def test_a_state_without_a_start():
@@ -75,12 +75,16 @@ def test_the_requests_are_those_of_the_protocol_library():
         producer_epoch=3,
     )
     assert next_epoch_request(
-        6, transactional_id="t", producer=Producer(17, 3), timeout_ms=60_000, client_id=None
+        6,
+        transactional_id="t",
+        producer=ProducerIdAndEpoch(17, 3),
+        timeout_ms=60_000,
+        client_id=None,
     ) == request_frame(begin, 6, None)
 
 
 def test_the_next_epoch():
     body = b"\x00" + bytes(4) + struct.pack(">hqh", 0, 17, 4) + b"\x00"
-    assert next_epoch(framed(body)) == (0, Producer(17, 4))
+    assert next_epoch(framed(body)) == (0, ProducerIdAndEpoch(17, 4))
     with pytest.raises(WireError, match="InitProducerId"):
         next_epoch(framed(body[:-4]))

@@ -313,21 +313,33 @@ impl Check<'_, '_> {
         own && node.in_place.iter().all(|keyword| self.in_place(keyword, at, seen.as_deref_mut()))
     }
 
+    #[inline]
     fn is_of_type(&self, node: &Node, value: Value) -> bool {
+        // Only constants are chosen here: that takes no jump.
         let bit = match value.kind {
             Kind::Null => types::NULL,
             Kind::False | Kind::True => types::BOOLEAN,
             Kind::String => types::STRING,
             Kind::Array => types::ARRAY,
             Kind::Object => types::OBJECT,
-            Kind::Whole if value.len <= 18 => types::INTEGER,
-            Kind::Whole | Kind::Decimal => {
-                return node.types & types::NUMBER != 0
-                    || node.types & types::INTEGER != 0
-                        && self.text.number(value).is_whole(node.draft);
-            }
+            Kind::Whole => types::INTEGER,
+            Kind::Decimal => types::NUMBER,
         };
-        node.types & bit != 0
+        let is_certain = value.kind != Kind::Whole || value.len <= 18;
+        is_certain && node.types & bit != 0 || self.is_number_of_type(node, value)
+    }
+
+    /// Judge by the types what is a number, but none whose kind says enough.
+    fn is_number_of_type(&self, node: &Node, value: Value) -> bool {
+        match value.kind {
+            Kind::Whole if value.len <= 18 => false,
+            Kind::Whole | Kind::Decimal => {
+                node.types & types::NUMBER != 0
+                    || node.types & types::INTEGER != 0
+                        && self.text.number(value).is_whole(node.draft)
+            }
+            _ => false,
+        }
     }
 
     #[cold]

@@ -9,6 +9,7 @@ use super::node::{
 };
 use super::pattern::Pattern;
 use super::resources::{Located, Resources, Unresolved};
+use super::scan::Name;
 
 /// How many schemas there may be.
 const MAX_NODES: usize = 1_000_000;
@@ -33,10 +34,10 @@ pub fn compile(documents: Vec<Document>, formats: bool) -> Result<Schema, Fault>
     if !compiler.missing.is_empty() {
         return Err(Fault::Missing(compiler.missing.into_iter().collect()));
     }
-    let Compiler { nodes, formats, anchors, names, backtracks, .. } = compiler;
+    let Compiler { nodes, formats, anchors, names, has_slow_patterns, .. } = compiler;
     looping(&nodes)?;
     let format_checks = Vec::new();
-    Ok(Schema { documents, nodes, formats, format_checks, anchors, names, backtracks })
+    Ok(Schema { documents, nodes, formats, format_checks, anchors, names, has_slow_patterns })
 }
 
 struct Compiler<'a> {
@@ -51,7 +52,7 @@ struct Compiler<'a> {
     anchor_names: HashMap<String, u32>,
     anchors: Vec<Vec<(u32, NodeId)>>,
     names: HashSet<String>,
-    backtracks: bool,
+    has_slow_patterns: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -68,7 +69,7 @@ impl<'a> Compiler<'a> {
             anchor_names: HashMap::new(),
             anchors: Vec::new(),
             names: HashSet::new(),
-            backtracks: false,
+            has_slow_patterns: false,
         }
     }
 
@@ -282,7 +283,7 @@ impl<'a> Keywords<'_, 'a> {
             let shown: String = source.chars().take(200).collect();
             Fault::Unusable(format!("{shown:?} is not a regular expression of ECMA 262"))
         })?;
-        self.compiler.backtracks |= matches!(pattern, Pattern::Backtracking(_));
+        self.compiler.has_slow_patterns |= !pattern.is_bounded();
         Ok(pattern)
     }
 
@@ -512,7 +513,7 @@ fn known(checks: &mut ObjectChecks, name: &str) -> usize {
     }
     let position = checks.known.len();
     checks.by_name.insert(name.clone(), u32::try_from(position).unwrap_or(u32::MAX));
-    checks.known.push(Known { name, node: None, required: None });
+    checks.known.push(Known { written: Name::new(&name), name, node: None, required: None });
     position
 }
 

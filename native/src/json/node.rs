@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::document::Json;
 use super::number::Number;
 use super::pattern::Pattern;
+use super::scan::Name;
 
 /// The position of a node in `Schema::nodes`.
 pub type NodeId = u32;
@@ -248,6 +249,8 @@ pub struct Contains {
 pub struct Known {
     /// Its name.
     pub name: Box<[u8]>,
+    /// The same as most texts write it.
+    pub written: Name,
     /// Its schema.
     pub node: Option<NodeId>,
     /// Its position among those that are required.
@@ -315,8 +318,8 @@ pub struct Schema {
     pub anchors: Vec<Vec<(u32, NodeId)>>,
     /// The property names that it mentions.
     pub names: HashSet<String>,
-    /// Whether there is a pattern that is not matched in linear time.
-    pub backtracks: bool,
+    /// Whether there is a pattern that may take long: by steps back, or for each byte.
+    pub has_slow_patterns: bool,
 }
 
 impl Schema {

@@ -35,25 +35,25 @@ impl Scan<'_> {
     /// # Errors
     ///
     /// There is none, or a number that is too large.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a value that is returned through memory takes longer to read
     pub fn scalar(&mut self) -> Result<Value, Flaw> {
-        match self.peek() {
-            b'"' => self.string(),
-            b't' => self.word(Kind::True, b"true"),
-            b'f' => self.word(Kind::False, b"false"),
-            b'n' => self.word(Kind::Null, b"null"),
-            _ => self.number(),
-        }
+        let start = self.at;
+        let kind = match self.peek() {
+            b'"' => return self.string(),
+            b't' => self.word(Kind::True, b"true")?,
+            b'f' => self.word(Kind::False, b"false")?,
+            b'n' => self.word(Kind::Null, b"null")?,
+            _ => self.number()?,
+        };
+        Ok(Value::scalar(kind, 0, start, self.at))
     }
 
     #[inline]
-    fn word(&mut self, kind: Kind, word: &[u8]) -> Result<Value, Flaw> {
+    fn word(&mut self, kind: Kind, word: &[u8]) -> Result<Kind, Flaw> {
         let start = self.at;
         self.at += word.len();
-        if self.bytes.get(start..self.at) != Some(word) {
-            return Err(Flaw::Syntax);
-        }
-        Ok(Value::scalar(kind, 0, start, self.at))
+        if self.bytes.get(start..self.at) == Some(word) { Ok(kind) } else { Err(Flaw::Syntax) }
     }
 
     /// Read the colon behind a name.
@@ -89,13 +89,17 @@ impl Scan<'_> {
         if found == close { Ok(false) } else { Err(Flaw::Syntax) }
     }
 
-    /// Return whether a string is next that is written as `text`, which has nothing to escape.
+    /// Return whether a name is next, and how it is written has nothing to escape.
     #[inline]
-    pub fn has_string(&self, text: &[u8]) -> bool {
-        let Some(rest) = self.bytes.get(self.at..) else { return false };
-        let [b'"', rest @ ..] = rest else { return false };
-        // Names are short: to call a function that compares takes longer than to compare.
-        rest.get(text.len()) == Some(&b'"') && rest.iter().zip(text).all(|(one, own)| one == own)
+    pub fn has_name(&self, name: &Name) -> bool {
+        let Some([b'"', rest @ ..]) = self.bytes.get(self.at..) else { return false };
+        match rest.split_first_chunk() {
+            Some((first, rest)) => {
+                u64::from_le_bytes(*first) & name.mask == name.first
+                    && (name.rest.is_empty() || rest.starts_with(&name.rest))
+            }
+            None => rest.starts_with(&name.quoted),
+        }
     }
 
     /// Read a string.
@@ -103,13 +107,21 @@ impl Scan<'_> {
     /// # Errors
     ///
     /// There is none.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as `scalar`
     pub fn string(&mut self) -> Result<Value, Flaw> {
+        let start = self.at + 1;
+        let flags = self.pass_string()?;
+        Ok(Value::scalar(Kind::String, flags, start, self.at - 1))
+    }
+
+    /// Pass over a string; return its flags.
+    #[inline]
+    fn pass_string(&mut self) -> Result<u8, Flaw> {
         if self.peek() != b'"' {
             return Err(Flaw::Syntax);
         }
-        let start = self.at + 1;
-        let mut at = start;
+        let mut at = self.at + 1;
         let mut flags = 0;
         loop {
             at += ordinary(&self.bytes[at..]);
@@ -123,10 +135,10 @@ impl Scan<'_> {
             }
         }
         self.at = at + 1;
-        Ok(Value::scalar(Kind::String, flags, start, at))
+        Ok(flags)
     }
 
-    fn number(&mut self) -> Result<Value, Flaw> {
+    fn number(&mut self) -> Result<Kind, Flaw> {
         let start = self.at;
         if self.peek() == b'-' {
             self.at += 1;
@@ -155,16 +167,48 @@ impl Scan<'_> {
         if may_be_large && Number::is_too_large(&self.bytes[start..self.at]) {
             return Err(Flaw::Range);
         }
-        Ok(Value::scalar(kind, 0, start, self.at))
+        Ok(kind)
     }
 
     #[inline]
     fn digits(&mut self) -> Result<usize, Flaw> {
-        let start = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        if self.at == start { Err(Flaw::Syntax) } else { Ok(self.at - start) }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count == 0 { Err(Flaw::Syntax) } else { Ok(count) }
+    }
+}
+
+/// A name as it is written behind its first quote, for a quick comparison.
+#[derive(Debug)]
+pub struct Name {
+    /// With the second quote.
+    quoted: Box<[u8]>,
+    /// Its first eight bytes, and which of them it has.
+    first: u64,
+    mask: u64,
+    /// The others.
+    rest: Box<[u8]>,
+}
+
+impl Name {
+    /// Prepare a name that has nothing to escape.
+    pub fn new(name: &[u8]) -> Self {
+        let quoted = [name, b"\""].concat();
+        let (first, rest) = quoted.split_at(quoted.len().min(8));
+        let word = |bytes: &[u8]| {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(eight)
+        };
+        let mask = word(&[0xff; 8][..first.len()]);
+        Self { first: word(first), mask, rest: rest.into(), quoted: quoted.into() }
+    }
+
+    /// Return how many bytes it takes in a text, with both quotes.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.quoted.len() + 1
     }
 }
 

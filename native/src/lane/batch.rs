@@ -1,9 +1,9 @@
-//! The records of one partition of a Produce request: `penstock.records.batch.read_batch` for those
-//! that are not compressed.
+//! The records of one partition of a Produce request: `penstock.records.batch.read_batch` in few lines.
 #![forbid(unsafe_code)]
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
+use super::compression::decompressed;
 use crate::section::{Origin, Section};
 
 /// Of magic 2: what the records follow (`DefaultRecordBatch`).
@@ -21,10 +21,19 @@ static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI)
 /// What a batch may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The most bytes of records, and of the batch.
+    /// The most bytes of records, decompressed, and of the batch.
     pub max_bytes: usize,
     /// The most records.
     pub max_records: usize,
+}
+
+/// Return whether the records of a batch are compressed; false without a header.
+pub fn is_compressed(data: &[u8]) -> bool {
+    data.len() >= HEADER_BYTES && codec_of(data).is_some_and(|codec| codec != 0)
+}
+
+fn codec_of(data: &[u8]) -> Option<u16> {
+    field(data, CRC_FROM).map(|bytes| u16::from_be_bytes(bytes) & CODEC)
 }
 
 /// Return the records of a batch, each of which has been checked.
@@ -37,14 +46,15 @@ pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
     }
     let header = data.first_chunk::<HEADER_BYTES>()?;
     let length = usize::try_from(int32(header, 8)?).ok()?;
-    let attributes = u16::from_be_bytes(field(header, 21)?);
+    let attributes = u16::from_be_bytes(field(header, CRC_FROM)?);
+    let codec = attributes & CODEC;
     let last_delta = int32(header, 23)?;
     let (producer_id, base_sequence) = (i64::from_be_bytes(field(header, 43)?), int32(header, 53)?);
     let count = int32(header, 57)?;
     if i64::from_be_bytes(field(header, 0)?) != 0
         || length.checked_add(PREFIX_BYTES)? != data.len()
         || *header.get(16)? != MAGIC
-        || attributes & (CODEC | LOG_APPEND_TIME | CONTROL) != 0
+        || attributes & (LOG_APPEND_TIME | CONTROL) != 0
         || count <= 0
         || last_delta.checked_add(1) != Some(count)
         || (producer_id >= 0 && base_sequence < 0)
@@ -56,7 +66,12 @@ pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
     if CHECKSUM.checksum(data.get(CRC_FROM..)?) != checksum {
         return None;
     }
-    Section::read(data.get(HEADER_BYTES..)?.to_vec(), count, Origin::Producer).ok()
+    let records = data.get(HEADER_BYTES..)?;
+    let records = match codec {
+        0 => records.to_vec(),
+        codec => decompressed(codec, records, limits.max_bytes)?,
+    };
+    Section::read(records, count, Origin::Producer).ok()
 }
 
 fn field<const SIZE: usize>(header: &[u8], at: usize) -> Option<[u8; SIZE]> {

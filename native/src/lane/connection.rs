@@ -95,6 +95,14 @@ impl Connection {
     pub fn begin(&mut self, now: f64, counts: &Mutex<Counts>) {
         self.forward(Side::Client, &[], now, counts);
         self.forward(Side::Broker, &[], now, counts);
+        self.resume(now, counts);
+    }
+
+    /// Go on with a client that got too far ahead, if enough of its requests have their response.
+    fn resume(&mut self, now: f64, counts: &Mutex<Counts>) {
+        if self.relay.resume() {
+            self.forward(Side::Client, &[], now, counts);
+        }
     }
 
     /// Return the sockets.
@@ -126,8 +134,9 @@ impl Connection {
     }
 
     /// Return how many bytes of the client's request have not been received yet.
-    pub const fn missing_bytes(&self) -> usize {
-        self.relay.request_left()
+    pub fn missing_bytes(&self) -> usize {
+        let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
+        self.relay.missing_bytes(waiting)
     }
 
     /// Return how many requests await their response.
@@ -147,9 +156,7 @@ impl Connection {
                 self.last_active = now;
                 let data = room.get(..count).unwrap_or_default();
                 self.forward(side, data, now, counts);
-                if self.relay.resume() {
-                    self.forward(Side::Client, &[], now, counts);
-                }
+                self.resume(now, counts);
             }
             Err(error) if is_temporary(&error) => {}
             Err(_) => self.failed(side),

@@ -14,6 +14,7 @@ use super::counts::Counts;
 use super::locked;
 use super::produce::Request;
 use super::stopwatch::Stopwatch;
+use super::table::Table;
 use crate::json::node::Schema;
 use crate::json::text::Values;
 use crate::section::Section;
@@ -180,7 +181,7 @@ impl Judge {
         if self.is_suspended(now) || work.seconds >= work.seconds_max {
             return None;
         }
-        let watch = Stopwatch::start(data.len());
+        let watch = Stopwatch::start(data.len(), batch::is_compressed(data));
         // Where the evaluator fails, a worker has the reason.
         let judged = catch_unwind(AssertUnwindSafe(|| self.accepts(data, &mut work.steps)));
         let seconds = watch.seconds();
@@ -217,10 +218,14 @@ impl Judged {
 }
 
 /// Return whether all batches of a request are accepted; only then they are counted.
+///
+/// They are not if a topic was forgotten meanwhile: that may have been one of the request's, and
+/// Python has to look at what comes after that.
 pub fn accepts(
     request: &Request,
     frame: &[u8],
     now: f64,
+    table: &Table,
     work: &mut Work,
     counts: &Mutex<Counts>,
 ) -> bool {
@@ -231,6 +236,9 @@ pub fn accepts(
             Some((count, seconds)) => accepted.push((judged, count, seconds)),
             None => return false,
         }
+    }
+    if !request.holds(table) {
+        return false;
     }
     let mut counts = locked(counts);
     for (judged, count, seconds) in accepted {

@@ -26,8 +26,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub mod batch;
+pub mod compression;
 pub mod counts;
 pub mod judge;
+mod lz4;
+pub mod panics;
 pub mod produce;
 pub mod relay;
 mod stopwatch;

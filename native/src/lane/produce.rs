@@ -106,6 +106,11 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length.max(0)).ok()?)
     }
 
+    /// A string that is one: the bytes of others are for Python to object to.
+    fn text(&mut self, flexible: bool) -> Option<&'a str> {
+        str::from_utf8(self.string(flexible)?).ok()
+    }
+
     /// The length of an array, or of bytes; 0 for null, too.
     fn length(&mut self, flexible: bool) -> Option<u32> {
         if flexible {
@@ -127,12 +132,12 @@ pub fn read_acks(start: &[u8], version: i16, whole: bool) -> Acks {
 
 fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     let flexible = version >= FLEXIBLE_FROM;
-    reader.string(false)?; // the client id keeps its old form
+    reader.text(false)?; // the client id keeps its old form
     if flexible {
         reader.skip_tags()?;
     }
     if version >= FIRST_VERSION {
-        reader.string(flexible)?;
+        reader.text(flexible)?;
     }
     let acks = reader.int16()?;
     reader.int32()?; // the timeout
@@ -145,6 +150,15 @@ pub struct Request {
     pub acks: i16,
     /// What judges a batch, and where in the frame that is.
     pub judged: Vec<(Arc<Judged>, Range<usize>)>,
+    /// How often topics had been forgotten when it was read.
+    forgotten: u64,
+}
+
+impl Request {
+    /// Return whether what is known of its topics still holds: none was forgotten since it was read.
+    pub fn holds(&self, table: &Table) -> bool {
+        table.topics().forgotten() == self.forgotten
+    }
 }
 
 /// Topics, or partitions, that have to be different.
@@ -161,10 +175,10 @@ impl<T: Eq + Hash> Different<T> {
     }
 }
 
-/// Return a whole request of which all topics are known; None for others.
+/// Return a whole request of which all topics are known at a time; None for others.
 ///
 /// It has to be plain, to the last byte, and to name each topic and each of its partitions once.
-pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Request> {
+pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Option<Request> {
     if !(FIRST_VERSION..=TOPIC_IDS_FROM).contains(&version) {
         return None;
     }
@@ -185,7 +199,7 @@ pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Reques
     for _ in 0..topics {
         let has_id = version >= TOPIC_IDS_FROM;
         let key = if has_id { reader.take(16)? } else { reader.string(flexible)? };
-        let topic = if has_id { known.with_id(key)? } else { known.named(key)? };
+        let topic = if has_id { known.with_id(key)? } else { known.named(key, now)? };
         different.add(key)?;
         let partitions = reader.length(flexible)?;
         entries = entries.checked_add(partitions).filter(|entries| *entries <= ENTRIES_MAX)?;
@@ -207,7 +221,8 @@ pub fn read_if_known(frame: &[u8], version: i16, table: &Table) -> Option<Reques
         end_structure(&mut reader, flexible)?;
     }
     end_structure(&mut reader, flexible)?;
-    (reader.position == frame.len()).then_some(Request { acks, judged })
+    let forgotten = known.forgotten();
+    (reader.position == frame.len()).then_some(Request { acks, judged, forgotten })
 }
 
 /// Pass over the end of a structure, which is plain without tagged fields only.

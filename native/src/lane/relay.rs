@@ -125,9 +125,17 @@ impl Relay {
         std::mem::take(&mut self.state)
     }
 
-    /// Return how many bytes of the current request have not been received yet.
-    pub const fn request_left(&self) -> usize {
-        self.state.request_left
+    /// Return how many bytes of the current request have not been received yet: of the one that is
+    /// forwarded, or that begins with the bytes that wait.
+    pub fn missing_bytes(&self, waiting: &[u8]) -> usize {
+        if self.state.request_left > 0 {
+            return self.state.request_left;
+        }
+        let Some([l0, l1, l2, l3, ..]) = waiting.first_chunk::<REQUEST_HEAD_BYTES>() else {
+            return 0;
+        };
+        let length = usize::try_from(i32::from_be_bytes([*l0, *l1, *l2, *l3])).unwrap_or(0);
+        length.saturating_add(LENGTH_BYTES).saturating_sub(waiting.len())
     }
 
     /// Return whether the client gets too far ahead, so that it is not to be read for now.
@@ -234,11 +242,11 @@ impl Relay {
                     return Begun::Stops;
                 }
                 let Some(frame) = frame else { return self.wait(now) };
-                let Some(request) = produce::read_if_known(frame, version, &self.table) else {
+                let Some(request) = produce::read_if_known(frame, version, now, &self.table) else {
                     return Begun::Stops;
                 };
                 if let Some(work) = work {
-                    if !judge::accepts(&request, frame, now, work, counts) {
+                    if !judge::accepts(&request, frame, now, &self.table, work, counts) {
                         return Begun::Stops;
                     }
                     sent_at += work.seconds();

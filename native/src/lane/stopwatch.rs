@@ -20,13 +20,13 @@ pub enum Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begin, for a batch of so many bytes.
-    pub fn start(size: usize) -> Self {
+    /// Begin, for a batch of so many bytes. They may stand for many more where it is compressed.
+    pub fn start(size: usize, is_compressed: bool) -> Self {
         #[cfg(target_os = "linux")]
-        if size > SMALL_BYTES {
+        if size > SMALL_BYTES || is_compressed {
             return thread_time().map_or_else(|| Self::OfDay(Instant::now()), Self::OfThread);
         }
-        let _ = size;
+        let _ = (size, is_compressed);
         Self::OfDay(Instant::now())
     }
 

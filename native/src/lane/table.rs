@@ -1,7 +1,7 @@
 //! What happens to a request, by its API key and version: compiled by Python from the routing table.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::judge::Judged;
@@ -52,19 +52,38 @@ pub enum Topic {
 /// The topics that are known.
 #[derive(Default)]
 pub struct Topics {
-    names: HashMap<Box<[u8]>, Topic>,
+    /// What is known of each name, and until when.
+    names: HashMap<Box<[u8]>, (Topic, f64)>,
     ids: HashMap<[u8; 16], Topic>,
+    /// The ids of topics, by their names.
+    ids_of: HashMap<Box<[u8]>, HashSet<[u8; 16]>>,
+    /// How often topics were forgotten.
+    forgotten: u64,
 }
 
 impl Topics {
-    /// Return what is known of the topic with a name.
-    pub fn named(&self, name: &[u8]) -> Option<&Topic> {
-        self.names.get(name)
+    /// Return what is known at a time of the topic with a name.
+    pub fn named(&self, name: &[u8], now: f64) -> Option<&Topic> {
+        self.names.get(name).filter(|(_, until)| now < *until).map(|(topic, _)| topic)
     }
 
     /// Return what is known of the topic with an id.
     pub fn with_id(&self, id: &[u8]) -> Option<&Topic> {
         self.ids.get(id)
+    }
+
+    /// Return how often topics were forgotten: what was found before may not hold any more if this
+    /// differs.
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    const fn count_forgotten(&mut self) {
+        self.forgotten = self.forgotten.wrapping_add(1);
+    }
+
+    fn know(&self, name: &[u8]) -> bool {
+        self.names.contains_key(name) || self.ids_of.contains_key(name)
     }
 }
 
@@ -84,39 +103,47 @@ impl Table {
         Self { rows: rows.collect(), ..Self::default() }
     }
 
-    /// Remember a topic by its name while this table is in force.
-    pub fn know_name(&self, name: &[u8], topic: Topic) {
+    /// Remember a topic by its name while this table is in force, and until a time: from then on the
+    /// name may be that of another topic.
+    pub fn know_name(&self, name: &[u8], topic: Topic, until: f64) {
         let mut topics = self.changed();
         if topics.names.len() >= TOPICS_MAX {
             topics.names.clear();
+            topics.count_forgotten();
         }
-        topics.names.insert(name.into(), topic);
+        topics.names.insert(name.into(), (topic, until));
     }
 
-    /// Remember a topic by its id.
-    pub fn know_id(&self, id: [u8; 16], topic: Topic) {
+    /// Remember a topic by its id, and the name by which it is forgotten.
+    pub fn know_id(&self, id: [u8; 16], name: &[u8], topic: Topic) {
         let mut topics = self.changed();
         if topics.ids.len() >= TOPICS_MAX {
             topics.ids.clear();
+            topics.ids_of.clear();
+            topics.count_forgotten();
         }
+        topics.ids_of.entry(name.into()).or_default().insert(id);
         topics.ids.insert(id, topic);
-    }
-
-    /// Forget the names of topics: a name may be that of another topic by now.
-    pub fn forget_names(&self) {
-        self.changed().names.clear();
     }
 
     /// Forget all topics: the configs of one have changed.
     pub fn forget_topics(&self) {
-        *self.changed() = Topics::default();
+        let mut topics = self.changed();
+        topics.count_forgotten();
+        *topics = Topics { forgotten: topics.forgotten, ..Topics::default() };
     }
 
-    /// Forget the topics whose batches are judged.
-    pub fn forget_judged(&self) {
+    /// Forget a topic: its name, and the ids of all topics that had it.
+    pub fn forget(&self, name: &[u8]) {
+        if !self.topics().know(name) {
+            return; // nobody has to wait
+        }
         let mut topics = self.changed();
-        topics.names.retain(|_, topic| matches!(topic, Topic::Unjudged));
-        topics.ids.retain(|_, topic| matches!(topic, Topic::Unjudged));
+        topics.count_forgotten();
+        topics.names.remove(name);
+        for id in topics.ids_of.remove(name).unwrap_or_default() {
+            topics.ids.remove(&id);
+        }
     }
 
     fn changed(&self) -> RwLockWriteGuard<'_, Topics> {

@@ -18,15 +18,19 @@ use super::connection::{Connection, GivenBack, Side};
 use super::counts::{Collected, Counts};
 use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
 use super::locked;
+use super::panics;
 use super::relay::{Limits, Relay, State};
 use super::table::Table;
 
 const READ_BYTES: usize = 256 * 1024;
-/// A connection that holds no more may stay, however much is held altogether.
-const LOW_USE_BYTES: usize = 64 * 1024;
+/// A connection that holds no more may stay, however much is held altogether. It is what Python
+/// does not count at once either (`SMALL_BYTES`): what is here is counted once a second only.
+const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
+/// More errors are counted, and not described, until Python has logged these.
+const ERRORS_MAX: usize = 16;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and what was known of it after its last read: Python does not wait for a read.
@@ -63,6 +67,8 @@ struct Shared {
     held_bytes: AtomicUsize,
     held_max_bytes: usize,
     panics: AtomicU64,
+    /// Where the lane's own errors happened, since the last time.
+    errors: Mutex<Vec<String>>,
     ends: AtomicBool,
 }
 
@@ -145,6 +151,7 @@ impl Lane {
             held_bytes: AtomicUsize::new(0),
             held_max_bytes,
             panics: AtomicU64::new(0),
+            errors: Mutex::default(),
             ends: AtomicBool::new(false),
         });
         let mut lane = Self {
@@ -260,6 +267,28 @@ impl Lane {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
+    /// Return where errors of the lane's own happened since the last time: no more than some of them.
+    pub fn errors(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.shared.errors))
+    }
+
+    /// Panic with a connection, as an error of the lane's own does: for tests.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    #[cfg_attr(not(test), expect(clippy::panic))]
+    pub fn panic_with(&self, number: u64) -> io::Result<()> {
+        let Some(worker) = self.worker(number) else { return Ok(()) };
+        let panics = |_: &mut Connection, _| std::panic::panic_any("a record's content");
+        thread::scope(|scope| {
+            let work = || {
+                panics::note();
+                work_on(worker, &self.shared, number, panics);
+            };
+            thread::Builder::new().spawn_scoped(scope, work).map(drop)
+        })
+    }
+
     /// End the threads. Connections that were not taken back are left as they are.
     pub fn close(&self) {
         self.shared.ends.store(true, Ordering::Release);
@@ -293,6 +322,16 @@ impl Shared {
         if catch_unwind(AssertUnwindSafe(|| work(connection))).is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
             connection.fail();
+        }
+        self.note(panics::noted());
+    }
+
+    /// Keep where errors happened until Python logs it.
+    fn note(&self, places: Vec<String>) {
+        if !places.is_empty() {
+            let mut errors = locked(&self.errors);
+            let room = ERRORS_MAX.saturating_sub(errors.len());
+            errors.extend(places.into_iter().take(room));
         }
     }
 }
@@ -338,10 +377,15 @@ impl Worker {
 }
 
 fn run(worker: &Worker, shared: &Shared) {
+    panics::note();
     let served = catch_unwind(AssertUnwindSafe(|| serve(worker, shared)));
-    if !matches!(served, Ok(Ok(()))) {
-        worker.fail(shared);
+    shared.note(panics::noted());
+    match served {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => shared.note(vec![error.to_string()]),
+        Err(_) => {}
     }
+    worker.fail(shared);
 }
 
 fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
@@ -521,6 +565,17 @@ mod tests {
         let number = adopt_with(&lane, client, broker, request.to_vec()).unwrap().unwrap();
         let back = lane.take(number).unwrap();
         assert_eq!((back.from_client, back.forwarded), (request.to_vec(), 0));
+    }
+
+    #[test]
+    fn what_is_not_counted_at_once_is_given_back_where_much_is_held() {
+        let lane = Lane::start(1, &[], 0, 0.0).unwrap();
+        lane.close();
+        let (client, broker) = (connected(), connected());
+        let mut held = Vec::with_capacity(20 * 1024);
+        held.extend([0; 4]);
+        let number = adopt_with(&lane, client.as_raw_fd(), broker.as_raw_fd(), held).unwrap();
+        assert_eq!(lane.ready(), [number.unwrap()]);
     }
 
     #[test]

@@ -46,9 +46,7 @@ class Excerpt(NamedTuple):
     is_whole: bool
 
 
-def excerpt(
-    ranges: Sequence[OffsetRange], offsets_max: int, *, piece: int = PIECE_OFFSETS
-) -> Excerpt:
+def excerpt(ranges: Sequence[OffsetRange], offsets_max: int) -> Excerpt:
     """Return what is read of ranges, one of each partition.
 
     Each partition gives its share, at least one piece. The pieces of an excerpt that is not whole
@@ -58,7 +56,6 @@ def excerpt(
     Args:
         ranges: Everything.
         offsets_max: The most offsets that are read, but for that one piece of each partition.
-        piece: The number of offsets of a piece.
     """
     wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
     total = sum(offset_range.offsets for offset_range in wanted)
@@ -69,8 +66,8 @@ def excerpt(
     pieces = []
     for offset_range in wanted:
         share = offset_range.offsets * offsets_max // total
-        count = max(share // piece, 1)
-        size = min(piece, offset_range.offsets)
+        count = max(share // PIECE_OFFSETS, 1)
+        size = min(PIECE_OFFSETS, offset_range.offsets)
         for number in range(count):
             start = offset_range.start + (offset_range.offsets - size) * number // max(count - 1, 1)
             part = offset_range._replace(start=start, end=start + size)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.backtest.tally import TopicTally
 from penstock.engine.verdict import FailureCause
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from uuid import UUID
 
     from penstock.backtest.stored_batches import ReadBatch
@@ -32,20 +33,7 @@ _KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
 class Pool(Protocol):
     """What a `penstock.engine.workers.supervisor.Supervisor` does here."""
 
-    def submit(
-        self,
-        topic_plan: TopicPlan,
-        partition: int,
-        topic_id: UUID,
-        version: int,
-        data: bytes | memoryview,
-        done: Callable[[Verdict], None],
-        *,
-        timeout_ms: int = ...,
-        dropped_before: Sequence[int] = ...,
-        quarantined_before: Sequence[int] = ...,
-        client: Hashable = ...,
-    ) -> None: ...
+    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None: ...
 
 
 class Backtest:
@@ -112,14 +100,16 @@ class Backtest:
         self._waiting += 1
         self._waiting_bytes += len(batch.data)
         self._pool.submit(
-            plan,
-            batch.partition,
-            self._topic_ids.get(batch.topic, NO_ID),
-            _VERSION,
-            batch.data,
+            BatchToJudge(
+                plan,
+                batch.partition,
+                self._topic_ids.get(batch.topic, NO_ID),
+                _VERSION,
+                batch.data,
+                # Each partition by itself: a partition that hangs does not delay the others.
+                client=(batch.topic, batch.partition),
+            ),
             partial(self._judged, plan, batch._replace(data=None), len(batch.data)),
-            # Each partition by itself: a partition that hangs does not delay the others.
-            client=(batch.topic, batch.partition),
         )
 
     def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: Verdict) -> None:

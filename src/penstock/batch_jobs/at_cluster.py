@@ -9,7 +9,6 @@ from penstock.batch_jobs.task import RangeTask, TaskLimits, ignore, never
 from penstock.client.positions import Position
 from penstock.client.reading.reader import RangeReader
 from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +32,6 @@ def range_task(
     claim: Claim | None = None,
     places: PlaceRecords | None = None,
     limits: TaskLimits = TaskLimits(),  # noqa: B008 - it cannot be changed
-    writer_limits: WriterLimits = WriterLimits(),  # noqa: B008 - it cannot be changed
     on_chunk: Callable[[TaskProgress], None] = ignore,
     on_lost: Callable[[LostOffsets], None] = ignore,
     is_over: Callable[[], bool] = never,
@@ -53,7 +51,6 @@ def range_task(
         claim: Of the run, where there may be another of the same job.
         places: Where positions are written besides, to last longer (`redrive`).
         limits: When a chunk ends.
-        writer_limits: Of the writer.
         on_chunk: See `RangeTask`.
         on_lost: See `RangeTask`.
         is_over: See `RangeTask`.
@@ -67,7 +64,6 @@ def range_task(
             connection,
             position,
             transactions=transactions,
-            limits=writer_limits,
             claim=claim,
             places=places,
         )

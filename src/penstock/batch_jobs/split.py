@@ -9,7 +9,6 @@ from penstock.batch_jobs.buffers import DeadLetterBuffer
 from penstock.batch_jobs.outgoing_records import OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition
 from penstock.engine.chain import remaining_positions
-from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
     from penstock.engine.verdict import Verdict
-    from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch
 
 
@@ -103,14 +101,11 @@ class Split:
     def _headers_of(
         self, batch: StoredBatch, position: int, verdict: Verdict
     ) -> list[tuple[str, bytes | None]]:
-        headers: Sequence[Header] = batch.records.headers[position]
-        origin = Origin(
+        records = batch.records
+        here = Origin(
             self._source.topic,
             self._source.partition,
             batch.offsets[position],
-            batch.records.timestamps[position],
+            records.timestamps[position],
         )
-        if headers and dead_letters.is_dead_letter(headers):
-            origin = dead_letters.read_origin(headers, origin)
-        replays = dead_letters.read_replays(headers)
-        return self._headers.headers(verdict, origin, replays=replays)
+        return self._headers.of_record(verdict, records.headers[position], here)

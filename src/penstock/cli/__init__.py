@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 the check failed; 2 wrong use or configuration;
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import io
 import sys
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS: Final = {
-    "init": "Write a configuration, a policy and its unit test to start from.",
+    "init": "Create a project with a configuration file, a policy and its unit test.",
     "dev": "Run a local single-node Kafka and the gateway in front of it, in one terminal.",
-    "gateway": "Serve clients in front of the cluster.",
+    "gateway": "Run the gateway in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
     "policies": "List the policies that you can name, with their keys.",
-    "top": "Show a running gateway's figures, live, in a terminal.",
+    "top": "Show the metrics of a running gateway, live, in a terminal.",
     "explain": "Judge single records, and show what each policy received and decided.",
-    "suggest": "Propose a JSON Schema and rules from a sample of stored records.",
+    "suggest": "Suggest a JSON Schema and rules from a sample of stored records.",
     "audit": "Judge stored records, and report which of them the policies would refuse.",
     "split": "Move records that the policies refuse aside, as dead letters.",
-    "redact": "Rewrite stored records by the file's interceptors (KIP-905).",
+    "redact": "Rewrite stored records with the file's interceptors (KIP-905).",
     "redrive": "Judge dead letters again, and write the accepted records.",
 }
 """The commands, and the lines that `penstock --help` has for them."""
+_OF_PROGRAM: Final = ("--debug", "--log-level", "--version")
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -44,7 +46,20 @@ class _CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
         self.import_command()
-        return super().parse_known_args(*arguments, **options)
+        namespace, unknown = super().parse_known_args(*arguments, **options)
+        if unknown:  # the error of the program would not say which options the command has
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
+        return namespace, unknown
+
+    def _hint(self, unknown: Sequence[str]) -> str:
+        """Return what may have been meant by an argument that there is not, or nothing."""
+        for name in (argument.partition("=")[0] for argument in unknown):
+            if name in _OF_PROGRAM:
+                return f"; {name} is written before the command: penstock {name} {self.command}"
+            near = difflib.get_close_matches(name, self._option_string_actions, n=1)
+            if name.startswith("--") and near:
+                return f"; did you mean {near[0]}?"
+        return ""
 
     def import_command(self) -> None:
         """Declare what the command's module says of it, once."""
@@ -74,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:  # an argument needs an extra that is not installed
         print(f"penstock: {error}", file=sys.stderr)
         return ExitCode.WRONG_USE
+    except BrokenPipeError:  # of --version
+        return ExitCode.DONE
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and messages are of any language, and a terminal may write only some.
         sys.stdout.reconfigure(errors="replace")
@@ -113,7 +130,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
         prog="penstock", description="Policies for Kafka records, enforced before they are stored."
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show versions of Penstock and what it uses"
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the versions of Penstock and its dependencies",
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Judge stored records, and report which of them the policies would refuse.
 
-Changes nothing. With --topics: judge the existing topics by the policies for topics and configs.
-With --trail: summarize the refusals of gateways in their audit trail (audit.topic, audit.file).
-Both need no Spark.
+It changes nothing. With --topics, it judges the existing topics with the policies for topics and
+configs. With --trail, it summarizes the refusals in the gateways' audit trail (audit.topic,
+audit.file). Neither option needs Spark.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from penstock.cli.jobs.spark_job import (
     add_source_arguments,
     job,
     on_spark,
-    only,
     ratio,
     show_counts,
 )
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.topic_keys import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     _Plans = tuple[RecordPlan, RecordPlan | None]
 
 _LINES_MAX: Final = 10
-_RECORDS_PER_TASK: Final = 500_000
 _OF_TOPICS: Final = tuple(outcome for outcome in Outcome if outcome is not Outcome.DROPPED)
-"""Some seconds of work: Spark says how many records a task has read when it ends."""
 _FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
 """Options that do not go with --topics."""
 
@@ -105,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare",
         metavar="OTHER_FILE",
-        help="also judge by this configuration file, and report the differences",
+        help="also judge with this configuration file, and report the differences",
     )
     parser.add_argument(
         "--show-payloads", action="store_true", help="show keys and values of samples"
@@ -130,13 +128,12 @@ def run(options: argparse.Namespace) -> int:
         other = running.plan(topics, file=options.compare) if options.compare else None
         ranges = running.ranges(topics)
         coverage = None
-        if topics and options.reader == "raw":
+        if topics:
             counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
         elif options.local:
             counts = _read_files(options, running, (plan, other))
         else:
-            spark_job = on_spark(running, "--input")
-            counts = _read_frame(options, spark_job, topics, ranges, (plan, other))
+            counts = _read_frame(options, on_spark(running, "--input"), (plan, other))
         from penstock.cli.contracts import measure_contracts  # noqa: PLC0415
 
         contracts = measure_contracts(options, running, plan, topics, ranges)
@@ -186,19 +183,12 @@ def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans)
     return counts
 
 
-def _read_frame(
-    options: argparse.Namespace,
-    running: SparkJob,
-    topics: Sequence[Topic],
-    ranges: Sequence[OffsetRange],
-    plans: _Plans,
-) -> AuditCounts:
+def _read_frame(options: argparse.Namespace, running: SparkJob, plans: _Plans) -> AuditCounts:
     from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
 
     plan, other = plans
-    df = running.read(ranges, records_per_task=_RECORDS_PER_TASK)
-    with running.counting(f"judging {options.topic or options.input}", ranges):
-        counts = audit(df, plan, other=other, topic=only(topics))
+    with running.reading("judging") as df:
+        counts = audit(df, plan, other=other)
     if options.show_payloads:
         with running.counting("reading samples"):
             with_payloads(df, counts)
@@ -246,14 +236,14 @@ def _baseline(options: argparse.Namespace) -> Report | None:
     """Read the baseline before Spark starts."""
     if options.baseline is None:
         if options.tolerance is not None:
-            raise ConfigurationError("--tolerance belongs to --baseline REPORT")
+            raise ConfigurationError("--tolerance requires --baseline REPORT")
         return None
     from penstock.report.baseline import topics_of  # noqa: PLC0415
     from penstock.report.document import read_report  # noqa: PLC0415
 
     before = read_report(Path(options.baseline), key="--baseline")
     wanted = set((options.topic or "").split(","))
-    named = wanted if options.topic and not set("*?[") & set(options.topic) else None
+    named = wanted if options.topic and not is_glob(options.topic) else None
     if named is not None and not named & topics_of(before):
         raise ConfigurationError(_other_topics(options))
     return before

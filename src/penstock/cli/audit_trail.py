@@ -78,13 +78,13 @@ def summarize_trail(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     if options.topic and options.input:
-        raise ConfigurationError("name one of --topic T and --input PATH")
+        raise ConfigurationError("name either --topic T or --input PATH")
     given = [name for name in _NOT_WITH_IT if getattr(options, name)]
     if options.fail_over is not None:
         given.append("fail_over")
     if given:
         key = given[0].replace("_", "-")
-        raise ConfigurationError(f"--{key} does not go with --trail, which judges nothing")
+        raise ConfigurationError(f"--{key} cannot be used with --trail, which judges nothing")
 
 
 def _moment(where: str, key: str) -> datetime | None:
@@ -119,9 +119,9 @@ def _of_files(name: str, find: Callable[[], list[Path]]) -> Iterator[bytes]:
         try:
             files = open_all(find, opened)
         except OSError as error:
-            raise CommandError(f"{name}: {error.strerror or 'there is no such file'}") from None
+            raise CommandError(f"{name}: {error.strerror or 'this file does not exist'}") from None
         if not files:
-            raise CommandError(f"{name}: there is no such file here")
+            raise CommandError(f"{name}: this file does not exist")
         for path, file in files:
             try:
                 yield from lines_of(file)
@@ -164,7 +164,7 @@ def _lines(name: str, counts: TrailCounts) -> Iterator[str]:
         yield f"  from {_short(counts.first)} to {_short(counts.last)}, by {_runs(counts.runs)}"
     for (outcome, subject), count in counts.outcomes.most_common(_SHOWN_MAX):
         yield f"  {count:>11,} {one_line(outcome)}: {one_line(subject)}"
-    yield from _what_is_missing(counts)
+    yield from _missing_lines(counts)
     if not counts.refusals:
         return
     for field in BY:
@@ -178,7 +178,7 @@ def _lines(name: str, counts: TrailCounts) -> Iterator[str]:
     yield from _over_time(counts)
 
 
-def _what_is_missing(counts: TrailCounts) -> Iterator[str]:
+def _missing_lines(counts: TrailCounts) -> Iterator[str]:
     if counts.missing:
         yield f"  {counts.missing:>11,} more are missing between others: left out, or removed"
     if counts.before_the_first and counts.since is None:

@@ -1,8 +1,8 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Contacts nothing without --connect and --since. Classes are shown by name, in the order in which
-they judge. With --since, it judges the records of observed topics as if they were sent again now,
-and writes nothing.
+Without --connect and --since, it contacts nothing. Classes are shown by name, in the order in which
+they judge. With --since, it judges the records of observed topics as if they were sent now, and
+writes nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.backtest.excerpt import RECORDS_MAX
+from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.jobs.spark_job import positive_number, ratio
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.arguments import bootstrap_servers
+from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.gateway.listening.endpoints import endpoints_of
+from penstock.progress import waiting
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +44,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the configuration, a .properties file")
+    parser.add_argument("file", metavar="FILE", help="the configuration file (.properties)")
     parser.add_argument(
         "--connect",
         action="store_true",
@@ -62,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-records",
         type=positive_number,
         metavar="N",
-        help="with --since: the maximum of records to read; if there are more, samples from the "
-        f"whole time (default {RECORDS_MAX:,})",
+        help="with --since: the maximum number of records to read; if there are more, a sample of "
+        f"the whole period (default {RECORDS_MAX:,})",
     )
     parser.add_argument(
         "--fail-over",
@@ -74,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bootstrap-server",
+        type=bootstrap_servers,
         metavar="HOST:PORT",
         help="with --since: the cluster (default: the file's upstream.bootstrap.servers)",
     )
@@ -83,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     since = _since(options)
     configuration = load_configuration(options.file)
-    patterns, unrepeatable = asyncio.run(dry_run(configuration))
+    with waiting(f"loading the policies of {configuration.path}"):
+        patterns, unrepeatable = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
     if options.connect:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
@@ -112,7 +118,7 @@ def _since(options: argparse.Namespace) -> datetime | None:
         for name in ("topic", "max_records", "fail_over", "bootstrap_server"):
             if getattr(options, name) is not None:
                 key = name.replace("_", "-")
-                raise ConfigurationError(f"--{key} belongs to --since WHEN")
+                raise ConfigurationError(f"--{key} requires --since WHEN")
         return None
     return moment(options.since, datetime.now(UTC))
 
@@ -135,7 +141,7 @@ def moment(text: str, now: datetime) -> datetime:
             when = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise ConfigurationError(
-            f"--since {text}: must be how long ago, such as 30m, 1h or 7d, or an ISO time such as "
+            f"--since {text}: must be a duration such as 30m, 1h or 7d, or an ISO time such as "
             "2026-01-31T12:00:00"
         ) from None
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
@@ -162,7 +168,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     if plan.observes_others and any(topic_policies.values()):
         lines.append("  observed (penstock.mode): nothing is refused")
     if allows_topic_settings(configuration):
-        lines.append(f"settings of topics are kept in {configuration.topic_settings_topic}")
+        lines.append(f"settings of topics are stored in {configuration.topic_settings_topic}")
         allowed = ", ".join(configuration.records_policy_class_names_allowed)
         lines += [f"  topics may name {allowed}"] if allowed else []
         keys = configuration.topic_settings_keys_allowed
@@ -174,30 +180,18 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
             f"  {number}. {plan.label(name)}  topics {_of_interceptor(plan, name, pattern)}"
             for number, (name, pattern) in enumerate(patterns, 1)
         ]
+    used: set[str] = set()
     for glob in plan.globs:
         found = plan.for_topic(glob)
-        lines.append(f"topics {glob}{_mode_of(plan, glob, found)}")
+        used |= {*found.named, *found.named_interceptors} if found is not None else set()
+        lines.append(f"topics {glob}{mode_of(plan, glob, found)}")
         steps = _steps(plan, found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
+    if unused := ", ".join(name for name in plan.named_policies if name not in used):
+        lines.append(f"no topic of this file has {unused}; topics.<glob>.{POLICIES} lists policies")
     return lines
-
-
-def _mode_of(plan: Plan, glob: str, found: TopicPlan | None) -> str:
-    """Return what becomes of bad records of a topic, where they are not refused."""
-    if plan.observes_topic(glob):
-        return ", observed: nothing is refused"
-    if found is None:
-        return ""
-    if found.holds_dead_letters and found.waited_for is None:
-        return ", not judged: it holds dead letters"
-    words = ""
-    if found.quarantines:
-        words = f", in quarantine: bad records go to {found.dead_letter_topic}"
-    if found.marks:
-        words += ", marked: bad records are stored, with headers that say why"
-    return words
 
 
 def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.cli.jobs.spark_job import on_spark, only
+from penstock.cli.jobs.spark_job import on_spark
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
 from penstock.stored.files import read_files
@@ -59,10 +59,9 @@ def _totals(
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
 ) -> dict[RuleKey, Totals]:
-    is_raw = bool(topics) and options.reader == "raw"
     if options.local:
         with DataSetSums() as sums:
-            if is_raw:
+            if topics:
                 work = MeasuringTask(running.there.access, plan)
                 for task in plan_tasks(ranges, cores=1, limit=running.runner.limit):
                     for part in work(task):
@@ -73,7 +72,7 @@ def _totals(
     from penstock.spark.data_sets import measure_frame, measure_topics  # noqa: PLC0415
 
     spark_job = on_spark(running, "--input")
-    if is_raw:
+    if topics:
         tasks = plan_tasks(ranges, cores=running.runner.cores)
         return measure_topics(spark_job.spark, running.there.access, tasks, plan)
-    return measure_frame(spark_job.read(ranges), plan, only(topics))
+    return measure_frame(spark_job.read_files(), plan, None)

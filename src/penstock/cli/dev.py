@@ -1,7 +1,7 @@
 """Run a local single-node Kafka and the gateway in front of it, in one terminal.
 
-Without FILE: a scratch folder with a sample policy. The policies are reloaded whenever
-FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends both.
+Without FILE, it uses a scratch folder with a sample policy. It reloads the policies whenever you
+save FILE or a .py file next to it, and shows every refusal. Press Ctrl-C to stop both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penstock.configuration import (
     load_configuration,
 )
 from penstock.configuration.properties import load_properties
-from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ _PORTS_NEEDED: Final = 3
 _CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
 _SAMPLE_ORDERS: Final = ('{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}')
-_WILDCARDS: Final = frozenset("*?[")
 _NO_KAFKA: Final = "127.0.0.1:1"
 """Stands for the local Kafka until that runs; nothing connects to it."""
 
@@ -121,7 +120,7 @@ async def _serve(
     try:
         await asyncio.to_thread(_create_topics, kafka, topics)
         _greet(file, kafka, address, gateway.metrics_address, scratch, topics)
-        watching = loop.create_task(_reload_when_saved(gateway, file, kafka))
+        watching = loop.create_task(_reload_when_saved(gateway, file, kafka, set(topics)))
         await ended.wait()
         watching.cancel()
         print("\nending ...", flush=True)
@@ -145,7 +144,8 @@ def _read(file: Path, kafka: str) -> Configuration:
     return load_configuration(file, without="upstream.", replaced=own)
 
 
-async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
+async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: set[str]) -> None:
+    """Reload the file when it is saved, and create the topics that it names for the first time."""
     seen = _saved(file)
     while True:
         await asyncio.sleep(_WATCH_EVERY_S)
@@ -154,13 +154,18 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
             continue
         seen = now
         try:
-            await gateway.reload(_read(file, kafka))
+            configuration = _read(file, kafka)
+            await gateway.reload(configuration)
         except (ConfigurationError, UnreachableError) as error:
             gateway.reloaded(worked=False, why_not=str(error))
             print(f"not reloaded, the old policies stay in force: {error}", flush=True)
         else:
             gateway.reloaded(worked=True)
             print("reloaded", flush=True)
+            new = [name for name in _named_topics(configuration) if name not in known]
+            known.update(new)
+            for name in await asyncio.to_thread(_create_topics, kafka, new):
+                print(f"topic {name} is created", flush=True)
 
 
 def _saved(file: Path) -> dict[Path, int]:
@@ -190,9 +195,14 @@ class _Terminal:
             return f"policy: {printable(str(event.get('text')).expandtabs())}"
         if name in {
             "records refused",
+            "records quarantined",
+            "records marked",
+            "records postponed",
             "topic refused",
+            "topic postponed",
             "policy failed",
             "records would be refused",
+            "records would be postponed",
             "topic would be refused",
             "policy would fail",
             "broker",
@@ -234,23 +244,26 @@ def _can_listen(ports: range) -> bool:
 def _named_topics(configuration: Configuration) -> list[str]:
     """Return the topics that the file names without a wildcard, in its order."""
     globs = (default.glob for default in configuration.policies.topic_defaults)
-    return [glob for glob in dict.fromkeys(globs) if not _WILDCARDS.intersection(glob)]
+    return [glob for glob in dict.fromkeys(globs) if not is_glob(glob)]
 
 
-def _create_topics(kafka: str, names: Sequence[str]) -> None:
-    """Create topics, so that the first record has somewhere to go."""
+def _create_topics(kafka: str, names: Sequence[str]) -> list[str]:
+    """Create topics, so that the first record has somewhere to go; return those that are."""
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
 
+    done: list[str] = []
     if not names:
-        return
+        return done
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     for name, created in admin.create_topics([NewTopic(topic, 1) for topic in names]).items():
         try:
             created.result()
+            done.append(name)
         except KafkaException as error:
             print(f"topic {name} is not created: {error.args[0].str()}", flush=True)
+    return done
 
 
 def _greet(
@@ -269,7 +282,7 @@ def _greet(
         print("\nPaste this into another terminal; the second order is refused:\n")
         print(f"  {_produce(address, _SAMPLE_TOPIC, _SAMPLE_ORDERS)}\n")
     else:
-        print(f"policies {file}  (reloaded when it or a .py file beside it is saved)")
+        print(f"policies {file}  (reloaded when you save it or a .py file next to it)")
         if topics:
             print("\nSend an empty record from another terminal:\n")
             print(f"  {_produce(address, topics[0], ['{}'])}\n")

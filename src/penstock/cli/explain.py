@@ -1,8 +1,8 @@
 """Judge single records, and show what each policy received and decided.
 
-Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
-any other JSON value means its own text), `key_base64`, `value_base64`, `headers` (a list of
-objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
+It does not need Spark. Each line of RECORDS.jsonl is an object with any of `key`, `value` (strings
+or null; any other JSON value stands for its JSON text), `key_base64`, `value_base64`, `headers` (a
+list of objects with `key`, and `value` or `value_base64`), `timestamp` (ms), `partition`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.arguments import bootstrap_servers
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import REJECTED, Outcome
 from penstock.policy import Header, Record
+from penstock.progress import waiting
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -37,13 +39,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--input", metavar="RECORDS.jsonl", help="a file with a record in each line"
     )
-    source.add_argument("--offset", metavar="P:N", help="the record at an offset of the cluster")
+    source.add_argument(
+        "--offset", metavar="P:N", help="the record at this partition and offset in the cluster"
+    )
     parser.add_argument("--key", metavar="K", help="with --value: the record's key")
     parser.add_argument(
-        "--header", action="append", default=[], metavar="KEY=VALUE", help="with --value"
+        "--header",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="with --value: a header; repeatable",
     )
     parser.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT", help="with --offset: the cluster"
+        "--bootstrap-server",
+        type=bootstrap_servers,
+        metavar="HOST:PORT",
+        help="with --offset: the cluster",
     )
     parser.add_argument(
         "--show-payloads", action="store_true", help="show keys, values and headers"
@@ -54,14 +65,19 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     configuration = load_configuration(options.file)
     if (options.key is not None or options.header) and options.value is None:
-        raise ConfigurationError("--key and --header belong to --value")
+        raise ConfigurationError("--key and --header require --value")
     plan = Plan(configuration.policies)
-    policies = PolicyInstances(configuration.policies, plan.names)
+    with waiting(f"loading the policies of {configuration.path}"):
+        policies = PolicyInstances(configuration.policies, plan.names)
     plan.set_interceptor_patterns(policies.patterns)
     short = postponed = False
     try:
         for place, given in _records(options, configuration):
-            explained = explain(plan, policies, options.topic, given)
+            with waiting(
+                f"{place}: judging takes long; a gateway gives up after policy.timeout.ms "
+                f"({configuration.policy_timeout_ms})"
+            ):
+                explained = explain(plan, policies, options.topic, given)
             print(f"{place}: {explained.verdict.outcome.value}")
             for step in explained.steps:
                 print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decided}")

@@ -1,9 +1,10 @@
-"""Serve clients in front of the cluster.
+"""Run the gateway in front of the cluster.
 
-Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard error.
-SIGTERM and SIGINT: stop accepting, finish the requests in flight, exit 0. SIGHUP: read FILE again
-and use its policies, all of them or none; reopen audit.file if it was renamed. Under systemd
-(Type=notify) it reports when it is ready, reloads and stops, and serves the watchdog.
+It prints `ready HOST:PORT` to standard output when every listener accepts connections, and logs to
+standard error. On SIGTERM and SIGINT, it stops accepting connections, finishes the requests in
+flight, and exits with 0. On SIGHUP, it reads FILE again, and uses its policies if all of them can
+be loaded; it also reopens audit.file if the file was renamed. Under systemd (Type=notify), it
+reports when it is ready, reloads and stops, and serves the watchdog.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _REAP_EVERY_S: Final = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the configuration, a .properties file")
+    parser.add_argument("file", metavar="FILE", help="the configuration file (.properties)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
-"""Write a configuration, a policy and its unit test to start from.
+"""Create a project with a configuration file, a policy and its unit test.
 
-Also writes a pyproject.toml, for a package. `penstock check` and pytest pass at once. It
-overwrites no file and is not interactive.
+The project also has a pyproject.toml, to package the policy. `penstock check` and pytest pass
+immediately. The command is not interactive, and overwrites no file.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
         raise ConfigurationError(
-            f"{folder}: nothing is written, because it has {', '.join(there)} already; name "
-            "another folder: penstock init DIR"
+            f"{folder} already has {', '.join(there)}, so nothing is written; name another folder: "
+            "penstock init DIR"
         )
     written: list[Path] = []
     path = folder

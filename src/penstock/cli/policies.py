@@ -1,8 +1,8 @@
 """List the policies that you can name, with their keys.
 
 It lists built-in policies, installed policies (entry points of the group `penstock.policies`), and
-with FILE those that FILE names. Users' classes are imported in separate processes. Nothing is
-contacted.
+with FILE those that FILE names. Your own classes are imported in separate processes. The command
+contacts nothing.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="a configuration file, whose policies are listed as well",
+        help="a configuration file; its policies are listed, too",
     )
-    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def run(options: argparse.Namespace) -> int:

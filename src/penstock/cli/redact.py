@@ -1,7 +1,7 @@
-"""Rewrite stored records by the file's interceptors (KIP-905).
+"""Rewrite stored records with the file's interceptors (KIP-905).
 
-Writes them to another topic or folder. Records on which an interceptor fails are left out and
-counted, and the exit code is 1.
+It writes them to another topic or folder. If an interceptor fails on a record, the record is left
+out and counted, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.raw_jobs import add_writing_arguments, is_raw, write_topics
+from penstock.cli.jobs.raw_jobs import (
+    add_writing_arguments,
+    check_writing_arguments,
+    is_between_topics,
+    write_topics,
+)
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
@@ -46,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    check_writing_arguments(options, [options.target])
     with job(options) as running:
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
@@ -53,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         topics = running.sources((target,))
         plan = running.plan(topics).interceptors_only()
         ranges = running.ranges(topics)
-        if is_raw(options, topics, [target]):
+        if is_between_topics(topics, [target]):
             written = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
             done = write_topics(options, running, topics, ranges, plan, written, what)
@@ -74,9 +80,7 @@ def _through_frames(
 ) -> Mapping[str, int]:
     from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
 
-    target = options.target
-    sinks = running.sinks({REWRITTEN: target})
+    sinks = running.sinks({REWRITTEN: options.target})
     sinks.check_new()
-    df = running.read(ranges)
-    with running.counting(f"rewriting {options.topic or options.input}", ranges):
-        return redact(df, plan, sinks, to_topic=not target.is_folder, topic=only(topics))
+    with running.reading("rewriting", topics, ranges) as df:
+        return redact(df, plan, sinks, topic=only(topics))

@@ -1,13 +1,14 @@
 """Judge dead letters again, and write the accepted records.
 
-A consumer group of the cluster keeps the position in the dead letter topic for each target, so no
-record returns twice. Records that are refused again go back to the dead letters. After
---max-replays attempts, they go to D.parked. So do records that policies accept and the target's
-broker refuses: the reason is printed, and the exit code is 1.
+A consumer group of the cluster stores the position in the dead letter topic for each target, so no
+record returns twice. Records that are refused again go back to the dead letters, and after
+--max-replays attempts to D.parked. The same applies to records that the policies accept but the
+target's broker refuses: the reason is printed, and the exit code is 1.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="park a record after this number of attempts (default 5)",
     )  # fmt: skip
     add_transactions_argument(parser)
-    parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only count, and change nothing")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,7 +68,10 @@ def run(options: argparse.Namespace) -> int:
             )
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         if options.repair:
-            plan = plan.with_interceptor(options.repair)
+            try:
+                plan = plan.with_interceptor(options.repair)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"--with {options.repair}: {error}") from None
         if dead_letters.is_folder or target.is_folder:
             folder = dead_letters if dead_letters.is_folder else target
             counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
@@ -87,25 +91,26 @@ def _through_frames(
     """Return dead letters where one side is a folder; return the counts."""
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
     from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
-    from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+    from penstock.spark.sources import read_files  # noqa: PLC0415
 
     dead_letters, target = options.dead_letters, options.target
-    work = None
-    if dead_letters.is_folder:
-        locations = {RETURNED: target, PARKED: parked, AGAIN: dead_letters}
-        sinks = running.sinks(locations, appended=(RETURNED, PARKED))
-        sinks.recover()
-        df = read_files(running.spark, dead_letters.name)
-    else:
+    letters, work = (AGAIN, PARKED), None
+    locations = {RETURNED: target, AGAIN: dead_letters}
+    appended = (RETURNED, PARKED) if dead_letters.is_folder else (RETURNED,)
+    if not dead_letters.is_folder:
         work = _Work(running, dead_letters, target)
         if not options.dry_run:
             running.cluster.create_like(parked.name, work.topic)
-        locations = {RETURNED: target, AGAIN: dead_letters} | (
-            {} if options.dry_run else {PARKED: parked}
-        )
-        sinks = running.sinks(locations, appended=(RETURNED,))
-        df = read_range(running.spark, running.kafka_options, work.ranges)
-    with running.counting(f"judging {dead_letters}", work.ranges if work else ()):
+    if dead_letters.is_folder or not options.dry_run:
+        locations[PARKED] = parked
+    sinks = running.sinks(locations, appended=appended, letters=letters)
+    with contextlib.ExitStack() as stack:
+        if work is None:
+            sinks.recover()
+            stack.enter_context(running.counting(f"judging {dead_letters}"))
+            df = read_files(running.spark, dead_letters.name)
+        else:
+            df = stack.enter_context(running.reading("judging", (work.topic,), work.ranges))
         counts = redrive(
             df,
             plan,

@@ -1,14 +1,14 @@
-"""What `penstock dev` writes into its scratch folder."""
+"""The files that `penstock dev` writes to its scratch folder."""
 
 from typing import Final
 
 CONFIGURATION: Final = """\
-# What `penstock dev` serves. For your own cluster: change upstream.bootstrap.servers and start
-# `penstock gateway` with this file.
+# The configuration that `penstock dev` uses. For your own cluster, change
+# upstream.bootstrap.servers, and run `penstock gateway` with this file.
 upstream.bootstrap.servers={kafka}
 listeners=PLAINTEXT://{address}
 
-# Metrics, and the console: http://{console}/ in a browser, or `penstock top` with this file.
+# Metrics and the console: open http://{console}/, or run `penstock top` with this file.
 metrics.listener={console}
 
 # The policy (KIP-940), and the topics that it judges.

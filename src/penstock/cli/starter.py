@@ -1,4 +1,4 @@
-"""What `penstock init` writes: a configuration, a policy, its unit test, and a package of both."""
+"""The files that `penstock init` writes: configuration, policy, unit test, and pyproject.toml."""
 
 from types import MappingProxyType
 from typing import Final
@@ -8,31 +8,31 @@ from penstock.cli.sample import POLICY
 CONFIGURATION_FILE: Final = "penstock.properties"
 
 _CONFIGURATION: Final = """\
-# The configuration of a Penstock gateway. `penstock check penstock.properties` checks it and
-# prints which policies check which topics.
+# The configuration of a Penstock gateway. `penstock check penstock.properties` validates it, and
+# prints the policies of each topic pattern.
 
-# Your Kafka cluster. `penstock dev penstock.properties` starts a Kafka on this machine instead.
+# Your Kafka cluster. `penstock dev penstock.properties` starts a local Kafka instead.
 upstream.bootstrap.servers=127.0.0.1:9092
-# How to connect to it: Kafka's client keys behind the prefix upstream. For example:
+# How to connect to the cluster: Kafka's client keys after the prefix `upstream.`. For example:
 #upstream.security.protocol=SASL_SSL
 #upstream.sasl.mechanism=SCRAM-SHA-512
 #upstream.sasl.jaas.config=${file:jaas.conf}
 
-# Where clients connect, in place of the cluster. Brokers follow on the next 100 ports.
+# Where clients connect instead of the cluster. The brokers use the next 100 ports.
 listeners=PLAINTEXT://127.0.0.1:9192
-# For clients on other machines: listen on every address, and give the name that they use.
+# For clients on other machines: listen on all addresses, and set the host name that clients use.
 #listeners=PLAINTEXT://0.0.0.0:9192
 #advertised.host=gateway.example.com
 
-# The console (open http://127.0.0.1:9100/ in a browser) and metrics for Prometheus.
+# The console (open http://127.0.0.1:9100/ in a browser) and Prometheus metrics.
 metrics.listener=127.0.0.1:9100
 
-# The policy for records (KIP-940): a class in a Python file of this folder.
+# The policy for records (KIP-940): a class in a Python file in this folder.
 record.validation.policy.class.name=orders_policy.Orders
-# The topics whose records it checks. The value is for the policy; this policy does not use it.
+# Enables the policy for the topic `orders`. The policy gets the value; this policy ignores it.
 topics.orders.record.validation.policy=order
 
-# To try a policy out: it runs and its refusals are counted, but every record is accepted.
+# Uncomment this to try out the policy: its refusals are counted, but every record is accepted.
 #topics.orders.penstock.mode=observe
 """
 
@@ -67,7 +67,7 @@ def test_a_bad_order_is_refused_with_a_reason(value, reason):
 '''
 
 _PACKAGE: Final = """\
-# Makes a Python package of the policy: `pip install .` installs it beside Penstock.
+# Packages the policy: `pip install .` installs it next to Penstock.
 [build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -82,7 +82,7 @@ dependencies = ["penstock"]
 [project.optional-dependencies]
 test = ["pytest"]
 
-# The short names under which Penstock finds the policies of this package.
+# The short names of this package's policies in Penstock.
 [project.entry-points."penstock.policies"]
 orders = "orders_policy:Orders"
 

@@ -1,10 +1,10 @@
-"""Propose a JSON Schema and rules from a sample of stored records.
+"""Suggest a JSON Schema and rules from a sample of stored records.
 
-Enables nothing. It proposes a JSON Schema (types, required properties, formats), conditions
-(ranges and texts of the sample), keys and headers, each with the share of the sample that it would
-refuse. The output ends with keys for the configuration file, with the topic observed
+It suggests a JSON Schema (types, required properties, formats), conditions (ranges and texts in
+the sample), and required keys and headers, each with the share of the sample that it would refuse.
+The output ends with keys for the configuration file, in which the topic is observed
 (penstock.mode). --output writes them to a folder, with the schema. Review them: they contain texts
-and numbers of records. It needs no Spark.
+and numbers from your records. The command enables nothing, and does not need Spark.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from penstock.cli.jobs.spark_job import positive_number, ratio
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.arguments import bootstrap_servers
 from penstock.policy import Record
 from penstock.progress import Progress
 from penstock.records.batch import read_batch
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", required=True, metavar="T", help="the topic")
     parser.add_argument(
         "--bootstrap-server",
+        type=bootstrap_servers,
         metavar="HOST:PORT",
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
@@ -65,20 +67,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         default=RECORDS_MAX,
         metavar="N",
-        help="the maximum of records to read; if there are more, samples from the whole time "
-        f"(default {RECORDS_MAX:,})",
+        help="the maximum number of records to read; if there are more, a sample of the whole "
+        f"period (default {RECORDS_MAX:,})",
     )
     parser.add_argument(
         "--tolerance",
         type=ratio,
         default=TOLERANCE,
         metavar="RATIO",
-        help="the share of records that may be mistakes: 0.01 or 1%% (the default)",
+        help="the share of records that can be mistakes: 0.01 or 1%% (the default)",
     )
     parser.add_argument(
         "--output",
         metavar="DIR",
-        help=f"write {PROPERTIES} and the JSON Schema to this folder; no file is replaced",
+        help=f"write {PROPERTIES} and the JSON Schema to this folder; existing files are kept",
     )
 
 
@@ -96,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         ) from None
     records = _records(options, configuration)
     if not records:
-        raise ConfigurationError(f"there are no records of {options.topic} to look at")
+        raise ConfigurationError(f"there are no records of {options.topic} to read")
     try:
         found = propose(options.topic, records, options.tolerance)
     except ValueError as error:  # a package is missing
@@ -194,7 +196,7 @@ def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
             print(f"written {folder / name}")
     except FileExistsError as error:
         raise ConfigurationError(
-            f"--output {folder}: {error.filename} exists already; no file is replaced"
+            f"--output {folder}: {error.filename} exists already; no file is overwritten"
         ) from None
     except OSError as error:
         raise ConfigurationError(f"--output {folder}: {error.strerror}") from None

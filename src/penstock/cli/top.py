@@ -1,8 +1,8 @@
-"""Show a running gateway's figures, live, in a terminal.
+"""Show the metrics of a running gateway, live, in a terminal.
 
-Rates, latencies, refusals, workers and brokers, as the console shows them. They are read from
-`metrics.listener` of FILE, on this machine, with `metrics.listener.token` if FILE has one. Without
-a terminal, and with --once, they are printed once. q or Ctrl-C ends the command.
+It shows rates, latencies, refusals, workers and brokers, as the console does. It reads them from
+`metrics.listener` in FILE, on this machine, with `metrics.listener.token` if FILE has one. Without
+a terminal, or with --once, it prints them once. Press q or Ctrl-C to quit.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the configuration of the running gateway")
-    parser.add_argument("--once", action="store_true", help="print the figures once, and exit")
+    parser.add_argument(
+        "file", metavar="FILE", help="the configuration file of the running gateway"
+    )
+    parser.add_argument("--once", action="store_true", help="print the metrics once, and exit")
     parser.add_argument(
         "--every",
         type=float,
@@ -80,13 +82,13 @@ def _address(configuration: Configuration) -> Address:
     address = configuration.metrics_listener
     if address is None:
         raise ConfigurationError(
-            f"{configuration.path}: {_KEY} is not set: a gateway counts nothing without it; "
-            f"{_KEY}=127.0.0.1:9100 would do, after a restart"
+            f"{configuration.path}: {_KEY} is not set: without it, a gateway counts nothing; "
+            f"set {_KEY}=127.0.0.1:9100, for example, and restart the gateway"
         )
     if not address.port:
         raise ConfigurationError(
-            f"{configuration.path}: {_KEY}={address} takes a free port, which only the gateway's "
-            "log shows; set a port"
+            f"{configuration.path}: {_KEY}={address} selects a free port, which only the "
+            "gateway's log shows; set a port"
         )
     return Address(_WILDCARDS.get(address.host, address.host), address.port)
 
@@ -131,14 +133,14 @@ def _signals() -> Iterator[int]:
     reading, writing = os.pipe()
     requested = False
 
-    def ask(*_: object) -> None:
+    def on_signal(*_: object) -> None:
         nonlocal requested
         if requested:
             raise KeyboardInterrupt
         requested = True
         os.write(writing, b".")
 
-    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
     try:
         yield reading
     finally:

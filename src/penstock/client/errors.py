@@ -1,4 +1,4 @@
-"""What the client raises. `retriable` says whether the same request may succeed later."""
+"""The errors of the client. `retriable` says whether the same request may succeed later."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class PlaceRecords:
 
     @staticmethod
     def batch(task: PositionTask, position: Position) -> bytes:
-        """Return a batch with the one record that says how far a task has come."""
+        """Return a batch with the one record that has the position of a task."""
         value = {
             "job": task.job,
             "topic": task.topic,
@@ -205,8 +205,8 @@ def find_starts(
     if sign and not places.has_any(first.topic_id):
         groups = " and ".join(filter(None, (first.group, former_group)))
         raise LostPlaceError(
-            f"{first.topic} was worked through before ({sign}), and how far is not known any more: "
-            f"there are no committed offsets of {groups}, and no place in {places.topic}; {remedy}"
+            f"{first.topic} was processed before ({sign}), and its position is lost: there are no "
+            f"committed offsets of {groups}, and no position in {places.topic}; {remedy}"
         )
     return {}
 

@@ -66,7 +66,7 @@ class Position(NamedTuple):
 
     @property
     def committed_metadata(self) -> str:
-        """What is committed with the offset: the run and the text. Brokers accept 4096 bytes."""
+        """Return the metadata of the offset: the run and the text. Brokers accept 4096 bytes."""
         is_plain = not self.run and _LINE not in self.metadata
         return self.metadata if is_plain else f"{self.run}{_LINE}{self.metadata}"
 
@@ -101,7 +101,7 @@ class Claim(NamedTuple):
         return position is None or position.run in {"", self.run, *self.seen}
 
     def first(self, position: Position | None) -> Position | None:
-        """Return what is committed before anything else, so that the task is seen to be this run's.
+        """Return the first commit, which shows that the task belongs to this run.
 
         None where it has been.
         """
@@ -111,7 +111,7 @@ class Claim(NamedTuple):
 
 
 class PositionTask(NamedTuple):
-    """What one writer works on.
+    """The range of records that a writer works on.
 
     Attributes:
         job: The id of the job: letters, digits, `.`, `_` and `-`, at most 300.

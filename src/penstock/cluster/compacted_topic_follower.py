@@ -57,6 +57,7 @@ class LogFollower:
         take: Callable[[LogRecord], None],
         *,
         probe_key: bytes = b"probe",
+        ahead: Callable[[LogRecord], None] | None = None,
     ) -> None:
         """Make the follower; `start` connects.
 
@@ -65,12 +66,15 @@ class LogFollower:
             take: Called in the event loop with each record, in order.
             probe_key: A key that no record has: while writing fails, it is deleted again and again,
                 to find out when writing works.
+            ahead: Called in another thread with each record that is followed, before `take` waits
+                for the event loop.
         """
         self._probe_key = probe_key
         self.topic = topic.topic
         self.position = 0
         self._log = topic
         self._on_record = take
+        self._ahead = ahead
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._late = self._why_late = f"{self.topic} could not be read in time"
         self._reading: asyncio.Task[None] | None = None
@@ -91,9 +95,14 @@ class LogFollower:
         for start in range(0, len(records), _TAKEN_AT_ONCE):
             self._take_all(records[start : start + _TAKEN_AT_ONCE])
             await asyncio.sleep(0)
-        self._log.follow(
-            partial(self._from_thread, self._take_all), partial(self._from_thread, self._warn)
-        )
+        self._log.follow(self._read_in_thread, partial(self._from_thread, self._warn))
+
+    def _read_in_thread(self, records: Sequence[LogRecord]) -> None:
+        if self._ahead is not None:
+            for record in records:
+                if not record.ends:
+                    self._ahead(record)
+        self._from_thread(self._take_all, records)
 
     def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
         if not self._loop.is_closed():

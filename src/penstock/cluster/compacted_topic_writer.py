@@ -1,8 +1,8 @@
 """Writes records to a compacted topic, through an idempotent producer that is replaced if it fails.
 
 librdkafka's idempotent producer ends with a fatal error, such as a broker's
-OUT_OF_ORDER_SEQUENCE_NUMBER, and when it has lost all its brokers: what it still holds is given up
-then, and another producer writes the next records.
+OUT_OF_ORDER_SEQUENCE_NUMBER, and when it has lost all its brokers: it gives up
+the records that it holds, and another producer writes the next records.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.client_keys import CLIENT_KEYS
 from penstock.configuration.clients.librdkafka_keys import LOGIN_OF_LIBRDKAFKA, client_properties
 from penstock.configuration.clients.login import read_login
+from penstock.configuration.clients.upstream_keys import CLIENT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-_CLIENT_ID: Final = "penstock"
 _UNKNOWN: Final = re.compile(r'No such configuration property: "([^"]*)"')
 _CALLBACK: Final = "oauth_cb"
 _STATISTICS_MS: Final = 1000
@@ -43,7 +43,7 @@ def client_settings(properties: Mapping[str, str], folder: Path) -> dict[str, An
         ConfigurationError: A key or value is not usable.
     """
     settings: dict[str, Any] = {"log_level": 0, **client_properties(properties, folder)}
-    settings["client.id"] = settings.get("client.id") or _CLIENT_ID
+    settings["client.id"] = settings.get("client.id") or CLIENT_ID
     if not all(name in CLIENT_KEYS or name.startswith(LOGIN_OF_LIBRDKAFKA) for name in properties):
         _check(settings, "upstream.")
     login = read_login(properties, "upstream.")
@@ -73,7 +73,7 @@ def _check(settings: Mapping[str, Any], where: str) -> None:
             raise ConfigurationError(f"{where}*: {text}") from None
         near = difflib.get_close_matches(unknown[1], CLIENT_KEYS, n=1, cutoff=0.8)
         raise ConfigurationError(
-            f"{where}{unknown[1]} is a key of neither Kafka's Java clients nor librdkafka"
+            f"{where}{unknown[1]} is not a key of Kafka's Java clients or of librdkafka"
             + (f"; did you mean upstream.{near[0]}?" if near else "")
         ) from None
 
@@ -138,7 +138,7 @@ def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, 
 
 
 def _obtain_token(settings: Mapping[str, Any]) -> None:
-    """Obtain the first token now: librdkafka would wait 10 s for it, and not say what is wrong."""
+    """Obtain the first token now: librdkafka would wait 10 s for it, and not report the error."""
     callback = settings.get(_CALLBACK)
     if callback is not None:
         callback("")

@@ -17,11 +17,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
     ConfigSource,
+    OffsetSpec,
     ResourceType,
 )
 
 from penstock.cluster.librdkafka import admin_client, client_settings
+from penstock.cluster.offset_requests import OffsetRefusal, list_offsets
 from penstock.cluster.offsets import uuid_of
+from penstock.cluster.ranges import Partition
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -193,6 +196,22 @@ class ClusterMetadata:
                 else:
                     self._replace(admin)
         return found
+
+    def leader_epochs(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the epochs of partitions' leaders, which say them themselves. Blocks.
+
+        Those that are not known, perhaps for lack of authorization, are left out.
+        """
+        wanted = [Partition(*partition) for partition in partitions]
+        if not wanted:
+            return {}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        answers = list_offsets(self._client(), wanted, latest, _TIMEOUT_S)
+        return {
+            partition: answer.leader_epoch
+            for partition, answer in answers.items()
+            if not isinstance(answer, OffsetRefusal) and answer.leader_epoch is not None
+        }
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the dynamic configs of topics. Blocks.

@@ -18,7 +18,10 @@ from penstock.cluster.ranges import Partition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]
+        AdminClient,
+        ListOffsetsResultInfo,
+    )
 
 CHUNK: Final = 5000
 """The number of partitions in a request."""
@@ -53,23 +56,23 @@ Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
     """Return what requests the first offsets."""
-    return _asking(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    return _requests_of(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
     """Return what requests the offsets after the last records: those of open transactions not."""
-    return _asking(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return _requests_of(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
     """Return what requests the first records of a time or later; -1 where there are none."""
     # Negative timestamps are the protocol's names for `latest` and others.
-    return _asking(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
+    return _requests_of(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
 
 
 def all_offsets(
     partitions: Iterable[Partition],
-    ask: Callable[[Sequence[Partition]], Answers],
+    request_offsets: Callable[[Sequence[Partition]], Answers],
     *,
     chunk: int = CHUNK,
     retry_for_s: float = RETRY_FOR_S,
@@ -80,7 +83,7 @@ def all_offsets(
 
     Args:
         partitions: The partitions.
-        ask: Answers about some of them: an offset, or why there is none.
+        request_offsets: Answers about some of them: an offset, or why there is none.
         chunk: How many a request has.
         retry_for_s: How long partitions without a leader are retried.
         clock: The monotonic time in seconds.
@@ -96,7 +99,7 @@ def all_offsets(
     while True:
         again = []
         for start in range(0, len(pending), chunk):
-            for partition, answer in ask(pending[start : start + chunk]).items():
+            for partition, answer in request_offsets(pending[start : start + chunk]).items():
                 if isinstance(answer, int):
                     found[partition] = answer
                 elif answer.code in _LEADER_UNKNOWN and clock() < deadline:
@@ -112,22 +115,40 @@ def all_offsets(
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
-    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | OffsetRefusal]:
-        futures = admin.list_offsets(
-            {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=RETRY_FOR_S,
-        )
-        answers: dict[Partition, int | OffsetRefusal] = {}
-        for requested, future in futures.items():
-            partition = Partition(requested.topic, requested.partition)
-            try:
-                answers[partition] = future.result(RETRY_FOR_S + 1).offset
-            except KafkaException as error:
-                answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
-            except TimeoutError:
-                answers[partition] = OffsetRefusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+def list_offsets(
+    admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec, timeout_s: float
+) -> dict[Partition, ListOffsetsResultInfo | OffsetRefusal]:
+    """Return what the leaders of partitions answer about an offset, in one request to each leader.
+
+    Args:
+        admin: The client.
+        partitions: At least one.
+        spec: Which offset; the latest is before open transactions.
+        timeout_s: How long the leaders have.
+    """
+    futures = admin.list_offsets(
+        {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=timeout_s,
+    )
+    answers: dict[Partition, ListOffsetsResultInfo | OffsetRefusal] = {}
+    for requested, future in futures.items():
+        partition = Partition(requested.topic, requested.partition)
+        try:
+            answers[partition] = future.result(timeout_s + 1)
+        except KafkaException as error:
+            answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
+        except TimeoutError:
+            answers[partition] = OffsetRefusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+    return answers
+
+
+def _requests_of(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
+    def request_offsets(partitions: Sequence[Partition]) -> dict[Partition, int | OffsetRefusal]:
+        answers = {
+            partition: answer if isinstance(answer, OffsetRefusal) else answer.offset
+            for partition, answer in list_offsets(admin, partitions, spec, RETRY_FOR_S).items()
+        }
         _refresh(
             admin,
             {
@@ -138,7 +159,7 @@ def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partitio
         )
         return answers
 
-    return ask
+    return request_offsets
 
 
 def _refresh(admin: AdminClient, topics: set[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -34,10 +35,13 @@ from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import is_glob
 from penstock.policy import Header, Record
+from penstock.progress import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from penstock.cluster.offset_requests import Answers
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 15.0
 _TOPICS_AT_ONCE: Final = 500
 _PAUSE_S: Final = 0.2
+_ERRORS_MAX: Final = 10
+_ALL_BROKERS_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its name
 _NO_COORDINATOR_YET: Final = frozenset(
     {
         KafkaError.NOT_COORDINATOR,
@@ -89,7 +95,11 @@ class Cluster:
             folder: Where relative locations in them start.
         """
         self.servers = properties["bootstrap.servers"]
-        self._settings = client_settings(properties, folder)
+        self._errors: deque[KafkaError] = deque(maxlen=_ERRORS_MAX)
+        self._settings = {
+            **client_settings(properties, folder),
+            "error_cb": self._errors.append,
+        }
 
     def topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
         """Describe the topics that `--topic` means: names and globs, separated by commas.
@@ -103,7 +113,7 @@ class Cluster:
             ClusterError: The cluster does not answer.
         """
         names = topic_names.parse(given)
-        if any(map(topic_names.is_glob, names)):
+        if any(map(is_glob, names)):
             names = topic_names.select(given, self.names(), servers=self.servers, without=without)
         return self._described(names)
 
@@ -155,7 +165,8 @@ class Cluster:
                 some, request_timeout=_TIMEOUT_S
             ).items():
                 try:
-                    found = future.result(_TIMEOUT_S + 1)
+                    with self._waiting():
+                        found = future.result(_TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
                     if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
@@ -174,7 +185,8 @@ class Cluster:
             ClusterError: The cluster does not answer.
         """
         try:
-            return frozenset(self._admin.list_topics(timeout=_TIMEOUT_S).topics)
+            with self._waiting():
+                return frozenset(self._admin.list_topics(timeout=_TIMEOUT_S).topics)
         except KafkaException as error:
             raise self._unreachable(error) from None
 
@@ -251,7 +263,7 @@ class Cluster:
                 offset_range = OffsetRange(topic.name, number, starts[partition], ends[partition])
                 if offset_range.start > offset_range.end:
                     raise ConfigurationError(
-                        f"--from {start} is behind --to {end} in partition {number} of "
+                        f"--from {start} is after --to {end} in partition {number} of "
                         f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
                 found.append(offset_range)
@@ -382,7 +394,7 @@ class Cluster:
         """Return the offsets that a group has committed; the beginning where it has none.
 
         Raises:
-            ClusterError: The cluster does not answer, or has no coordinator for some time.
+            ClusterError: The cluster does not answer, or has no coordinator in time.
         """
         bounds = self.bounds(topic)
         deadline = time.monotonic() + _TIMEOUT_S
@@ -430,8 +442,19 @@ class Cluster:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: BaseException) -> ClusterError:
-        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        if isinstance(error, KafkaException):
+            self._errors.appendleft(error.args[0])
+        if "_admin" in vars(self):
+            self._admin.poll(0)  # hands over the errors of its connections
+        # The errors of connections say more than the error of the request that they delayed.
+        said = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
+        why = said[-1] if said else "no answer"
         return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        return waiting(
+            f"waiting for the cluster at {self.servers}: gives up after {_TIMEOUT_S:.0f} s"
+        )
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:

@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_GLOB: Final = frozenset("*?[")
 _INTERNAL: Final = "__"
 _NEAR_MAX: Final = 3
 
@@ -26,11 +26,6 @@ def parse(given: str) -> tuple[str, ...]:
     if not all(parts):
         raise ConfigurationError(f"--topic {given}: names and globs, separated by commas")
     return tuple(dict.fromkeys(parts))
-
-
-def is_glob(name: str) -> bool:
-    """Return whether it is a glob; no topic's name has these characters."""
-    return not _GLOB.isdisjoint(name)
 
 
 def select(
@@ -98,7 +93,6 @@ def _matching(glob: str, names: Collection[str]) -> list[str]:
 
 def unknown(name: str, existing: Collection[str], servers: str) -> str:
     """Return the error text for a topic that does not exist, with names near it."""
-    near = get_close_matches(name, sorted(existing), _NEAR_MAX)
-    if near:
-        return f"there is no topic {name} on {servers}; near it: {', '.join(near)}"
-    return f"there is no topic {name} on {servers}; create it, or name another"
+    near = ", ".join(get_close_matches(name, sorted(existing), _NEAR_MAX))
+    hint = f" (near it: {near})" if near else ""
+    return f"there is no topic {name} on {servers}; create it, or name another{hint}"

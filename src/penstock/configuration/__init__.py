@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import TopicDefault
-from penstock.configuration.values import Address, Listener
+from penstock.configuration.values import Address, ListenerAddress
 
 if TYPE_CHECKING:
     from penstock.configuration.file import load_configuration, read_configuration
@@ -22,7 +22,7 @@ __all__ = [
     "Address",
     "Configuration",
     "ConfigurationError",
-    "Listener",
+    "ListenerAddress",
     "PolicyConfiguration",
     "TopicDefault",
     "load_configuration",

@@ -131,7 +131,7 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
         imports: Can end the process.
 
     Returns:
-        What it answers; nothing where it ended without an answer.
+        Its output; empty if it ended without one.
 
     Raises:
         ConfigurationError: It takes too long.
@@ -159,7 +159,7 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
             process.kill()
             process.wait()
             raise ConfigurationError(
-                f"{what}: to import it takes longer than {_TIMEOUT_S:.0f} s"
+                f"{what}: its import took longer than {_TIMEOUT_S:.0f} s"
             ) from None
         os.set_blocking(answer.fileno(), False)
         return answer.read(ANSWER_MAX_BYTES) or b""
@@ -177,7 +177,7 @@ def as_configs(given: Any) -> tuple[TopicConfig, ...]:
     """Read the `topic_configs` of a class, which may be anything.
 
     Raises:
-        ValueError: They are not what they should be; the text completes "<class>: ...".
+        ValueError: They have another form; the text completes "<class>: ...".
     """
     rows = read_rows(given, TopicConfig, "topic_configs", most=_DECLARED_MAX)
     for row in rows:

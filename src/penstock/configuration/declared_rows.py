@@ -20,13 +20,13 @@ def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> 
     """Read an attribute of a class.
 
     Args:
-        given: What it has.
+        given: The value of the attribute.
         row_type: `ConfigKey` or `TopicConfig`; the last field of either is a boolean.
         attribute: The attribute's name.
         most: How many keys there may be.
 
     Raises:
-        ValueError: They are not what they should be; the text begins with the attribute's name.
+        ValueError: They have another form; the text begins with the attribute's name.
     """
     try:
         # No more are taken than are looked at: the iterable may have no end.
@@ -60,7 +60,7 @@ def check_name_and_type(
         ValueError: A row is invalid; the text begins with `where`.
     """
     if not name.fullmatch(row.name):
-        raise ValueError(f"{where} is not a name of a key")
+        raise ValueError(f"{where} is not a valid name for a key")
     if row.type not in types:
         raise ValueError(f"{where} has the type {row.type}, not one of {', '.join(types)}")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from penstock.configuration.clients.librdkafka_keys import check_upstream
+from penstock.configuration.clients.upstream_keys import check_upstream
 from penstock.configuration.declared_keys import (
     VALIDATION,
     declared_by_own,
@@ -64,7 +64,7 @@ OF_BUILT_IN_POLICIES: Final = (
     "schema.protobuf.",
 )
 """Keys of the built-in policies, which check them themselves."""
-_LISTENER_TLS_KEYS: Final = frozenset(
+LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
         "ssl.keystore.location",
@@ -76,6 +76,7 @@ _LISTENER_TLS_KEYS: Final = frozenset(
         "ssl.cipher.suites",
     }
 )
+"""The keys of a broker for the listener's certificate."""
 FILE_KEYS: Final[dict[str, FieldInfo]] = {
     str(field.alias): field for field in Keys.model_fields.values()
 }
@@ -149,15 +150,16 @@ def read_configuration(
     if declared is None:
         declared = declared_by_own(name)
     try:
-        keys = rows_of(declared, (*FILE_KEYS, *_LISTENER_TLS_KEYS))
+        keys = rows_of(declared, (*FILE_KEYS, *LISTENER_TLS_KEYS))
     except ValueError as error:
         raise ConfigurationError(f"{file}: {VALIDATION}: {name}: {error}") from None
     topic_defaults = _topic_defaults(file, properties, shown, keys)
     policy = _built_in(name)
+    known = frozenset({*FILE_KEYS, *LISTENER_TLS_KEYS, *keys_in(Scope.FILE, keys)})
     warnings = [
         sentence
         for key in properties
-        if (sentence := _unknown(file, key, keys, policy)) is not None
+        if (sentence := _unknown(file, key, known, keys, policy)) is not None
     ]
     if named is None:
         named, more = read_named_policies(file, properties, shown, ask_classes)
@@ -210,8 +212,8 @@ def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, To
         if not fnmatch.filter(keys, pattern):
             close = difflib.get_close_matches(pattern, keys, n=1)
             raise ConfigurationError(
-                f"{file}: topic.settings.keys.allowed: {pattern} is none of the topic level keys "
-                f"{', '.join(keys)}" + (f"; did you mean {close[0]}?" if close else "")
+                f"{file}: topic.settings.keys.allowed: {pattern} is not one of the topic level "
+                f"keys {', '.join(keys)}" + (f"; did you mean {close[0]}?" if close else "")
             )
 
 
@@ -274,6 +276,8 @@ def _suggestion(rest: str, keys: Iterable[str]) -> str:
     """Suggest a key that may be meant by the end of `<glob>.<key>`."""
     words = rest.split(".")
     for key in keys:
+        if key.endswith(f".{words[-1]}") and key.count(".") == 1:
+            return f"; did you mean {key}?"
         end = ".".join(words[-key.count(".") - 1 :])
         if difflib.get_close_matches(end, [key], n=1, cutoff=0.88):
             return f"; did you mean {key}?"
@@ -295,17 +299,21 @@ def _built_in(class_name: str) -> PolicyClass | None:
 
 
 def _unknown(
-    file: Path, key: str, declared: Mapping[str, TopicKey], policy: PolicyClass | None
+    file: Path,
+    key: str,
+    known: frozenset[str],
+    declared: Mapping[str, TopicKey],
+    policy: PolicyClass | None,
 ) -> str | None:
     """Say nothing of a known key, warn of an unknown key, refuse a misspelt key.
 
     Args:
         file: The file.
         key: A key of the file.
+        known: The keys that a file may have.
         declared: The topic level keys that the validation policy declares.
         policy: That policy, if it is built in: its keys are known, too.
     """
-    known = {*FILE_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
     if key in known or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS or key in declared:

@@ -94,7 +94,7 @@ def interface_of(cls: type) -> str:
     if bases:
         return _CLASSES[bases[0]]
     if issubclass(cls, (CreateTopicPolicy, AlterConfigPolicy)):
-        raise TypeError("judges topics, and no records")
+        raise TypeError("judges topics, but no records")
     found = {key for name, key in _METHODS.items() if callable(getattr(cls, name, None))}
     if callable(getattr(cls, "validate", None)):
         found.add(_of_validate(cls))

@@ -1,4 +1,4 @@
-"""Every key of the configuration file: its type, its default, what it means.
+"""Every key of the configuration file: its type, its default, its meaning.
 
 An attribute has the name of its key with underscores for dots. `docs/configuration.md` is
 generated from this model (`make docs`), and a test compares them.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.configuration import values
-from penstock.configuration.values import Address, Listener
+from penstock.configuration.values import Address, ListenerAddress
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -44,7 +44,7 @@ KeyPatterns = Annotated[tuple[str, ...], BeforeValidator(values.key_patterns)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(values.paths)]
 Servers = Annotated[tuple[Address, ...], BeforeValidator(values.servers)]
 MetricsAddress = Annotated[Address, BeforeValidator(values.local_address)]
-ListenerAddress = Annotated[Listener, BeforeValidator(values.listener)]
+ClientListener = Annotated[ListenerAddress, BeforeValidator(values.listener)]
 PortRange = Annotated[range, BeforeValidator(values.port_range)]
 SecurityProtocol = Annotated[
     Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
@@ -125,19 +125,19 @@ class Keys(BaseModel):
             "the prefix `upstream.` ([the list](#keys-of-kafkas-clients-after-upstream)). "
             "`upstream.ssl.*` (PEM files) applies to all connections to the cluster. "
             "`upstream.sasl.*` is the gateway's own principal, which looks up the brokers' "
-            "addresses. Clients authenticate at the cluster themselves, through the gateway."
+            "addresses. Clients authenticate at the cluster through the gateway."
         ),
     )
-    listener: ListenerAddress = key(
+    listener: ClientListener = key(
         LISTENERS,
         reloaded=False,
-        default=Listener(tls=False, address=Address("127.0.0.1", 9192)),
+        default=ListenerAddress(tls=False, address=Address("127.0.0.1", 9192)),
         name="listeners",
         meaning=(
             "The bootstrap address of clients, in Kafka's syntax. With `SSL` or `SASL_SSL`, the "
             "`ssl.*` keys of a broker apply (PEM: `ssl.keystore.location`, `ssl.key.password`, "
             "`ssl.truststore.location`, `ssl.client.auth`, `ssl.enabled.protocols`, "
-            "`ssl.cipher.suites`). Port 0 takes a free port, which the `ready` line shows."
+            "`ssl.cipher.suites`). Port 0 selects a free port, which the `ready` line shows."
         ),
     )
     advertised_host: Text | None = key(
@@ -190,14 +190,14 @@ class Keys(BaseModel):
         LISTENERS,
         reloaded=False,
         default=0,
-        meaning="The node id that has the first of `broker.ports`.",
+        meaning="The node id of the first of `broker.ports`.",
     )
     record_validator_classes: ClassNames = key(
         POLICIES,
         default=(),
         meaning=(
-            "KIP-729: `BrokerRecordValidator` classes, separated by commas. Every record of "
-            "every topic passes them in this order."
+            "KIP-729: `BrokerRecordValidator` classes, separated by commas. They judge "
+            "every record of every topic, in this order."
         ),
     )
     record_validation_policy_class_name: ClassName | None = key(
@@ -212,8 +212,8 @@ class Keys(BaseModel):
         POLICIES,
         default=(),
         meaning=(
-            "Folders that are searched first for the class of KIP-940 and its imports, "
-            f"separated by `{os.pathsep}`. Other classes do not see the modules in them."
+            "Folders in which Penstock first looks for the class of KIP-940 and its imports, "
+            f"separated by `{os.pathsep}`. Other classes do not see these folders."
         ),
     )
     policy_names: PolicyNames = key(
@@ -232,24 +232,23 @@ class Keys(BaseModel):
         shown_default="cores - 1, at least 1",
         meaning=(
             "Processes that run policies. While slow policies block some of them, others start "
-            "for the batches behind, up to twice this number."
+            "for the waiting batches, up to twice this number."
         ),
     )
     policy_timeout_ms: PositiveInt32 = key(
         POLICIES,
         default=5000,
         meaning=(
-            "Deadline for one batch in all its policies together, without interceptors. "
-            "`configure()` has at least 30 s. At the deadline the worker is killed and the batch "
-            "gets -1."
+            "Deadline for one batch in all its policies together, without interceptors. At the "
+            "deadline, the worker is killed and the batch gets -1. `configure()` has at least 30 s."
         ),
     )
     policy_preparation_timeout_ms: PositiveInt32 = key(
         POLICIES,
         default=10_000,
         meaning=(
-            "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor, for one "
-            "batch, and for `load_topic()`, for one topic. At the deadline the worker is killed, "
+            "Deadline for `prepare_batch()` of a KIP-940 policy or an interceptor, for one "
+            "batch, and for `load_topic()`, for one topic. At the deadline, the worker is killed, "
             "and the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
         ),
     )
@@ -257,7 +256,7 @@ class Keys(BaseModel):
         POLICIES,
         default=2 * 2**30,
         meaning=(
-            "Address space that a worker can use. Beyond it, the policy gets a MemoryError "
+            "Address space that a worker can use. Above it, the policy gets a MemoryError "
             "and its batch gets -1. 0: no limit."
         ),
     )
@@ -273,7 +272,7 @@ class Keys(BaseModel):
         LIMITS,
         reloaded=False,
         default=104857600,
-        meaning="The largest request. A larger one closes the connection (Kafka's key).",
+        meaning="The largest request. A larger one closes the connection.",
     )
     queued_max_request_bytes: BytesOrDefault = key(
         LIMITS,
@@ -281,9 +280,8 @@ class Keys(BaseModel):
         default=-1,
         shown_default="-1: a quarter of the memory of the machine or the container, 1 GiB at most",
         meaning=(
-            "Bytes that are held for all clients together: requests, and responses that clients "
-            "do not read. At the limit, clients that hold much are not read until there is room "
-            "(Kafka's key)."
+            "Memory for all clients together: requests, and responses that clients do not read. "
+            "At the limit, the gateway stops reading from clients that hold much."
         ),
     )
     sasl_server_max_receive_size: PositiveInt32 = key(
@@ -292,7 +290,7 @@ class Keys(BaseModel):
         default=524288,
         meaning=(
             "The largest request before a login, if the cluster requires one. A larger one "
-            "closes the connection (Kafka's key)."
+            "closes the connection."
         ),
     )
     policy_inline_max_bytes: NonNegativeInt32 = key(
@@ -306,43 +304,45 @@ class Keys(BaseModel):
     decompressed_batch_max_bytes: PositiveInt32 = key(
         LIMITS,
         default=67108864,
-        meaning="A batch that is larger after decompression is refused.",
+        meaning="The largest batch after decompression. A larger batch is refused.",
     )
     decompressed_batch_max_records: PositiveInt32 = key(
         LIMITS,
         default=500000,
-        meaning=("A batch with more records is refused."),
+        meaning=("The most records in a batch. A batch with more is refused."),
     )
     connections_max_idle_ms: PositiveInt64 = key(
         LIMITS,
         reloaded=False,
         default=600000,
-        meaning="A connection without traffic for this time is closed (Kafka's key).",
+        meaning="A connection without traffic for this time is closed.",
     )
     max_connections: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning=("Connections of clients at a time. Others wait until one closes (Kafka's key)."),
+        meaning=(
+            "Connections of clients at a time. Further connections wait until another closes."
+        ),
     )
     max_connections_per_ip: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning="Connections from one address. Another one is closed at once (Kafka's key).",
+        meaning="Connections from one address. Further connections are closed immediately.",
     )
     max_connection_creation_rate: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning="New connections a second. Others wait (Kafka's key).",
+        meaning="New connections a second. Others wait.",
     )
     create_topic_policy_class_name: ClassName | None = key(
         TOPICS,
         default=None,
         meaning=(
             "KIP-108: the `CreateTopicPolicy` for every topic that is created through the "
-            "gateway, also automatically."
+            "gateway, including automatic creation."
         ),
     )
     create_topic_policy_create_partitions: Boolean = key(
@@ -365,8 +365,7 @@ class Keys(BaseModel):
         TOPICS,
         default=None,
         meaning=(
-            "KIP-133: the `AlterConfigPolicy` for configs that are altered, and for those of "
-            "topics that are created."
+            "KIP-133: the `AlterConfigPolicy` for config changes and the configs of new topics."
         ),
     )
     produce_request_interceptors: ClassNames = key(
@@ -381,24 +380,23 @@ class Keys(BaseModel):
         POLICIES,
         default=5000,
         meaning=(
-            "KIP-905: deadline for one attempt at one partition's batch. A batch is answered at "
-            "the latest when three quarters of its client's request timeout have passed."
+            "KIP-905: deadline for one attempt at one batch. The client gets a response at the "
+            "latest after three quarters of its request timeout."
         ),
     )
     produce_request_interceptors_max_timeout_retries: NonNegativeInt32 = key(
         POLICIES,
         default=0,
         meaning=(
-            "KIP-905: further attempts after a deadline. Then the batch is answered with "
-            "REQUEST_TIMED_OUT (7)."
+            "KIP-905: further attempts after a deadline. Then the batch gets 7 REQUEST_TIMED_OUT."
         ),
     )
     produce_request_interceptors_failed_error_code: ErrorCode = key(
         POLICIES,
         default=-1,
         meaning=(
-            "The error code for a batch on which an interceptor failed. Kafka has given the "
-            "number of KIP-905's own code to another error."
+            "The error code for a batch on which an interceptor failed. Kafka uses "
+            "the number in KIP-905 for another error."
         ),
     )
     produce_request_interceptors_idempotence: IdempotenceMode = key(
@@ -427,8 +425,8 @@ class Keys(BaseModel):
         reloaded=False,
         default="penstock-state",
         meaning=(
-            "With `local`: the folder, relative to the file's, that keeps this state over a "
-            "restart. Only one gateway can use it. Empty: nothing is kept, and such producers "
+            "With `local`: the folder, relative to the file's, that keeps this state across a "
+            "restart. Only one gateway can use it. Empty: nothing is kept, and these producers "
             "begin a new epoch after a restart."
         ),
     )
@@ -447,8 +445,8 @@ class Keys(BaseModel):
         default="__penstock_topic_settings",
         meaning=(
             "The compacted topic that keeps topic level keys set through admin tools. All "
-            "gateways of a cluster use the same topic. It is used if this file has something "
-            "that a topic level key can enable, or names the topic. Empty: the cluster refuses "
+            "gateways of a cluster use the same topic. It is used if this file has policies "
+            "that a topic level key can enable, or sets this key. Empty: the cluster refuses "
             "the keys."
         ),
     )
@@ -474,8 +472,8 @@ class Keys(BaseModel):
         default=(),
         meaning=(
             "Classes that a topic's own `records.policy.class.name` can name and load, separated "
-            "by commas: by name, or `package.*`. Classes that this file names for some topic "
-            "are always allowed."
+            "by commas: by name, or `package.*`. Classes that this file names for a topic are "
+            "always allowed."
         ),
     )
     metrics_listener: MetricsAddress | None = key(
@@ -485,7 +483,7 @@ class Keys(BaseModel):
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
             "`/livez`, `/readyz`, and the [console](monitoring.md#console) at `/`. Without it, "
-            "nothing is counted. Port 0 takes a free port, which the log shows."
+            "nothing is counted. Port 0 selects a free port, which the log shows."
         ),
     )
     metrics_listener_token: Text | None = key(
@@ -513,6 +511,6 @@ class Keys(BaseModel):
         default="",
         meaning=(
             "The file with a line of JSON for each refusal, without payload, instead of "
-            "`audit.topic`. It is opened again after it was renamed."
+            "`audit.topic`. After a rename, the gateway opens it again."
         ),
     )

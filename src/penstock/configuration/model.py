@@ -71,5 +71,5 @@ class Configuration(Keys):
 
     @property
     def policies(self) -> PolicyConfiguration:
-        """What the processes that run policies need of it."""
+        """The part that the processes that run policies need."""
         return PolicyConfiguration.of(self)

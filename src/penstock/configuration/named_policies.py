@@ -106,7 +106,7 @@ def read_named_policies(
     keys = PolicyKeys(file, properties, shown)
     names = keys.names
     classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
-    found = _look_at(keys, classes, ask)
+    found = _load_classes(keys, classes, ask)
     warnings = _not_named(keys, names)
     policies = []
     for name, (key, class_name) in zip(names, classes.items(), strict=True):
@@ -130,7 +130,7 @@ def _class_name(keys: PolicyKeys, name: str) -> str:
         raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
 
 
-def _look_at(
+def _load_classes(
     keys: PolicyKeys, classes: Mapping[str, str], ask: AskClasses
 ) -> dict[str, PolicyClass]:
     """Return what the classes say of themselves, by key."""
@@ -254,7 +254,7 @@ def _topic_configs(
     if switches and not any(configs.get(name) == "true" for name in switches):
         others = "".join(f", or {prefix}{other}" for other in switches[1:])
         raise keys.error(
-            prefix + switches[0] + others, f"must be true: without it {class_name} judges nothing"
+            prefix + switches[0] + others, f"must be true: otherwise {class_name} judges nothing"
         )
     return configs
 

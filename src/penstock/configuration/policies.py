@@ -55,7 +55,7 @@ class NamedPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyConfiguration:
-    """What a configuration says about policies; its values have been checked.
+    """The part of a configuration that is about policies; its values have been checked.
 
     It travels to policy workers as JSON, and to Spark's executors pickled, as the same JSON.
     The attributes are those of `Configuration`.

@@ -1,4 +1,4 @@
-"""What classes of policies say of themselves: interface, keys, documentation.
+"""Descriptions of the classes of policies: interface, keys, documentation.
 
 The built-in policies are looked at in this process. Classes of users are looked at in a process
 of their own, which ends again, as in `declared_keys`.
@@ -51,7 +51,7 @@ TYPES: Final[dict[str, KeyType]] = {
 
 
 class PolicyClass(NamedTuple):
-    """What a class says of itself.
+    """The description of a class.
 
     Attributes:
         interface: The key of its interface; see `interfaces`.
@@ -113,7 +113,7 @@ def as_config_keys(given: Any) -> tuple[ConfigKey, ...]:
     """Read the `config_keys` of a class, which may be anything.
 
     Raises:
-        ValueError: They are not what they should be; the text completes "<class> ...".
+        ValueError: They have another form; the text completes "<class> ...".
     """
     rows = read_rows(given, ConfigKey, "config_keys", most=_KEYS_MAX)
     for row in rows:
@@ -165,7 +165,7 @@ def class_of_own(class_name: str) -> PolicyClass | None:
     except ImportError as error:
         raise ValueError(f"cannot be imported: {error}") from None
     if not isinstance(found, type):
-        raise ValueError(f"is no class: module {module} has no {name}")  # noqa: TRY004 - of a user
+        raise ValueError(f"is not a class: module {module} has no {name}")  # noqa: TRY004 - of a user
     return PolicyClass.of(found)
 
 
@@ -180,7 +180,7 @@ def classes_of_user(
         imports: Can end the process.
 
     Returns:
-        What each says of itself, by key.
+        The description of each class, by key.
 
     Raises:
         ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
@@ -191,7 +191,7 @@ def classes_of_user(
     if not data:
         names = ", ".join(dict.fromkeys(classes.values()))
         raise ConfigurationError(
-            f"{file}: {', '.join(classes)}: {names}: the process that imports them ended"
+            f"{file}: {', '.join(classes)}: {names}: the process that imported them ended"
         )
     found, error = json.loads(data)
     if error:

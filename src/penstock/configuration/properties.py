@@ -33,7 +33,7 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: is not a text in UTF-8") from None
+        raise ConfigurationError(f"{path}: is not UTF-8 text") from None
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
@@ -48,8 +48,8 @@ def _keys_once(path: str | Path, text: str) -> dict[str, str]:
             first = lines.setdefault(element.key, line)
             if first != line:
                 raise ConfigurationError(
-                    f"{path}: {element.key} is in line {first} and in line {line}, and only "
-                    "one of its values can count: remove one"
+                    f"{path}: {element.key} is in line {first} and in line {line}, but "
+                    "can have only one value: remove one"
                 )
             properties[element.key] = element.value
         line += element.source.count("\n")

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _HEAD: Final = """\
 # Configuration reference
 
-Every key of the gateway's file, a Kafka-style `.properties` file in UTF-8. `make docs` generates
-this page from the code.
+This page lists every key of the gateway's file, a Kafka-style `.properties` file in UTF-8.
+`make docs` generates it from the code. Keys that Kafka has, too, have Kafka's meaning.
 
 - A value can have `${env:NAME}`, `${file:PATH}` (the file's text) or `${file:PATH:KEY}` (a property
   in it). A missing variable or file is an error, not an empty value.
-- Relative paths start at the file's folder. Policies are imported from there first.
+- Paths are relative to the file's folder. Policies are imported from there first.
 - A class is `package.module.Class` or `package.module:Class`.
-- An unknown key that is close to a known one is an error with a suggestion. Any other unknown key
-  is a warning, and policies receive it.
-- Every error names the file and the key, and ends the program with exit code 2 before the first
-  client is served.
+- An unknown key that is close to a known key is an error with a suggestion. Any other unknown key
+  causes a warning, and policies receive it.
+- An error names the file and the key, and ends the program with exit code 2 before it serves a
+  client.
 - The principal of `upstream.*` creates the topics that Penstock writes to, and needs
   [ACLs](security.md#logins-and-acls) for them.
 """
@@ -39,7 +39,7 @@ _UPSTREAM: Final = """\
 ## Keys of Kafka's clients after `upstream.`
 
 Any key of Kafka's admin client, consumer or producer for Java can follow `upstream.`, so you can
-copy the file of a Java client. Errors never repeat a value.
+copy a Java client's file. Errors never show a value.
 
 - `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, or
   `GSSAPI` if the libraries support it. User and password are options of
@@ -50,13 +50,13 @@ copy the file of a Java client. Errors never repeat a value.
   are the options `clientId`, `clientSecret` and `scope` of `upstream.sasl.jaas.config`, or the
   keys of KIP-1139 or of librdkafka; the option `ssl.truststore.location` (PEM, also on Spark's
   executors) has the endpoint's certificates. `upstream.sasl.login.callback.handler.class` can only
-  name Kafka's handler. `unsecuredLoginStringClaim_sub` makes unsigned tokens, for tests.
+  name Kafka's handler. For tests, `unsecuredLoginStringClaim_sub` creates unsigned tokens.
 - Key and trust stores are PEM: a file (`location`), or the text itself
   (`upstream.ssl.keystore.key`, `upstream.ssl.keystore.certificate.chain`,
-  `upstream.ssl.truststore.certificates`). Java's stores (JKS, PKCS12) are an error.
-- Kafka's Java client (4.0 and newer, not that of Spark 4.2) contacts only the endpoints in its
+  `upstream.ssl.truststore.certificates`). Java key stores (JKS, PKCS12) are an error.
+- Kafka's Java client (4.0 and newer, but not Spark 4.2's) only contacts the endpoints in its
   system property `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
-- A key of librdkafka that Java does not have is passed to librdkafka. An unknown key is an error.
+- Keys that only librdkafka has are passed to librdkafka. An unknown key is an error.
 
 | keys | effect |
 |---|---|
@@ -65,8 +65,8 @@ copy the file of a Java client. Errors never repeat a value.
 _TOPICS: Final = """\
 ## Topic level keys
 
-Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name matches the glob
-(`*`, `?`, `[...]`, case-sensitive). For each key the longest matching glob wins.
+`topics.<glob>.<key>=<value>` sets a default for the topics whose name matches the glob (`*`, `?`,
+`[...]`, case-sensitive). For each key, the longest matching glob wins.
 
 | key | meaning |
 |---|---|
@@ -75,19 +75,23 @@ Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name ma
 _DECLARED: Final = """\
 ### Keys that built-in policies declare
 
-They apply if `record.validation.policy.class.name` names the policy. Your own classes can declare
-[keys](interfaces.md#declare-keys) as well.
+These keys apply if `record.validation.policy.class.name` names the policy. Your own classes can
+also [declare keys](interfaces.md#declare-keys).
 
 | policy | key | default | meaning |
 |---|---|---|---|
 """
+_OF_EFFECT: Final = {
+    Effect.REPLACED: "keys of producers and consumers, such as `acks` and `group.id`",
+    Effect.JAVA: "any other key of Kafka's clients",
+}
 _READY_MADE: Final = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
 
 _SCHEMA_POLICY: Final = """\
 ## Keys of `penstock.policies.SchemaPolicy`
 
-They apply if `record.validation.policy.class.name` names the policy. See [schemas](schemas.md). The
-keys of the other built-in policies are on [their page](built-in.md).
+These keys apply if `record.validation.policy.class.name` names the policy. See
+[schemas](schemas.md). [Built-in policies](built-in.md) has the keys of other policies.
 
 | key | default | meaning |
 |---|---|---|
@@ -118,8 +122,7 @@ def _client_keys() -> str:
     rows = ""
     for effect in sorted(Effect, key=lambda effect: effect is Effect.JAVA):
         names = [f"`{key.name}`" for key in CLIENT_KEYS.values() if key.effect is effect]
-        named = "any other key of Kafka's clients" if effect is Effect.JAVA else ", ".join(names)
-        rows += f"| {named} | {effect} |\n"
+        rows += f"| {_OF_EFFECT.get(effect) or ', '.join(names)} | {effect} |\n"
     return rows
 
 

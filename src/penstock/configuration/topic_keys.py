@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from penstock.policy import TopicConfig
 
 
+_WILDCARDS: Final = frozenset("*?[")
+
+
 class Scope(Flag):
     """Where a topic level key may be set."""
 
@@ -41,8 +44,8 @@ class KeyType:
         read: From the text to the value; raises ValueError, whose text completes the
             sentence "<key> must be ...".
         normalize: From the text that was given to the text that brokers describe.
-        expected: What Kafka says it expected, where that is not what `read` says.
-        complaint: What Kafka says of any other value, where it does not say what it expected.
+        expected: Kafka's text about the expected value, if it differs from that of `read`.
+        complaint: Kafka's text about any other value, if it does not name the expected value.
     """
 
     name: str
@@ -76,7 +79,7 @@ MARK: Final = "mark"
 QUARANTINE: Final = "quarantine"
 ENFORCE: Final = "enforce"
 MODES: Final = (ENFORCE, QUARANTINE, MARK, OBSERVE)
-"""What may become of a bad record, the strictest first."""
+"""The modes, the strictest first."""
 _MODE_TYPE: Final = KeyType(
     "STRING",
     2,
@@ -267,6 +270,14 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
 def value_of(key: str, settings: Mapping[str, str]) -> str | None:
     """Return the value of a key of Penstock's own; see `TopicKey.value_in`."""
     return TOPIC_KEYS[key].value_in(settings)
+
+
+def is_glob(name: str) -> bool:
+    """Return whether a topic's name in the file or an option is a glob.
+
+    No topic's name has these characters.
+    """
+    return not _WILDCARDS.isdisjoint(name)
 
 
 class TopicDefault(NamedTuple):

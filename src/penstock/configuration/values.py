@@ -21,7 +21,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Listener(NamedTuple):
+class ListenerAddress(NamedTuple):
     """Where clients connect, and whether TLS is spoken there."""
 
     tls: bool
@@ -162,14 +162,14 @@ def servers(value: str) -> tuple[Address, ...]:
     return found
 
 
-def listener(value: str) -> Listener:
+def listener(value: str) -> ListenerAddress:
     """Read `PROTOCOL://host:port`. SASL is the cluster's business, so only TLS matters here."""
     if "," in value:
         raise ValueError("one listener; run another gateway for another listener")
     protocol, separator, rest = value.strip().partition("://")
     if not separator or protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
         raise ValueError("PLAINTEXT://host:port or SSL://host:port (or SASL_PLAINTEXT, SASL_SSL)")
-    return Listener(protocol.upper().endswith("SSL"), address(rest))
+    return ListenerAddress(protocol.upper().endswith("SSL"), address(rest))
 
 
 def port_range(value: str) -> range:

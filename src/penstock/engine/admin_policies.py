@@ -10,6 +10,7 @@ import inspect
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.engine.answers import returned_error
 from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, postponed, refused
 from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
@@ -101,7 +102,9 @@ class AdminPolicy:
                 RequestContext(context.principal, context.client_id, MappingProxyType(topics))
             )
         try:
-            self._validate(*arguments)
+            returned = self._validate(*arguments)
+            if returned is not None:
+                raise returned_error(returned, PolicyViolationException)
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, self._name)
         except RetriableException as error:

@@ -1,4 +1,4 @@
-"""What policies return that judge columns, read with suspicion: nothing passes by mistake."""
+"""Read the results of policies that judge columns: nothing passes by mistake."""
 
 from __future__ import annotations
 
@@ -86,3 +86,16 @@ def _position(given: Any, count: int, method: str) -> int:
     if not 0 <= position < count:
         raise AnswerError(f"{method}() returned position {position} in a batch of {count} records")
     return position
+
+
+def returned_error(given: object, refusal: type[Exception]) -> AnswerError:
+    """Return the error of a `validate` that returns a value: it may have meant a refusal.
+
+    Args:
+        given: The value.
+        refusal: What the method raises to refuse.
+    """
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    return AnswerError(
+        f"validate() returned {name}; it must return None, and raise {refusal.__name__} to refuse"
+    )

@@ -91,6 +91,8 @@ def callables(instance: Any, methods: Methods) -> Callables:
         _check(by_batch, methods)
     elif not callable(by_record):
         raise TypeError(f"has no method {methods.by_record}() or {methods.by_batch}()")
+    elif record_depth is not None and not takes_context(by_record):
+        check_arguments(by_record, getattr(methods.interfaces[0], methods.by_record))
     if takes_context(by_record):
         check_context(by_record, methods.by_record, methods.record_arguments)
     return Callables(by_record, by_batch)
@@ -137,9 +139,9 @@ def overrides(instance: Any, name: str, interfaces: tuple[type, ...]) -> Callabl
     if not callable(found) or _depth(instance, name, interfaces) is None:
         return None
     if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
-        raise TypeError(f"{name}() must not be async: it is not run when it is called")
+        raise TypeError(f"{name}() must not be async: a call would not run it")
     if inspect.isgeneratorfunction(found):
-        raise TypeError(f"{name}() must not yield: it is not run when it is called")
+        raise TypeError(f"{name}() must not yield: a call would not run it")
     return found  # type: ignore[no-any-return]
 
 
@@ -156,13 +158,30 @@ def _depth(instance: Any, name: str, interfaces: tuple[type, ...]) -> int | None
 def _check(by_batch: Callable[..., Any], methods: Methods) -> None:
     name, count = methods.by_batch, methods.batch_arguments
     if inspect.iscoroutinefunction(by_batch) or inspect.isasyncgenfunction(by_batch):
-        raise TypeError(f"{name}() must not be async: it is not run when it is called")
+        raise TypeError(f"{name}() must not be async: a call would not run it")
     if takes_context(by_batch):
         check_context(by_batch, name, count)
         return
+    check_arguments(by_batch, getattr(methods.interfaces[0], name))
+
+
+def check_arguments(method: Callable[..., Any], declared: Callable[..., Any]) -> None:
+    """Check that a method can be called as that of its interface, without a context.
+
+    Args:
+        method: The method, bound to its instance.
+        declared: The interface's own function.
+
+    Raises:
+        TypeError: It cannot; the text has the arguments.
+    """
+    _, *names = inspect.signature(declared).parameters
     try:
-        inspect.signature(by_batch).bind(*[None] * count)
+        inspect.signature(method).bind(*names)
     except TypeError:
-        raise TypeError(f"{name}() must take {count} arguments besides self") from None
+        raise TypeError(
+            f"{declared.__name__}() must take {len(names)} arguments besides self: "
+            f"{', '.join(names)}"
+        ) from None
     except ValueError:
         pass  # a method in C may have no signature

@@ -55,7 +55,7 @@ KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 
 
 class RecordVerdicts(NamedTuple):
-    """What became of each of some records.
+    """The verdict and the replacement of each of some records.
 
     Attributes:
         verdicts: Position and verdict of the records that are not accepted.
@@ -120,7 +120,7 @@ class Chain:
         return tiers[:count], tiers[count:]
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
-        """Return a chain of some of this one's policies: those of a plan, and interceptors."""
+        """Return a chain of some of these policies: those of a plan, and interceptors."""
         chain = copy(self)
         chain.plan = plan
         chain.interceptors = list(interceptors)
@@ -253,7 +253,7 @@ class Chain:
     def judge_singly(
         self, partition: int, topic_id: UUID, records: RecordColumns, batch_size: int
     ) -> list[tuple[int, Verdict]]:
-        """Return what becomes of records by the policies that see single ones."""
+        """Return the verdicts of the policies that see single records."""
         return [
             (index, refused_record(message, policy) if instead is None else of_stored(instead))
             for index, message, policy, instead in self._objections(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Headers = tuple[Header, ...]
 
 MAX_LENGTH: Final = 2**31 - 1
-"""No field is longer: a hint of as many bytes asks for all of it."""
+"""No field is longer: a hint of as many bytes requests the whole field."""
 
 
 @dataclass(frozen=True, slots=True)

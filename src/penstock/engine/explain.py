@@ -34,7 +34,7 @@ class LocatedRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class PolicyStep:
-    """What one policy decided.
+    """The decision of a policy.
 
     Attributes:
         number: Its place in the chain, from 1.

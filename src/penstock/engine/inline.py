@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.policies.by_columns import NativeJudge
 
 MAX_RECORDS: Final = 1000
 TURN_S: Final = 0.020
 BUDGET_S: Final = 0.005
-"""Of each `TURN_S`, the CPU time for judging inline; workers judge what comes after."""
+"""Of each `TURN_S`, the CPU time for judging inline; workers judge the batches after it."""
 SLOW_S: Final = 0.005
 """CPU time. If a batch takes longer, workers judge by the same text for `SUSPENDED_S`."""
 SUSPENDED_S: Final = 30.0
@@ -47,7 +48,7 @@ _MAX_TEXTS: Final = 100
 
 
 class InlinePolicy(Protocol):
-    """What a class of `penstock.policies` has besides its interface to be judged by inline."""
+    """The methods of a class of `penstock.policies` that can judge inline."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Receive the configuration, as in a worker."""
@@ -72,28 +73,6 @@ class InlinePolicy(Protocol):
         Raises:
             Exception: A worker judges the batch.
         """
-
-
-class NativeJudge(Protocol):
-    """What native threads judge batches by: `Judge` of `penstock_native`.
-
-    Each method adds something that is looked for. It returns False, and adds nothing, where that
-    would not be bounded.
-    """
-
-    def fits(self, schema: Any, keys: bool, accepts_null: bool, longest: int | None) -> bool:
-        """Have keys, or values, fit a native schema; and have no more bytes than `longest`."""
-
-    def has_key(self, accepts_empty: bool) -> bool:
-        """Have records have a key."""
-
-    def sizes(
-        self, key: int | None, value: int | None, headers: int | None, record: int | None
-    ) -> bool:
-        """Limit the bytes of keys, values, all headers of a record, and all three together."""
-
-    def has_headers(self, names: list[str]) -> bool:
-        """Have records have headers with these names."""
 
 
 def _at_once(work: Callable[[], None]) -> None:

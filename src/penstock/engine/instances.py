@@ -17,8 +17,9 @@ from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, interfaces
+from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.configuration.policies import NAMES
-from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.configuration.topic_keys import VALIDATION_POLICY, is_glob
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
@@ -26,6 +27,7 @@ from penstock.engine.batch_methods import (
     OF_VALIDATORS,
     Callables,
     callables,
+    check_arguments,
     check_context,
     overrides,
     takes_context,
@@ -36,7 +38,7 @@ from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.configuring import configure, has_life_cycle, hints_of
 from penstock.engine.plans.loading import ClassPath, describe, load_class
 from penstock.engine.plans.overriding import check_overriding, hint_of
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
+from penstock.engine.plans.plan import Plan
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.validation_policy import (
     PREPARE_TEXT,
@@ -44,7 +46,7 @@ from penstock.engine.validation_policy import (
     ValidationPolicy,
     objection_to,
 )
-from penstock.policy import ClientContext
+from penstock.policy import ClientContext, RecordsPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +59,6 @@ VALIDATION: Final = interfaces.VALIDATION
 RECORDS: Final = interfaces.RECORDS
 NAMED: Final = NAMES
 _RECORDS_ARGUMENTS: Final = len(("topic", "partition", "records"))
-_WILDCARDS: Final = frozenset("*?[")
 INTERCEPTORS: Final = interfaces.INTERCEPTORS
 _NOT_RUN: Final = (
     inspect.iscoroutinefunction,
@@ -106,7 +107,7 @@ class PolicyInstances:
         self._open: list[Any] = []
         self.client = NOBODY
         self.takes_client: set[str] = set()
-        self._told_of: set[str] = set()
+        self._reported: set[str] = set()
         self.on_records_class: Callable[[str], None] = _ignore_class
         folder = str(configuration.folder)
         if folder not in sys.path:
@@ -145,7 +146,7 @@ class PolicyInstances:
 
     @property
     def validation_policy(self) -> RecordPolicy | None:
-        """How that one judges; None without one."""
+        """How the validation policy judges; None without one."""
         return None if self._validation is None else self._validation.judging
 
     @property
@@ -247,7 +248,7 @@ class PolicyInstances:
         instance = self.records_policy(name, topic)
         if name not in self.takes_client:
             return instance
-        return SimpleNamespace(validate=self._given_client(name, instance.validate))
+        return SimpleNamespace(validate=self._with_client(name, instance.validate))
 
     def _records_instance(self, of: ConfiguredPolicy) -> Any:
         """Return a new instance of a class of KIP-686."""
@@ -255,19 +256,23 @@ class PolicyInstances:
         if name not in self._records_classes:
             self._records_classes[name] = self._load(of, "validate")
         instance = self._instance(self._records_classes[name], of)
-        if takes_context(instance.validate):
-            try:
+        is_given_client = takes_context(instance.validate)
+        try:
+            if is_given_client:
                 check_context(instance.validate, "validate", _RECORDS_ARGUMENTS)
-            except TypeError as error:
-                self._close_one(instance)
-                raise ConfigurationError(f"{of.where}: {error}") from None
+            else:
+                check_arguments(instance.validate, RecordsPolicy.validate)
+        except TypeError as error:
+            self._close_instance(instance)
+            raise ConfigurationError(f"{of.where}: {error}") from None
+        if is_given_client:
             self.takes_client.add(name)
-        if name not in self._told_of and not of.is_named:
-            self._told_of.add(name)
+        if name not in self._reported and not of.is_named:
+            self._reported.add(name)
             self.on_records_class(name)
         return instance
 
-    def _given_client(self, name: str, method: Any) -> Any:
+    def _with_client(self, name: str, method: Any) -> Any:
         """Return a method as it is called: with the client, if it takes one."""
         if method is None or not takes_context(method):
             return method
@@ -277,7 +282,7 @@ class PolicyInstances:
     def retire(self, name: str, topic: str) -> str | None:
         """Close a topic's own instance of a class of KIP-686, if it has one; return an error."""
         instance = self._records_by_topic.pop((topic, name), None)
-        return None if instance is None else self._close_one(instance)
+        return None if instance is None else self._close_instance(instance)
 
     def try_records_policy(self, name: str) -> None:
         """Load, configure and close a class of KIP-686, to see that it can be.
@@ -285,7 +290,7 @@ class PolicyInstances:
         Raises:
             ConfigurationError: It cannot be.
         """
-        self._close_one(self._records_instance(self._by_class(name, RECORDS)))
+        self._close_instance(self._records_instance(self._by_class(name, RECORDS)))
 
     @property
     def loads_topics(self) -> bool:
@@ -319,7 +324,7 @@ class PolicyInstances:
         try:
             return objection_to(instance, text)
         finally:
-            self._close_one(instance)
+            self._close_instance(instance)
 
     def try_named(self, topic: str, names: Sequence[str]) -> str | None:
         """See whether named policies of KIP-940 can judge a topic, as far as they say so.
@@ -348,7 +353,7 @@ class PolicyInstances:
         try:
             return policy.objection_to_topic(TopicPlan(topic=topic, named=(name,)))
         finally:
-            self._close_one(policy.instance)
+            self._close_instance(policy.instance)
 
     def _prepare_defaults(self, validation: ValidationPolicy) -> None:
         for default in self._configuration.topic_defaults:
@@ -365,7 +370,7 @@ class PolicyInstances:
         """Prepare for the topics that the file names without a wildcard."""
         plan = Plan(self._configuration)
         for topic in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
-            found = None if _WILDCARDS.intersection(topic) else plan.for_topic(topic)
+            found = None if is_glob(topic) else plan.for_topic(topic)
             if found is not None and found.validation_policy is not None:
                 try:
                     validation.prepare_topic(found)
@@ -384,7 +389,7 @@ class PolicyInstances:
                 if found is None or validation is None:
                     continue
                 try:
-                    if _WILDCARDS.intersection(glob):
+                    if is_glob(glob):
                         validation.read_text_of(found)
                     else:
                         validation.prepare_for(found)
@@ -415,7 +420,7 @@ class PolicyInstances:
 
         return timed
 
-    def _close_one(self, instance: Any) -> str | None:
+    def _close_instance(self, instance: Any) -> str | None:
         """Close an instance before the others, if it has a close(); return an error."""
         others = [other for other in self._open if other is not instance]
         if len(others) == len(self._open):
@@ -471,7 +476,7 @@ class PolicyInstances:
             found = callables(instance, _METHODS[of.interface])
         except TypeError as error:
             raise ConfigurationError(f"{of.where}: {error}") from None
-        return Callables(*(self._given_client(of.name, method) for method in found))
+        return Callables(*(self._with_client(of.name, method) for method in found))
 
     def _preparation(self, instance: Any, of: ConfiguredPolicy) -> Callable[..., Any] | None:
         """Return `prepare_batch` of a policy that has one."""
@@ -482,7 +487,7 @@ class PolicyInstances:
                 check_context(prepare, "prepare_batch", methods.batch_arguments)
         except TypeError as error:
             raise ConfigurationError(f"{of.where}: {error}") from None
-        return self._timed(self._given_client(of.name, prepare))
+        return self._timed(self._with_client(of.name, prepare))
 
     def _instance(self, cls: Callable[[], Any], of: ConfiguredPolicy) -> Any:
         try:
@@ -497,11 +502,14 @@ class PolicyInstances:
         configure(instance, of)
         if has_life_cycle(of) and callable(getattr(instance, "close", None)):
             self._open.append(instance)
+        self._check_overriding(instance, of, _judging(of.interface))
+        return instance
+
+    def _check_overriding(self, instance: Any, of: ConfiguredPolicy, names: Sequence[str]) -> None:
         try:
-            check_overriding(instance, _judging(of.interface))
+            check_overriding(instance, names)
         except TypeError as error:
             raise ConfigurationError(f"{of.where}: {error}") from None
-        return instance
 
     def _validator(self, of: ConfiguredPolicy) -> RecordPolicy:
         instance = self._instance(self._load(of, "validate_record"), of)
@@ -534,7 +542,7 @@ class PolicyInstances:
             self._named_validations[name] = self._validation_policy(of)
             self._named[name] = self._named_validations[name].judging
         else:
-            method = self._given_client(name, self._records_instance(of).validate)
+            method = self._with_client(name, self._records_instance(of).validate)
             self._named[name] = BatchPolicy(name, method)
 
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
@@ -550,6 +558,7 @@ class PolicyInstances:
     def _interceptor(self, of: ConfiguredPolicy) -> Interceptor:
         instance = self._instance(self._load(of, "process_record"), of)
         where = f"{of.where}: interceptor_topic_pattern()"
+        self._check_overriding(instance, of, ("interceptor_topic_pattern",))
         try:
             pattern = re.compile(instance.interceptor_topic_pattern())
         except (Exception, SystemExit) as error:

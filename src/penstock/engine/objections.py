@@ -1,4 +1,4 @@
-"""What the policies over records (KIP-686, KIP-729, KIP-940) object to.
+"""The objections of the policies over records (KIP-686, KIP-729, KIP-940).
 
 Validators that judge record by record and are next to each other in the chain are one stage, with
 the policy of KIP-940 behind them: each record goes through all of them. A policy that judges
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from penstock.engine.answers import read_objections
+from penstock.engine.answers import AnswerError, read_objections, returned_error
 from penstock.engine.columns import as_proxies, as_records, halves
 from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.engine.plans.loading import frames_of
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
     from penstock.policy import TopicMetadata, TopicPartition
+
+_OTHERS: Final = (
+    (PolicyViolationException, InvalidRecordException),
+    (InvalidRecordException, PolicyViolationException),
+)
+"""The exception with which only the other interfaces refuse, and that of a policy's own."""
 
 
 class RecordPolicy(NamedTuple):
@@ -90,7 +96,9 @@ class BatchPolicy(NamedTuple):
         try:
             # Reading columns may fail as well: for want of memory.
             views = tuple(as_records(records))
-            self.validate(topic, partition, views)
+            returned = self.validate(topic, partition, views)
+            if returned is not None:
+                raise returned_error(returned, PolicyViolationException)
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, self.name)
         except KeyboardInterrupt:
@@ -107,7 +115,7 @@ class BatchPolicy(NamedTuple):
         Args:
             destination: Where they are going.
             records: The records.
-            size: How many consecutive ones it is given at most.
+            size: How many consecutive records it gets at most.
 
         Returns:
             Position and verdict of the records that are not accepted. That it cannot decide now
@@ -159,7 +167,7 @@ class Stage(Protocol):
         each: bool,
         batch: PolicyBatch | None = None,
     ) -> Iterable[Objection]:
-        """Return what they object to, by ascending position.
+        """Return their objections, by ascending position.
 
         Args:
             destination: Where the records are going.
@@ -203,7 +211,7 @@ class Stages:
     def objections(
         self, destination: Destination, records: RecordColumns, *, each: bool, batch_size: int = 1
     ) -> Iterable[Objection]:
-        """Return what the policies object to; see `Stage.objections`.
+        """Return the objections of the policies; see `Stage.objections`.
 
         Args:
             destination: Where the records are going.
@@ -275,7 +283,7 @@ def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
 
 
 class _ByRecord:
-    """Validators (KIP-729), and the validation policy (KIP-940), asked about each record."""
+    """Validators (KIP-729), and the validation policy (KIP-940), called with each record."""
 
     def __init__(
         self,
@@ -323,7 +331,9 @@ class _ByRecord:
                 else:
                     if last is not None:
                         current = last.name
-                        validate(topic, proxy)
+                        returned = validate(topic, proxy)
+                        if returned is not None:
+                            raise returned_error(returned, InvalidRecordException)
             except InvalidRecordException as raised:
                 yield Objection(index, raised.message, current)
             except (KeyboardInterrupt, GeneratorExit):
@@ -337,7 +347,9 @@ class _ByRecord:
         name, validate = policy.name, policy.validate
         for index, proxy in enumerate(as_proxies(records, self._hints)):
             try:
-                validate(topic, proxy)
+                returned = validate(topic, proxy)
+                if returned is not None:
+                    raise returned_error(returned, InvalidRecordException)
             except InvalidRecordException as raised:
                 yield Objection(index, raised.message, name)
             except KeyboardInterrupt:
@@ -363,7 +375,7 @@ class _ByBatch:
         each: bool,
         batch: PolicyBatch | None = None,
     ) -> list[Objection]:
-        """Return what the policy objects to.
+        """Return the objections of the policy.
 
         A failure is one of the batch, and stands at its first position. Where each record counts
         for itself, the policy is asked about halves again, until the records are found that it
@@ -394,7 +406,7 @@ class _ByBatch:
 
 
 class _Prepared:
-    """A validation policy, which prepares once for some records before it is asked about them."""
+    """A validation policy, which prepares once for some records before it judges them."""
 
     def __init__(self, policy: RecordPolicy, stage: Stage) -> None:
         self._policy = policy
@@ -451,7 +463,7 @@ class _Whole:
 
 
 def _apart(policy: Policy) -> Stage:
-    """Return the stage of a policy that is asked by itself."""
+    """Return the stage of a policy that judges separately."""
     if isinstance(policy, BatchPolicy):
         return _Whole(policy)
     stage: Stage = _ByBatch(policy) if policy.validate_batch else _ByRecord((), policy)
@@ -462,12 +474,11 @@ def failure(name: str, error: BaseException) -> Verdict:
     """Return the verdict after a policy raised what does not mean a refusal."""
     if isinstance(error, RetriableException):
         return postponed(name, error)
-    return failed(
-        name,
-        f"failed: {type(error).__name__}",
-        detail=frames_of(error),
-        cause=cause_of(error),
-    )
+    detail = frames_of(error)
+    for other, right in _OTHERS:
+        if isinstance(error, other):
+            detail = f"this interface refuses with {right.__name__}; {detail}"
+    return failed(name, f"failed: {type(error).__name__}", detail=detail, cause=cause_of(error))
 
 
 def _until_end(objections: Iterable[Objection], *, each: bool) -> Iterator[Objection]:
@@ -495,7 +506,7 @@ def _text_of(objection: object) -> str | None:
         raise objection
     if isinstance(objection, InvalidRecordException):
         return objection.message
-    raise TypeError(
+    raise AnswerError(
         f"validate_record() returned {type(objection).__name__}; "
         "it must return None, an InvalidRecordException or a RetriableException"
     )

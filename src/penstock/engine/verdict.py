@@ -22,7 +22,7 @@ TEXTS_MAX_BYTES: Final = 256 * 1024
 
 
 class Outcome(StrEnum):
-    """What happens to the records, in the words of reports, of Spark's columns and of metrics."""
+    """The outcome of records, as in reports, in Spark's columns and in metrics."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -43,11 +43,11 @@ class Outcome(StrEnum):
 
 
 STORED: Final = frozenset({Outcome.MARKED, Outcome.QUARANTINED})
-"""What becomes of bad records of a batch whose client is answered with success."""
+"""The outcomes of bad records of a batch whose client gets a success."""
 OF_GATEWAYS: Final = STORED | {Outcome.POSTPONED}
-"""What becomes of records on their way only."""
+"""The outcomes that only a gateway has."""
 OF_RECORDS: Final = tuple(outcome for outcome in Outcome if outcome not in OF_GATEWAYS)
-"""What becomes of records that are judged: in reports, in Spark's columns."""
+"""The outcomes of judged records, in reports and in Spark's columns."""
 UNDECIDED: Final = frozenset({Outcome.FAILED, Outcome.POSTPONED})
 """The outcomes that no policy decided on; the records behind it need not be judged."""
 
@@ -83,7 +83,7 @@ class FailureCause(Enum):
     """The topic's policies cannot be configured."""
     PROCESS_ENDED = auto()
     UNDECIDABLE = auto()
-    """A policy cannot judge by what it has (`UndecidableException`)."""
+    """A policy lacks something that it needs to judge (`UndecidableException`)."""
     ABANDONED = auto()
     """Its client has gone before a worker began it: nobody is to blame, and nobody waits."""
 
@@ -91,7 +91,7 @@ class FailureCause(Enum):
 UNJUDGED: Final = frozenset({FailureCause.NOT_JUDGED, FailureCause.ABANDONED})
 """The causes of verdicts about batches that no policy was given."""
 ABANDONED: Final = "abandoned"
-"""What becomes of records whose client has gone, in the words of metrics and the log."""
+"""The outcome of records whose client has gone, in metrics and in the log."""
 
 
 def cause_of(error: BaseException) -> FailureCause:
@@ -124,7 +124,7 @@ class RecordError:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What interceptors (KIP-905), or marks, made of an accepted batch.
+    """The batch that interceptors (KIP-905), or marks, made of an accepted batch.
 
     Attributes:
         data: The new batch; empty where no record is left.
@@ -231,9 +231,7 @@ def refused_records(errors: Sequence[RecordError]) -> Verdict:
 
 def refused_record(message: str | None, policy: str) -> Verdict:
     """Refuse one record, judged by itself."""
-    return Verdict(
-        outcome=Outcome.REFUSED, code=INVALID_RECORD, message=bounded(message), policy=policy
-    )
+    return refused(INVALID_RECORD, message, policy)
 
 
 def dropped(policy: str) -> Verdict:

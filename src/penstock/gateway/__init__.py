@@ -1,7 +1,7 @@
 """A Kafka proxy: clients connect here instead of to the brokers.
 
 `server` starts, reloads and stops; `listener` accepts; `connection` owns the sockets of one
-client; `session` has its protocol state, without I/O; `routes` is the table of what is done with
-each API; `produce` and `admin` have the requests that are held; `addresses` knows where brokers
+client; `session` has its protocol state, without I/O; `routes` is the table of the APIs and their
+handlers; `produce` and `admin` have the requests that are held; `addresses` knows where brokers
 are and where clients find them.
 """

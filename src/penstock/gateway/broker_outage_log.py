@@ -47,7 +47,7 @@ class _Outage:
     is_over: bool = False
 
     def begin(self, now: float) -> None:
-        """Begin anew, after it was over."""
+        """Begin again, after it was over."""
         self.since, self.attempts, self.is_told, self.is_over = now, 0, False, False
 
     def is_due(self, now: float) -> bool:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
+from penstock.configuration.declared_keys import Imports
 from penstock.engine.inline import InlineJudge
+from penstock.engine.plans.files_below import NotKnownError
+from penstock.engine.plans.outcome_digest import OutcomeDigest
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
@@ -18,15 +21,18 @@ from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBesi
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Coroutine, Mapping
+    import re
+    from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
     from penstock.engine.plans.plan import Plan
+    from penstock.engine.workers.batch_to_judge import Submit
     from penstock.engine.workers.shared_values import SharedValues
-    from penstock.gateway.context.policy_set import Submit
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.refusal_log import Refused
+
+    Patterns = Sequence[tuple[str, re.Pattern[str]]]
 
 log = structlog.get_logger()
 
@@ -43,12 +49,16 @@ class LoadedPolicies(NamedTuple):
         topic_keys: The topic level keys that the validation policy declares.
         loses_records: Whether records of idempotent producers may be dropped, by interceptors or
             into quarantine.
+        digest: Of what decides which records are stored; empty if it is not known.
+        why_no_digest: Why it is not.
     """
 
     policies: PolicySet
     pool: Supervisor | None
     topic_keys: Mapping[str, TopicKey]
     loses_records: bool = False
+    digest: str = ""
+    why_no_digest: str = ""
 
     @property
     def parts(self) -> list[Supervisor | TopicPolicies | ObservedBatches]:
@@ -104,18 +114,21 @@ class PolicyLoader(NamedTuple):
             pool = Supervisor(configuration, observer=self.counts, shared=self.shared)
             observed = self._observed_batches(configuration)
         submit: Submit = _nothing_to_judge
+        patterns: Patterns = ()
         try:
+            decides = await _what_decides(configuration, plan) if pool is not None else ""
             await topics.start()
             if pool is not None:
                 await pool.start()
                 plan.set_interceptor_patterns(pool.patterns)
-                submit = pool.submit
+                submit, patterns = pool.submit, pool.patterns
                 inline = await self._inline_judge(configuration)
                 if inline is not None:
                     submit = partial(submit_or_accept, inline, submit)
             submit = partial(
                 submit_or_drop_again, RepeatedDrops(configuration, self.run).submit, submit
             )
+            digest, why_no_digest = await _digest(decides, patterns)
         except BaseException:
             await topics.close()
             if pool is not None:
@@ -142,7 +155,14 @@ class PolicyLoader(NamedTuple):
             and (pool.drops_records or plan.may_quarantine)
             and policies.idempotence is not Idempotence.REFUSE
         )
-        return LoadedPolicies(policies, pool, configuration.policies.topic_keys, loses_records)
+        return LoadedPolicies(
+            policies,
+            pool,
+            configuration.policies.topic_keys,
+            loses_records,
+            digest,
+            why_no_digest,
+        )
 
     def _observed_batches(self, configuration: Configuration) -> ObservedBatches:
         return ObservedBatches(
@@ -175,7 +195,28 @@ class PolicyLoader(NamedTuple):
         self.run(asyncio.to_thread(work))
 
 
-def _nothing_to_judge(*_: object, **__: object) -> None:
+async def _what_decides(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
+    """Return what becomes the digest, or why it is not known; before workers read the files."""
+    imports = Imports()
+    try:
+        return await asyncio.to_thread(OutcomeDigest, configuration, plan, imports)
+    except NotKnownError as error:
+        return str(error)
+    finally:
+        imports.end()
+
+
+async def _digest(decides: OutcomeDigest | str, patterns: Patterns) -> tuple[str, str]:
+    """Return the digest, or why it is not known."""
+    if isinstance(decides, str):
+        return "", decides
+    try:
+        return await asyncio.to_thread(decides.value, patterns), ""
+    except NotKnownError as error:
+        return "", str(error)
+
+
+def _nothing_to_judge(*_: object) -> None:
     raise AssertionError("a topic without a policy is not judged")
 
 

@@ -118,7 +118,7 @@ class RefusalLog:
 
 
 def _event(refused: Refused) -> str:
-    """Return the name of the event; one for what was done, and one for what would have been."""
+    """Return the name of the event; another in the modes that refuse nothing."""
     outcome = refused.verdict.outcome
     if outcome is Outcome.FAILED:
         return "policy would fail" if refused.is_observed else "policy failed"

@@ -24,8 +24,8 @@ from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
-from penstock.gateway.broker_outage_log import BrokerOutageLog
-from penstock.gateway.context.known_topics import validated_topics
+from penstock.gateway.connection_checks import check_once, close_idle, idle_interval
+from penstock.gateway.context.known_topics import leaders_of, validated_topics
 from penstock.gateway.context.topic_losses import (
     losing_topics,
     losses,
@@ -33,7 +33,7 @@ from penstock.gateway.context.topic_losses import (
     plans_of,
 )
 from penstock.gateway.context.turns import Turns
-from penstock.gateway.lane.availability import describe_lane, find_lane
+from penstock.gateway.lane.availability import describe_lane, find_lane, is_lane_required
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.listening.client_listeners import Listening, check_free
 from penstock.gateway.listening.endpoints import endpoints_of
@@ -41,7 +41,7 @@ from penstock.gateway.listening.listener import ConnectionLimits
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.metrics.broker_checks import BrokerChecks
 from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.metrics_listener import MetricsListener
+from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter
@@ -51,18 +51,22 @@ from penstock.gateway.produce.observed_batches import (
     ObservedBatches,
 )
 from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
+from penstock.gateway.produce.producer_state.leaders import PARTITIONS_MAX
 from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
-from penstock.gateway.sessions.connection import CONNECT_TIMEOUT_S, ClientConnection
+from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import Budget, default_budget
+from penstock.gateway.sessions.schemas import load_schemas
+from penstock.gateway.upstream import Upstream
 from penstock.native import NativeMissingError
 from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.policy_loader import LoadedPolicies
     from penstock.topic_configs.index import Before, TopicConfigIndex
 
@@ -77,14 +82,7 @@ log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
 TOPIC_CONFIGS_TIMEOUT_S: Final = 30.0
-_REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
-_CHECK_IDLE_EVERY_S: Final = 5.0
-_CHECK_CONNECTIONS_EVERY_S: Final = 1.0
-_CHECKS_A_ROUND: Final = 10
-_CHECKED_AT_ONCE_MIN: Final = 100
-FIRST_REQUEST_S: Final = 30.0
-"""The time in which a client has to send its first request, and to authenticate if required."""
 
 
 class Gateway:
@@ -117,14 +115,13 @@ class Gateway:
         max_bytes = configuration.queued_max_request_bytes
         self.budget = Budget(max_bytes if max_bytes > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
-        self._outages = BrokerOutageLog()
         self.audit_trail: AuditTrail | None = None
         check_audit_keys(configuration)
         upstream = configuration.upstream_properties
         self._endpoints = endpoints_of(configuration)
         self.warnings = self._endpoints.warnings
+        self._upstream = Upstream(configuration, self._endpoints.upstream_tls, self.run)
         self._listening: Listening | None = None
-        self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
         self._draining: set[Supervisor | TopicPolicies | ObservedBatches] = set()
@@ -138,19 +135,22 @@ class Gateway:
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)
         self._keeps_losses = False
+        self._digest = self._why_no_digest = ""
         self._opening_decisions = False
         self._use(OpenedProducers(Producers(now=time.time)))
         self._loaded: LoadedPolicies | None = None
         self._shared = SharedValues()
         self.counts: GatewayCounts | None = None
-        self._checks: BrokerChecks | None = None
         self._metrics: MetricsListener | None = None
         if configuration.metrics_listener is not None:
             self.counts = GatewayCounts(records_max=configuration.decompressed_batch_max_records)
-            self._checks = BrokerChecks(
-                self._known_brokers, self._rediscovering, self._endpoints.upstream_tls
+            checks = BrokerChecks(
+                lambda: self._upstream.known_brokers,
+                self._upstream.rediscover,
+                self._endpoints.upstream_tls,
             )
-            self._metrics = MetricsListener(self, self.counts, self._checks)
+            self._upstream.watch(checks.connected)
+            self._metrics = MetricsListener(self, self.counts, checks)
 
     async def start(self) -> Address:
         """Load the policies, discover the brokers, and listen.
@@ -178,13 +178,14 @@ class Gateway:
             if self._metrics is not None and of.metrics_listener is not None:
                 await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
             log.info("loading policies")
+            schemas = self.run(asyncio.to_thread(load_schemas))  # while workers start
             self._activate(await self._load(self.configuration))
             log.info(
                 "waiting for the cluster",
                 servers=of.upstream_properties["bootstrap.servers"],
                 gives_up_after_s=DISCOVERY_TIMEOUT_S,
             )
-            found = await self._discover(DISCOVERY_TIMEOUT_S)
+            found = await self._upstream.describe(DISCOVERY_TIMEOUT_S)
             self.audit_trail = await open_audit_trail(of, self._name)
             self._cluster_id = found.cluster_id
             if allows_topic_settings(self.configuration):
@@ -194,9 +195,10 @@ class Gateway:
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
-            await self._open_producers(of, loses_records=self._loses_records)
+            await self._open_producers(of, loses_records=self._loses_records, is_start=True)
             if native_lane is not None:
                 self._open_lane(native_lane)
+            await schemas
             address = await self._listen(found.brokers)
         except BaseException:
             await self.stop()
@@ -208,13 +210,25 @@ class Gateway:
         return address
 
     def _open_lane(self, native: Any) -> None:
-        self.lane = Lane(
-            native,
-            self,
-            self.loop,
-            request_max_bytes=self.request_max_bytes,
-            budget_bytes=self.budget.max_bytes,
-        )
+        """Have native threads forward connections.
+
+        Raises:
+            ConfigurationError: There are none left, and `PENSTOCK_NATIVE_LANE` demands them.
+        """
+        try:
+            self.lane = Lane(
+                native,
+                self,
+                self.loop,
+                connections=self.connections,
+                request_max_bytes=self.request_max_bytes,
+                budget_bytes=self.budget.max_bytes,
+            )
+        except OSError as error:
+            if is_lane_required():
+                raise ConfigurationError(f"PENSTOCK_NATIVE_LANE=1, but {error}") from None
+            log.warning("connections are not forwarded natively", reason=str(error))
+            return
         if self.counts is not None:
             self.counts.collect_more = self.lane.collect_counts
 
@@ -222,7 +236,9 @@ class Gateway:
     def _loses_records(self) -> bool:
         return self._loaded is not None and self._loaded.loses_records
 
-    async def _open_producers(self, of: Configuration, *, loses_records: bool) -> None:
+    async def _open_producers(
+        self, of: Configuration, *, loses_records: bool, is_start: bool = False
+    ) -> None:
         """Restore the state of producers.
 
         Raises:
@@ -234,26 +250,63 @@ class Gateway:
         own = await losing_topics(plans, self._index)
         self._keeps_losses = loses_records or opened.writes is not None
         self._use(opened)
-        await self._interceptors_change(plans, own)
+        if await opened.begin(self._interceptors, compares=is_start):
+            log.info("interceptors are as before: no batch can have been decided by others")
+            index = self._index  # once those of another gateway change, who leads has to be known
+            self.run(
+                self._see_leaders(opened.producers, lambda of: may_lose_records(of, plans, index))
+            )
+        else:
+            if is_start and opened.writes is not None and self._why_no_digest:
+                log.info("interceptors cannot be compared", reason=self._why_no_digest)
+            await self._interceptors_change(plans, own, is_start=is_start)
+        opened.keep_interceptors()
         if self._announcing is not None:
             self._announcing.cancel()
         if opened.presence is not None:
             self._announcing = self.run(opened.presence.run())
 
-    async def _interceptors_change(self, plans: Sequence[Plan], own: Sequence[str]) -> None:
+    def _interceptors(self) -> Interceptors:
+        """Return the digest of what decides which records are stored, with topics' own configs."""
+        digest = f"{self._digest}/{self.topic_configs.position}" if self._digest else ""
+        return Interceptors(digest, self.producers.are_in_doubt)
+
+    async def _interceptors_change(
+        self, plans: Sequence[Plan], own: Sequence[str], *, is_start: bool = False
+    ) -> None:
         """Record that interceptors change, and say it to other gateways, before they do.
 
         Args:
             plans: The plans before and after it.
             own: What `losing_topics` returns for them.
+            is_start: Whether those before are of an earlier process.
+
+        Raises:
+            brokers.UnreachableError: It is a start, and others take the gateway for what it was.
         """
-        if not (own or any(plan.intercepted_topics for plan in plans)):
+        shared = self.shared_producers
+        said = shared.before if shared is not None and is_start else None
+        before = said.change if said is not None else None
+        if not (own or any(plan.intercepted_topics for plan in plans) or (before and before[1])):
             return
         self.producers.interceptors_changed(
-            lambda topic: may_lose_records(topic, plans, self._index)
+            lambda topic: (
+                may_lose_records(topic, plans, self._index)
+                or (before is not None and before.affects(topic))
+            )
         )
-        if self.shared_producers is not None:
-            await self.shared_producers.announce_change([*plans[-1].intercepted_topics, *own])
+        if shared is not None:
+            failure = await shared.announce_change([*plans[-1].intercepted_topics, *own])
+            if failure is not None and said is not None and said.interceptors is not None:
+                raise brokers.UnreachableError(f"{shared.topic}: {failure}")
+        self.run(self._see_leaders(self.producers, self.producers.is_doubted))
+
+    async def _see_leaders(self, producers: Producers, wants: Callable[[str], bool]) -> None:
+        """Learn who leads; nothing waits for it."""
+        try:
+            producers.see_leaders(await leaders_of(self.cluster, wants, PARTITIONS_MAX))
+        except Exception:
+            log.exception("leaders not known")
 
     @property
     def _index(self) -> TopicConfigIndex | None:
@@ -303,8 +356,15 @@ class Gateway:
     def _use(self, opened: OpenedProducers) -> None:
         self._opened_producers = opened
         self.producers, self.shared_producers = opened.producers, opened.shared
+        self.producers.on_topic = self._forget_natively
+        if self.shared_producers is not None:
+            self.shared_producers.ahead = self._forget_natively
         if self.lane is not None:
             self.lane.follow()
+
+    def _forget_natively(self, topic: str | None) -> None:
+        if self.lane is not None:
+            self.lane.forget(topic)
 
     async def _listen(self, known: Mapping[int, Address]) -> Address:
         of = self.configuration
@@ -316,12 +376,18 @@ class Gateway:
         )
         listening = Listening(of, self._endpoints, limits, partial(ClientConnection, self))
         try:
-            address, self.addresses = await listening.open(known)
+            address, self._upstream.addresses = await listening.open(known)
         except BaseException:
             await listening.close()
             raise
         self._listening = listening
         return address
+
+    @property
+    def addresses(self) -> Addresses:
+        """The addresses of brokers. Clients, and so requests, come only when they are known."""
+        assert self._upstream.addresses is not None
+        return self._upstream.addresses
 
     @property
     def policies(self) -> PolicySet:
@@ -337,7 +403,7 @@ class Gateway:
 
     @property
     def schedules(self) -> list[Schedule]:
-        """What runs the policies in force: of records, of topics."""
+        """The schedules of the policies in force: of records, of topics."""
         if self._loaded is None:
             return []
         pools = (self._loaded.pool, self._loaded.policies.topics.pool)
@@ -345,7 +411,7 @@ class Gateway:
 
     @property
     def all_schedules(self) -> list[Schedule]:
-        """What runs policies: those in force, and those before that finish their work."""
+        """The schedules of the policies in force, and of those that finish their work."""
         observed = self._loaded.policies.observed if self._loaded else None
         beside = [*self._draining, *([observed] if observed else [])]
         pools = (part if isinstance(part, Supervisor) else part.pool for part in beside)
@@ -363,7 +429,7 @@ class Gateway:
 
     @property
     def state_writes(self) -> Mapping[str, StateWrites]:
-        """How writes of state have ended, by what is written: producers, settings."""
+        """The results of writes of state, by kind of state: producers, settings."""
         writes = {
             "producers": self._opened_producers.writes,
             "settings": self.topic_configs.writes,
@@ -395,9 +461,6 @@ class Gateway:
         """When the listener's certificate expires; see `Listening.certificate_expires_at`."""
         return self._listening.certificate_expires_at if self._listening is not None else None
 
-    def _known_brokers(self) -> Mapping[int, Address]:
-        return self.addresses.brokers if self._listening is not None else {}
-
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done.
 
@@ -413,13 +476,13 @@ class Gateway:
         self._refusals.report(refused)
 
     async def reload(self, configuration: Configuration) -> None:
-        """Replace the policies by those of another configuration; keep the old ones on an error.
+        """Replace the policies by those of another configuration; on an error, keep the policies.
 
         Each batch and each topic is judged by one of the two sets only. Listeners, the connection
         to the cluster and the topic of the topic configs do not change.
 
         Raises:
-            ConfigurationError: The new policies cannot be loaded; the old ones stay active.
+            ConfigurationError: The new policies cannot be loaded; the active policies stay.
             brokers.UnreachableError: Topic configs or the state of producers are needed now, and
                 cannot be read; the old policies stay active.
         """
@@ -432,19 +495,46 @@ class Gateway:
                 if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_topic_configs(configuration)
                 before = self._opened_producers
-                if loaded.loses_records and before.writes is None and not self.producers:
+                if loaded.loses_records and not self._keeps_losses:
                     await self._open_producers(self.configuration, loses_records=True)
                     await before.close()
             except BaseException:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
-            plans = [self._policies.plan, loaded.policies.plan]
-            await self._interceptors_change(plans, await losing_topics(plans, self._index))
+            await self._change_interceptors(loaded, are_open=before is self._opened_producers)
             self._activate(loaded)
             self.run(self._load_topics())
             if self._listening is not None:
-                self._listening.renew(self.addresses.brokers)
+                self._listening.renew(self._upstream.known_brokers)
+
+    async def _change_interceptors(self, loaded: LoadedPolicies, *, are_open: bool) -> None:
+        """Record a change of interceptors before it takes effect, unless they stay the same.
+
+        Args:
+            loaded: The policies that come.
+            are_open: Whether the state of producers was open before.
+
+        Raises:
+            ConfigurationError: It cannot be kept; the policies are closed.
+        """
+        if are_open and loaded.digest and loaded.digest == self._digest:
+            return
+        plans = [self._policies.plan, loaded.policies.plan]
+        own = await losing_topics(plans, self._index)
+        digest = self._digest
+        self._know(loaded)  # what is said of these from now on is in doubt: nothing waits between
+        await self._interceptors_change(plans, own)
+        try:
+            self._opened_producers.keep_interceptors()
+        except ConfigurationError:
+            self._digest = digest
+            put_in_force(self._loaded.topic_keys if self._loaded else {})
+            await loaded.close()
+            raise
+
+    def _know(self, loaded: LoadedPolicies) -> None:
+        self._digest, self._why_no_digest = loaded.digest, loaded.why_no_digest
 
     def reloaded(self, *, worked: bool, why_not: str = "") -> None:
         """Count a reload, also one that ended before `reload` was called.
@@ -481,9 +571,10 @@ class Gateway:
         return await loader.load(configuration, plan, topics_have_settings=have_settings)
 
     def _activate(self, loaded: LoadedPolicies) -> None:
-        """Use the loaded policies from now on; the previous ones finish their work."""
+        """Use the loaded policies from now on; the previous policies finish their work."""
         before = self._loaded.parts if self._loaded is not None else []
         self._loaded, self._policies = loaded, loaded.policies
+        self._know(loaded)
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
         if self.lane is not None:
@@ -545,8 +636,7 @@ class Gateway:
 
     def _topic_configs_changed(self, topic: str, before: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
-        if self.lane is not None:
-            self.lane.forget_topics()
+        self._forget_natively(None)
         if not (topic and self.topic_configs.are_stored):
             return  # no name is known, or the first read has not finished
         if self._loses_otherwise(topic, before):
@@ -561,73 +651,18 @@ class Gateway:
         self.cluster.disallow(name)
         self._policies.retain(name, ())
 
-    # The cluster
-
     async def connect_upstream(
         self, node: int | None, protocol: asyncio.Protocol
     ) -> asyncio.Transport | None:
         """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
-        if node is None:
-            addresses = self.addresses.of_cluster()
-        else:
-            known = self.addresses.of_node(node)
-            addresses = [known] if known else []
-            if known is None:  # a name in a TLS handshake may be of any broker
-                log.warning("broker is not known", node=node)
-        for address in addresses:
-            name = address.host if self._endpoints.upstream_tls else None
-            try:
-                async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    transport, _ = await self.loop.create_connection(
-                        lambda: protocol,
-                        address.host,
-                        address.port,
-                        ssl=self._endpoints.upstream_tls,
-                        server_hostname=name,
-                    )
-            except (OSError, TimeoutError) as error:
-                reason = str(error) or type(error).__name__
-                self._outages.failed(node, address, reason)
-                if self._checks is not None:
-                    self._checks.connected(address, reason)
-            else:
-                self._outages.reached(address)
-                if self._checks is not None:
-                    self._checks.connected(address)
-                return transport
-        self._rediscover()
-        return None
-
-    async def _discover(self, timeout_s: float) -> brokers.ClusterDescription:
-        """Request the addresses of the brokers."""
-        of = self.configuration
-        return await asyncio.to_thread(
-            brokers.describe, of.upstream_properties, of.folder, timeout_s
-        )
-
-    def _rediscover(self) -> None:
-        """Request the addresses again, at most every few seconds, while a broker is unreachable."""
-        now = self.loop.time()
-        if now - self._rediscovered > _REDISCOVER_EVERY_S and not self._ended:
-            self._rediscovered = now
-            self.run(self._rediscovering())
-
-    async def _rediscovering(self) -> Collection[int]:
-        """Request the addresses again; return the node ids, or none without an answer."""
-        try:
-            found = await self._discover(_REDISCOVER_EVERY_S)
-        except brokers.UnreachableError as error:
-            log.warning("cluster cannot be reached", reason=str(error))
-            return ()
-        for node, where in found.brokers.items():
-            self.addresses.learn(node, where)
-        return found.brokers.keys()
+        return await self._upstream.connect(node, protocol)
 
     # Stopping
 
     async def stop(self) -> None:
         """Stop accepting, finish the requests in flight, and stop the workers."""
         self._ended = True
+        self._upstream.end()
         if self._listening is not None:
             await self._listening.close()
         for client in list(self.connections):
@@ -650,7 +685,7 @@ class Gateway:
             await self._metrics.close()
 
     def reopen_audit_file(self) -> None:
-        """Open the file of the audit trail anew, if it was renamed."""
+        """Open the file of the audit trail again, if it was renamed."""
         if self.audit_trail is not None:
             self.audit_trail.reopen()
 
@@ -664,28 +699,16 @@ class Gateway:
     async def _close_idle(self) -> None:
         max_idle_s = self.configuration.connections_max_idle_ms / 1000
         while True:
-            await asyncio.sleep(min(max_idle_s / 4, _CHECK_IDLE_EVERY_S))
+            await asyncio.sleep(idle_interval(max_idle_s))
             self._opened_producers.expire()
             self.budget.tick()
-            now = self.loop.time()
-            for client in list(self.connections):
-                if now - client.last_active > max_idle_s or (
-                    now - client.since > FIRST_REQUEST_S and not client.is_established
-                ):
-                    client.close()
+            close_idle(self.connections, self.loop.time(), max_idle_s)
 
     async def _check_connections(self) -> None:
-        """Check each connection once a second, a few at a time: no request waits for all."""
         while True:
             if self.lane is not None:
                 self.lane.look_again()
-            clients = list(self.connections)
-            size = max(_CHECKED_AT_ONCE_MIN, -(-len(clients) // _CHECKS_A_ROUND))
-            parts = [clients[start : start + size] for start in range(0, len(clients), size)]
-            for part in parts or [[]]:
-                for client in part:
-                    client.check()
-                await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S / max(1, len(parts)))
+            await check_once(self.connections)
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
         """Run a coroutine until it ends or the gateway stops."""

@@ -21,12 +21,13 @@ from penstock.client.errors import ClientError, ResponseError, describe
 from penstock.client.protocol.produce import write_request
 from penstock.client.protocol.raw_requests import read_entity
 from penstock.configuration import ConfigurationError
+from penstock.configuration.arguments import bootstrap_servers
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.connections.metadata import Leader
+    from penstock.client.connections.metadata import PartitionLeader
 
 CLIENT_ID: Final = "penstock-produce"
 _PARTITION: Final = 0
@@ -37,9 +38,9 @@ _BATCH_BYTES: Final = 64 * 2**20
 _REFUSED, _UNREACHABLE = 1, 3
 _ELSEWHERE: Final = "it is in the dead letter topic (quarantine), or an interceptor dropped it"
 _OTHERS: Final = """\
-Other clients get the same response. Java clients and kafka-python show its text; librdkafka does
-in C, and its Python binding shows the error code's name only. The gateway's terminal and its
-console have the text for every client."""
+Other clients get the same response. Java clients and kafka-python show its text. librdkafka
+shows it in C, but in Python only the name of the error code. The gateway's terminal and its console
+show the text for every client."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cannot be reached.
     """
     parser = argparse.ArgumentParser(prog="python -m penstock.local.produce", description=__doc__)
-    parser.add_argument("address", metavar="HOST:PORT")
+    parser.add_argument("address", metavar="HOST:PORT", type=bootstrap_servers)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("values", metavar="VALUE", nargs="+", help="a record each")
     options = parser.parse_args(arguments)
@@ -87,7 +88,7 @@ def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
     return codes
 
 
-def leader_of(connection: Connection, topic: str) -> Leader:
+def leader_of(connection: Connection, topic: str) -> PartitionLeader:
     """Return the leader of the partition that is written to; wait a moment for a new topic.
 
     Raises:

@@ -6,8 +6,8 @@ Policies over records (KIP-940): `JsonSchema`, `SchemaPolicy`, `Rules`, `DataCon
 (KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys `topic.rules.*` of the file.
 
 As named policies, interceptors read their settings from `policies.<name>.<key>`. By class, they
-have class attributes: derive a class in a module beside the configuration file, and name it in the
-file.
+have class attributes: derive a class in a module next to the configuration file, and name it in
+the file.
 
     from penstock.policies import HashJsonFields
 

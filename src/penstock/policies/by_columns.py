@@ -30,36 +30,26 @@ class RecordColumns(Protocol):
     def headers(self) -> Iterable[Iterable[Header]]: ...
 
 
-class BoundedPolicy(Protocol):
-    """A policy that may be able to accept small batches in the gateway's own process."""
-
-    def is_bounded(self, text: str) -> bool:
-        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
-
-        Args:
-            text: The topic's `record.validation.policy`.
-        """
-        ...
-
-    def all_fit(self, text: str, batch: RecordColumns) -> bool:
-        """Return whether every record is accepted; False as well where that takes long to find out.
-
-        Args:
-            text: The topic's `record.validation.policy`.
-            batch: The records.
-        """
-        ...
-
-
 class NativeJudge(Protocol):
-    """What native threads judge batches by; see `penstock.engine.inline.NativeJudge`."""
+    """The judge of native threads: `Judge` of `penstock_native`.
 
-    def fits(self, schema: Any, keys: bool, accepts_null: bool, longest: int | None) -> bool: ...
-    def has_key(self, accepts_empty: bool) -> bool: ...
+    Each method adds something that is looked for. It returns False, and adds nothing, where that
+    would not be bounded.
+    """
+
+    def fits(self, schema: Any, keys: bool, accepts_null: bool, longest: int | None) -> bool:
+        """Have keys, or values, fit a native schema; and have no more bytes than `longest`."""
+
+    def has_key(self, accepts_empty: bool) -> bool:
+        """Have records have a key."""
+
     def sizes(
         self, key: int | None, value: int | None, headers: int | None, record: int | None
-    ) -> bool: ...
-    def has_headers(self, names: list[str]) -> bool: ...
+    ) -> bool:
+        """Limit the bytes of keys, values, all headers of a record, and all three together."""
+
+    def has_headers(self, names: list[str]) -> bool:
+        """Have records have headers with these names."""
 
 
 class ByColumns(Policy):
@@ -76,7 +66,7 @@ class ByColumns(Policy):
             InvalidRecordException: It is refused; the text holds nothing of the record.
         """
         del topic
-        for _, text in self.refused(_OneRecord(record)):
+        for _, text in self.refused(_SingleRecord(record)):
             raise InvalidRecordException(text)
 
     def validate_batch(self, topic: TopicMetadata, batch: BatchProxy) -> Iterable[tuple[int, str]]:
@@ -95,7 +85,7 @@ class ByColumns(Policy):
         return next(iter(self.refused(batch)), None) is None
 
 
-class _OneRecord:
+class _SingleRecord:
     """A record as columns."""
 
     __slots__ = ("headers", "keys", "values")

@@ -53,7 +53,7 @@ class HeaderRequired(ByColumns):
         """Read the settings.
 
         Raises:
-            ValueError: There is no name, a pattern is invalid or is about a header that is not
+            ValueError: A name is missing, a pattern is invalid or is about a header that is not
                 listed, or a package is missing.
         """
         self._names = names(configs, HEADERS, "trace-id,tenant")

@@ -1,4 +1,7 @@
-"""Places in JSON documents: `customer.email`, `cards[*].number`, `[*].id`."""
+"""Places in JSON documents: `customer.email`, `cards[*].number`, `[*].id`, `['$id']['a.b']`.
+
+The notation is a part of JSONPath (RFC 9535), in which the `$` for the document may be left out.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,65 @@ if TYPE_CHECKING:
 EVERY: Final = object()
 """A step to all items of an array."""
 _WHITESPACE: Final = " \t\n\r"
-_OTHER_LANGUAGES: Final = ("$.", "$[", "/")
-"""How paths of JSONPath and JSON Pointer begin: no field is meant whose name begins so."""
-_STEP: Final = re.compile(r"(?:^|\.)([^.\[\]]+)|(\[\*\])")
+_STEP: Final = re.compile(
+    r"""(?:^|\.)([^.\[\]]+) | (\[\*\]) | \[(?:'((?:[^'\\]|\\.)*)' | "((?:[^"\\]|\\.)*)")\]""",
+    re.VERBOSE,
+)
+_PLAIN: Final = re.compile(r"[^.\[\]$/*'\"][^.\[\]]*")
+"""A name that needs no quotes."""
+_IN_SINGLE_QUOTES: Final = re.compile(r"\\.|\"")
 
 
 def parse(path: str) -> tuple[Any, ...]:
-    """Read a path: names after dots, `[*]` for all items of an array.
+    """Read a path: names after dots or in `['']`, `[*]` for all items of an array.
 
     Raises:
         ValueError: It is none.
     """
+    has_root = path == "$" or path.startswith(("$.", "$["))
     steps: list[Any] = []
-    position = 0
+    position = 1 if has_root else 0
     while position < len(path):
         match = _STEP.match(path, position)
-        if match is None:
+        if match is None or (has_root and match[1] == "*"):
             break
-        steps.append(EVERY if match[2] else match[1])
+        steps.append(EVERY if match[2] else match[1] or _quoted(path, match))
         position = match.end()
-    if not steps or position < len(path) or path.startswith(_OTHER_LANGUAGES):
-        raise ValueError(f"{path!r} is no path; write customer.email or cards[*].number")
+    if not steps or position < len(path) or path.startswith("/"):
+        raise ValueError(
+            f"{path!r} is not a path; write customer.email, cards[*].number or ['any name']"
+        )
     return tuple(steps)
+
+
+def _quoted(path: str, match: re.Match[str]) -> str:
+    """Return a name in quotes, with the escapes of JSON; a single quote may be escaped, too."""
+    text = match[4]
+    if text is None:
+        text = _IN_SINGLE_QUOTES.sub(
+            lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), match[3]
+        )
+    try:
+        name: str = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        raise ValueError(
+            f"{path!r} is not a path: {match[0]} has an escape that JSON lacks"
+        ) from None
+    return name
+
+
+def written(path: Sequence[Any]) -> str:
+    """Return the path that `parse` reads as these steps."""
+    parts = []
+    for step in path:
+        if step is EVERY:
+            parts.append("[*]")
+        elif _PLAIN.fullmatch(step):
+            parts.append(f".{step}")
+        else:
+            name = json.dumps(step, ensure_ascii=False)[1:-1].replace('\\"', '"')
+            parts.append("['" + name.replace("'", "\\'") + "']")
+    return "".join(parts).removeprefix(".")
 
 
 def read(value: bytes) -> Any:

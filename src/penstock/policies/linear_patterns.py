@@ -6,7 +6,7 @@ from typing import Any
 
 
 class LinearPattern:
-    """A regular expression without look-around and references back.
+    """A regular expression without look-around and backreferences.
 
     Attributes:
         text: As it was written.
@@ -32,7 +32,7 @@ class LinearPattern:
             )
         except ValueError:
             raise ValueError(
-                "must be a regular expression without look-around and references back, "
+                "must be a regular expression without look-around and backreferences, "
                 f"not {text or 'nothing'}"
             ) from None
 

@@ -7,8 +7,8 @@
 
 | key           | default  |                                                             |
 |---------------|----------|-------------------------------------------------------------|
-| `fields`      |          | paths, separated by commas: names after dots, and           |
-|               |          | `[*]` for each item of an array                             |
+| `fields`      |          | paths, separated by commas: names after dots or in `['']`,  |
+|               |          | and `[*]` for each item of an array                         |
 | `null.fields` | `refuse` | or `accept`: fields with the value null                     |
 | `null.values` | `accept` | or `refuse`: records without a value (tombstones)           |
 
@@ -21,7 +21,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.by_columns import ByColumns
-from penstock.policies.json_paths import EVERY, parse
+from penstock.policies.json_paths import EVERY, parse, written
 from penstock.policies.own_keys import accepts, names
 from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 
@@ -165,11 +165,7 @@ def _schema(paths: Sequence[tuple[Any, ...]], *, null: bool) -> dict[str, Any]:
 
 def _claim(at: dict[str, Any], kind: str, path: tuple[Any, ...]) -> None:
     if at.setdefault("type", kind) != kind:
-        raise ValueError(f"{FIELDS}: {_written(path)}: one path has names where another has [*]")
-
-
-def _written(path: tuple[Any, ...]) -> str:
-    return "".join("[*]" if step is EVERY else f".{step}" for step in path).removeprefix(".")
+        raise ValueError(f"{FIELDS}: {written(path)}: one path has names where another has [*]")
 
 
 def _flaw(document: Any, path: tuple[Any, ...], *, null: bool) -> str | None:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.policy import ConfigKey, ProduceRequestInterceptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+def _pattern(text: str) -> str:
+    """Read a regular expression."""
+    pattern = text.strip()
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"a regular expression, not {pattern!r}: {error}") from None
+    return pattern
 
 
 class TopicInterceptor(ProduceRequestInterceptor):
@@ -28,7 +39,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
             ),
         ),
     )
-    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {"topics": str.strip}
+    readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {"topics": _pattern}
     """From the text of a key to the value of the attribute; ValueError says what it must be."""
 
     def configure(self, configs: Mapping[str, str] | None = None) -> None:

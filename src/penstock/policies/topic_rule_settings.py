@@ -99,7 +99,7 @@ class TopicRuleSettings:
         for name in self.required:
             if not self.allows(name):
                 raise ValueError(
-                    f"{REQUIRED} must name only what {ALLOWED} allows: add {name} to "
+                    f"{REQUIRED} must only name configs that {ALLOWED} allows: add {name} to "
                     f"{ALLOWED}, or remove it from {REQUIRED}"
                 )
         for objection in self.retention_objections(self.required):
@@ -119,7 +119,7 @@ class TopicRuleSettings:
         """
         values = {key: _value(key, text) for key, text in configs.items() if key.startswith(PREFIX)}
         if values.keys().isdisjoint(rules):
-            raise ValueError(f"there is no rule to judge by: set one of {', '.join(rules)}")
+            raise ValueError(f"there is no rule: set one of {', '.join(rules)}")
         return cls(
             name=values.get(NAME),
             partitions=_bounds(values, PARTITIONS),

@@ -58,12 +58,12 @@ class TopicRules(CreateTopicPolicy):
 
         Raises:
             ValueError: A key is unknown, a value is invalid, rules contradict
-                each other, or there is none.
+                each other, or no rule is set.
         """
         self._settings = TopicRuleSettings.read(configs, RULES)
 
     def validate(self, request: CreateTopicPolicy.RequestMetadata) -> None:
-        """Return if the topic fulfils all rules.
+        """Return if the topic meets all rules.
 
         Raises:
             PolicyViolationException: It breaks rules, which the message names.
@@ -103,7 +103,7 @@ class ConfigRules(AlterConfigPolicy):
         self._settings = TopicRuleSettings.read(configs, CONFIG_RULES)
 
     def validate(self, request: AlterConfigPolicy.RequestMetadata) -> None:
-        """Return if the change fulfils all rules.
+        """Return if the change meets all rules.
 
         Raises:
             PolicyViolationException: It breaks rules, which the message names.

@@ -1,18 +1,18 @@
 """The public interfaces of policies.
 
 A policy is a class. Derive from the interface and override its methods (or write a class
-with the same methods), put the module beside the configuration file, and name the class
-in the file. ``docs/policies.md`` shows each interface at work. ``penstock.policy.testing`` judges
-records in a unit test, without a cluster.
+with the same methods), put the module next to the configuration file, and name the class
+in the file. ``docs/policies.md`` has an example of each. ``penstock.policy.testing`` judges records
+in a unit test, without a cluster.
 
 | proposal | interface                   | judges                | refuses by                     |
 |----------|-----------------------------|-----------------------|--------------------------------|
-| KIP-108  | `CreateTopicPolicy`         | topics to be created  | `PolicyViolationException`     |
-| KIP-133  | `AlterConfigPolicy`         | configs to be altered | `PolicyViolationException`     |
+| KIP-108  | `CreateTopicPolicy`         | new topics            | `PolicyViolationException`     |
+| KIP-133  | `AlterConfigPolicy`         | config changes        | `PolicyViolationException`     |
 | KIP-686  | `RecordsPolicy`             | batches of one topic  | `PolicyViolationException`     |
 | KIP-729  | `BrokerRecordValidator`     | records of all topics | an `InvalidRecordException`     |
 | KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
-| KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
+| KIP-940  | `RecordValidationPolicy`    | records of certain topics | `InvalidRecordException`   |
 
 Each can raise a `RetriableException` if it cannot decide now: the client retries.
 

@@ -86,8 +86,8 @@ class BatchProxy(Protocol):
     def values_arrow(self) -> pa.BinaryArray | pa.LargeBinaryArray:
         """The values as Arrow's buffers, read-only: validity, offsets, data.
 
-        A `pyarrow.BinaryArray`, or a `pyarrow.LargeBinaryArray` if the values are too long for it
-        together or come from such an array. It can be a slice with an `offset` other than 0.
+        A `pyarrow.BinaryArray`; or a `pyarrow.LargeBinaryArray`, if the values together are too
+        long for it or come from an array of this type. It can be a slice with an `offset`.
 
         Raises:
             Exception: pyarrow is not installed; the batch fails, and the log says so.

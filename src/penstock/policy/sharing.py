@@ -71,7 +71,7 @@ def shared_value(name: str) -> bytes | None:
     """Return a value that a policy in this or another worker has shared.
 
     Returns:
-        The value, or None if this worker does not have it, or not any more.
+        The value, or None if this worker does not have it, or no longer has it.
     """
     with _lock:
         return _values.get(name)

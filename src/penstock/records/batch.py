@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
 _RECORD_OVERHEAD_V0: Final = 14
-"""What a broker looks for first, before it knows how the records are written."""
+"""The size that a broker checks first, before it knows the format of the records."""
 _NOT_PRODUCED: Final = LOG_APPEND_TIME | CONTROL
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 

@@ -37,7 +37,7 @@ class Implementation(NamedTuple):
 
 
 def choose() -> Implementation:
-    """Return the implementation, by the environment and what is installed.
+    """Return the implementation, by the environment and the installed packages.
 
     Raises:
         NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used; or it is another value.
@@ -54,7 +54,7 @@ def choose() -> Implementation:
 
 
 def missing_native() -> str:
-    """Return what it costs that there is no native implementation, and how to get it.
+    """Return the cost of a missing native implementation, and how to get it.
 
     Empty if it is installed, and if `PENSTOCK_NATIVE=0` switches it off.
 

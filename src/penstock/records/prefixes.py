@@ -1,4 +1,4 @@
-"""What follows a prefix that all keys or all values of some records begin with."""
+"""The part after a prefix that all keys or all values of some records have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads a record byte by byte: exactly as `native/src/section.rs` does, in the same order.
 
 It is slow, and runs only where aiokafka's decoder cannot read a record, or reads it wrongly: to
-describe what is wrong, or because the record is right even so.
+describe the error, or because the record is valid even so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class RecordOrigin(NamedTuple):
     """Where records come from, which decides what they may be like.
 
     Attributes:
-        last_offset_delta: What the header of a stored batch has: compaction leaves gaps before it,
+        last_offset_delta: The value in the header of a stored batch: compaction leaves gaps before
+        it,
             and header keys may be any bytes. None for a producer's batch, whose offset deltas are
             0, 1, 2, ..., and whose header keys are UTF-8.
     """

@@ -40,7 +40,6 @@ from penstock.records.header import (
     MAGIC,
     MAGIC_AT,
     PREFIX_BYTES,
-    TRANSACTIONAL,
     as_produced,
     wrapped,
 )
@@ -93,11 +92,6 @@ class StoredBatch:
     def is_log_append_time(self) -> bool:
         """Whether the timestamps are the broker's."""
         return bool(self.attributes & LOG_APPEND_TIME)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
@@ -154,11 +148,11 @@ class StoredBatch:
         appended: Sequence[Sequence[tuple[str, bytes | None]]] | None = None,
         without: Sequence[str] = (),
         timestamp: int | None = None,
-        compressed: bool = True,
     ) -> bytes:
         """Write some of the records as a producer sends them, without a producer id.
 
-        Other parts keep their bytes. Timestamps are those of the producer, as in `whole`,
+        Other parts keep their bytes, and are compressed again, with the same codec at its fastest
+        level. Timestamps are those of the producer, as in `whole`,
         for LogAppendTime as well.
 
         Args:
@@ -168,7 +162,6 @@ class StoredBatch:
             appended: For each record that is kept, headers that follow its own.
             without: Headers whose keys begin with any of these are left out.
             timestamp: Of all records, in ms; None to keep theirs.
-            compressed: Whether to compress again, with the same codec at its fastest level.
 
         Returns:
             A batch of magic 2 with base offset 0.
@@ -187,8 +180,8 @@ class StoredBatch:
             without=without,
             timestamp=timestamp,
         )
-        codec = self.attributes & CODEC if compressed else 0
-        return encode(NewHeader(codec, base_timestamp, latest), section, len(kept), fast=True)
+        header = NewHeader(self.attributes & CODEC, base_timestamp, latest)
+        return encode(header, section, len(kept), fast=True)
 
     def section(
         self,
@@ -277,7 +270,7 @@ def read_stored_batch(
 
 def _check_frame(view: memoryview) -> None:
     if len(view) <= MAGIC_AT:
-        raise _corrupt(f"{len(view)} bytes are no record batch")
+        raise _corrupt(f"{len(view)} bytes are not a record batch")
     magic = int.from_bytes(view[MAGIC_AT : MAGIC_AT + 1], signed=True)
     if magic != MAGIC:
         raise _corrupt(f"A batch of magic {magic}, not of {MAGIC}")

@@ -16,7 +16,7 @@ _NO_ATTRIBUTES: Final = bytes(2)
 
 
 class BatchLimits(NamedTuple):
-    """What a batch may grow to.
+    """The limits of a decompressed batch.
 
     Attributes:
         decompressed_bytes: The maximum size of its records, uncompressed.

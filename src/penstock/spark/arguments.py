@@ -51,7 +51,7 @@ def topic_names(given: Any, function: str, *, folders: str) -> str | None:
         raise ConfigurationError(f"{function}: name a topic")
     for name in names:
         if name.startswith(_PATHS) or "/" in name:
-            raise ConfigurationError(f"{function}: {name} is no topic; {folders}")
+            raise ConfigurationError(f"{function}: {name} is not a topic; {folders}")
     return ",".join(names)
 
 
@@ -86,7 +86,7 @@ def check_text(given: Any, argument: str, *, such_as: str = "") -> str:
     """
     if not isinstance(given, str):
         wanted = such_as or "text"
-        raise ConfigurationError(f"{argument}: {wanted} is wanted, not {type(given).__name__}")
+        raise ConfigurationError(f"{argument}: {wanted} is required, not {type(given).__name__}")
     return given
 
 

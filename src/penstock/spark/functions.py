@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _WITH_FRAME: Final = "only with topics; a frame has the records that it has: filter it before"
 _AS_FRAME: Final = "read files and tables with Spark, and pass the frame"
-_TO_WRITE: Final = "only with topics; of a frame, write the two frames that split returns"
 _WITH_TOPICS: Final = "only with a frame, not with topics"
 # What needs the cluster or reports is imported where it is called: executors do without.
 
@@ -132,9 +131,9 @@ def split(
         rejected: With topics: the topic for dead letters.
         start: With topics: the start, as for `audit`.
         end: With topics: the end.
-        job: With topics: the name under which the job's positions are kept. Default: made of the
-            topics.
-        again: With topics: begin at `start` again, for example after policies have changed. Records
+        job: With topics: the name under which the job's positions are kept. Default: derived
+            from the topics.
+        again: With topics: start at `start` again, for example after a policy change. Records
             of earlier runs of the job are written again.
         spark: With topics: the session. Default: the active session.
 
@@ -185,7 +184,7 @@ def redact(
     again: bool = False,
     spark: SparkSession | None = None,
 ) -> JobResult:
-    """Rewrite the records of topics by the plan's interceptors (KIP-905), to another topic.
+    """Rewrite the records of topics with the plan's interceptors (KIP-905), to another topic.
 
     Records on which an interceptor fails are left out and counted.
 
@@ -194,8 +193,8 @@ def redact(
         plan: From `load_plan`, with an interceptor.
         to: The target topic.
         start: The start, as for `audit`.
-        job: The name under which the job's positions are kept. Default: made of the topics.
-        again: Begin at `start` again. Records of earlier runs of the job are written again.
+        job: The name under which the job's positions are kept. Default: derived from the topics.
+        again: Start at `start` again. Records of earlier runs of the job are written again.
         spark: The session. Default: the active session.
 
     Raises:
@@ -237,7 +236,7 @@ def redrive(
         plan: From `load_plan`.
         to: The target topic, whose policies judge.
         repair: The class of an interceptor (KIP-905) that repairs records before they are judged.
-        max_replays: The maximum of attempts for a record.
+        max_replays: The maximum number of attempts for a record.
         spark: The session. Default: the active session.
 
     Raises:
@@ -252,7 +251,7 @@ def redrive(
     if source == to:
         raise ConfigurationError("redrive: the target must not be the dead letter topic")
     if not isinstance(max_replays, int) or max_replays < 1:
-        raise ConfigurationError("redrive: max_replays must be a number from 1 on")
+        raise ConfigurationError("redrive: max_replays must be a number of at least 1")
     from penstock.spark import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.redrive_topic(

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.engine.modes.dead_letters import TIMESTAMP
 from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
-from penstock.spark.dead_letters import in_ms, own_headers, with_header
+from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
@@ -26,7 +25,7 @@ REWRITTEN = "rewritten"
 
 
 def redact(
-    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, to_topic: bool, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, topic: str | None = None
 ) -> Mapping[str, int]:
     """Run the interceptors over records and write the results.
 
@@ -37,8 +36,6 @@ def redact(
         df: Kafka's columns.
         plan: From `RecordPlan.interceptors_only`.
         sinks: With the sink `REWRITTEN`.
-        to_topic: Keep the original timestamp in a header, because Spark's sink stamps
-            records again.
         topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
@@ -46,9 +43,6 @@ def redact(
     """
     df = with_all_columns(df)
     frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
-    columns = {"sink": F.lit(REWRITTEN)}
-    if to_topic:
-        columns["headers"] = with_header(own_headers(), TIMESTAMP, in_ms(F.col("timestamp")))
     accepted = F.col("verdict.outcome") == Outcome.ACCEPTED.value
-    sinks.write(frame.where(accepted).withColumns(columns).drop("verdict"))
+    sinks.write(frame.where(accepted).withColumn(SINK, F.lit(REWRITTEN)).drop("verdict"))
     return counts.get

@@ -19,7 +19,8 @@ from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import dead_letter, header, in_ms, number, own_headers, with_header
-from penstock.spark.sources import with_all_columns
+from penstock.spark.sink.topic_rows import SINK
+from penstock.spark.sources import from_ms, with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
@@ -84,12 +85,12 @@ def redrive(
         .otherwise(AGAIN)
     )
     judged, counts = counted(
-        judged.withColumn("sink", sink), F.col("sink"), (RETURNED, AGAIN, PARKED, DROPPED)
+        judged.withColumn(SINK, sink), F.col(SINK), (RETURNED, AGAIN, PARKED, DROPPED)
     )
     if sinks is None:
         judged.write.format("noop").mode("overwrite").save()
         return counts.get
-    returned = F.col("sink") == RETURNED
+    returned = F.col(SINK) == RETURNED
     letter = dead_letter(
         F.col("verdict"),
         topic=F.col("from_topic"),
@@ -104,7 +105,7 @@ def redrive(
         F.col("from_timestamp"),
     )
     sinks.write(
-        judged.where(F.col("sink") != DROPPED).withColumns(
+        judged.where(F.col(SINK) != DROPPED).withColumns(
             {
                 "headers": F.when(returned, back).otherwise(letter),
                 "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
@@ -112,7 +113,7 @@ def redrive(
                 "partition": F.when(returned, F.col("partition")).otherwise(
                     F.col("letter_partition")
                 ),
-                "timestamp": F.timestamp_millis(F.col("from_timestamp")),
+                "timestamp": F.coalesce(from_ms(F.col("from_timestamp")), F.col("timestamp")),
             }
         )
     )

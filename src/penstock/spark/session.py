@@ -1,4 +1,4 @@
-"""Spark sessions for the commands, and what Spark's Kafka connector needs."""
+"""Spark sessions for the commands."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -22,17 +20,14 @@ from penstock.machine import memory_bytes
 from penstock.spark.execution.failures import SparkError, first_line, jvm_end
 from penstock.spark.execution.jvm_output import forward
 from penstock.spark.execution.memory import cores_of, jvm_memory
-from penstock.spark.execution.settings import OF_COMMANDS, SETTINGS
-from penstock.spark.sink_secrets import for_executors
+from penstock.spark.execution.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
     "SETTINGS",
-    "connector_jars",
     "end_jvm",
-    "environment_of",
     "jvm_failure",
     "start_session",
     "stop_session",
@@ -51,52 +46,27 @@ _JVM_ENDS_WITHIN_S: Final = 30.0
 _JVM_IS_ENDING_S: Final = 10.0
 
 
-def connector_jars() -> list[str]:
-    """Return the paths of the connector's jars, fetched the first time, without Spark's own.
+def start_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """Start a session with Penstock's defaults.
 
-    Raises:
-        ArtifactError: They cannot be fetched.
-    """
-    own = {_artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    jars = map(Path, artifacts.class_path(artifacts.Artifacts.SPARK_CONNECTOR).split(os.pathsep))
-    return [str(jar) for jar in jars if _artifact(jar) not in own]
-
-
-def start_session(
-    name: str,
-    master: str | None,
-    conf: Mapping[str, str],
-    environment: Mapping[str, str] = MappingProxyType({}),
-    *,
-    connector: bool = True,
-) -> SparkSession:
-    """Start a session with Penstock's defaults, and with the connector where it is needed.
-
-    In a process that `spark-submit` started, what it was given wins over the defaults, and the
-    connector is what it was given, too: by `--packages` or `--jars`.
+    In a process that `spark-submit` started, what it was given wins over the defaults.
 
     Args:
         name: What Spark's own pages call it.
         master: Spark's master URL; None for `local[*]`, or that of `spark-submit`.
-        conf: Spark's own keys; they win over ours. With `spark.jars` or
-            `spark.jars.packages` among them, the connector is looked for there.
-        environment: Variables for Spark's JVMs, which can be secrets.
-        connector: Whether topics are read or written by Spark's Kafka connector.
+        conf: Spark's own keys; they win over ours.
 
     Raises:
-        ArtifactError: Java is missing, or the connector cannot be fetched.
+        ArtifactError: Java is missing.
         SparkError: Spark does not start.
     """
-    if _SUBMITTED in os.environ:
-        settings = _submitted_settings()
-    else:
-        settings = _own_settings(master, conf, connector=connector)
+    settings = _submitted_settings() if _SUBMITTED in os.environ else _own_settings(master)
     settings |= conf
     if master is not None:
         settings["spark.master"] = master
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     try:
-        session = _started(settings, name, environment)
+        session = _started(settings, name)
     except (PySparkException, OSError, RuntimeError) as error:
         end_jvm()
         raise SparkError(
@@ -106,48 +76,23 @@ def start_session(
     return session
 
 
-def _started(
-    settings: Mapping[str, str], name: str, environment: Mapping[str, str]
-) -> SparkSession:
-    # The settings are on the command line of the JVM, where others can read them. What is set
-    # after it has been started is not; its own environment is only its user's to read.
-    os.environ.update(environment)
-    try:
-        _start_jvm({"spark.app.name": name, **settings})
-    finally:
-        for variable in environment:
-            del os.environ[variable]
+def _started(settings: Mapping[str, str], name: str) -> SparkSession:
+    _start_jvm({"spark.app.name": name, **settings})
     builder = SparkSession.builder.appName(name)
-    for key, value in {**settings, **for_executors(environment)}.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def environment_of(session: SparkSession, name: str) -> str | None:
-    """Return a variable that Spark's executors have; None where they have not."""
-    found: str | None
-    if str(session.sparkContext.master).split("[")[0] == "local":
-        found = session._jvm.java.lang.System.getenv(name)  # type: ignore[union-attr] # noqa: SLF001
-    else:
-        (setting,) = for_executors({name: ""})
-        found = session.sparkContext.getConf().get(setting, None)
-    return found
-
-
-def _own_settings(
-    master: str | None, conf: Mapping[str, str], *, connector: bool
-) -> dict[str, str]:
+def _own_settings(master: str | None) -> dict[str, str]:
     """Return the settings of a session whose JVM this process starts."""
     artifacts.java()
     master = master or "local[*]"
-    settings = {**OF_COMMANDS, "spark.master": master, "spark.pyspark.python": sys.executable}
+    settings = {**SETTINGS, "spark.master": master, "spark.pyspark.python": sys.executable}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = cores_of(master, os.cpu_count() or 1)
         settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
-    # Of other versions there is none here; topics are read and written without it.
-    if connector and _is_of_connector() and not {"spark.jars", "spark.jars.packages"} & set(conf):
-        settings["spark.jars"] = ",".join(connector_jars())
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "-Dlog4j2.configurationFile=" not in options:
@@ -156,17 +101,11 @@ def _own_settings(
     return settings
 
 
-def _is_of_connector() -> bool:
-    """Return whether the connector is made for the version of PySpark."""
-    wanted = artifacts.Artifacts.SPARK_CONNECTOR.value.partition("+")[0].rpartition(":")[2]
-    return pyspark.__version__.split(".")[:2] == wanted.split(".")[:2]
-
-
 def _submitted_settings() -> dict[str, str]:
     """Return the settings of a session in a process that `spark-submit` started."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - what it was given is known to its JVM
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    return {**OF_COMMANDS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
+    return {**SETTINGS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
@@ -227,11 +166,3 @@ def jvm_failure() -> str | None:
         return jvm_end(process.wait(_JVM_IS_ENDING_S))
     except subprocess.TimeoutExpired:
         return None
-
-
-def _artifact(jar: Path) -> str:
-    """Return a jar's name without its version: the part before the first dash and digit."""
-    parts = jar.name.removesuffix(".jar").split("-")
-    version = next((i for i, part in enumerate(parts) if i and part[:1].isdigit()), len(parts))
-    # spark-sql-kafka-0-10_2.13-4.2.0 has digits in its name: the last part is the version.
-    return "-".join(parts[:version]) if version < len(parts) - 1 else "-".join(parts[:-1])

@@ -11,7 +11,7 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
 from penstock.stored.access import ClusterAccess
-from penstock.stored.plan import load_plan
+from penstock.stored.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
 from penstock.stored.sizes import measured
 from penstock.stored.topic_settings import own_settings
 
@@ -58,6 +58,13 @@ class ClusterOfPlan:
         """The cluster."""
         return Cluster(self._properties, self.access.file.parent)
 
+    @property
+    def max_decompressed_bytes(self) -> int:
+        """The size of the largest batch, decompressed, that is read."""
+        if self._configuration is None:
+            return MAX_DECOMPRESSED_BYTES
+        return readable_bytes(self._configuration.decompressed_batch_max_bytes)
+
     def plan(self, topics: Sequence[Topic], records_policy_batch: int) -> RecordPlan | None:
         """Load the plan, with the ids and the own settings of topics; None without a file.
 
@@ -87,6 +94,7 @@ class ClusterSource:
         self.options = options
         self._there = ClusterOfPlan(options.plan, options.client)
         self.access = self._there.access
+        self.max_decompressed_bytes = self._there.max_decompressed_bytes
 
     @property
     def cluster(self) -> Cluster:

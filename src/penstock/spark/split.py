@@ -11,6 +11,9 @@ from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 from penstock.spark.counting import count_verdicts, counted
 from penstock.spark.dead_letters import still_dead_letter
+from penstock.spark.sink.judged_batches import JudgedBatches
+from penstock.spark.sink.stream_queries import query_id
+from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.sources import COLUMNS, with_all_columns
 from penstock.spark.verdicts import apply, check_arguments, needed_columns
 
@@ -20,11 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")
+_STOPPED: Final = (
+    "py4j.protocol.Py4JJavaError: An error occurred while calling a query that was stopped: "
+    "java.lang.InterruptedException"
+)
+"""What Spark takes for the end of a stopped query. Its pattern for that text recurs for each letter
+of a longer one, such as the stack trace of a job that was cancelled, and its stack overflows."""
 
 
 def split(
@@ -80,7 +90,7 @@ def split(
     with_sink = _with_sink(judged)
 
     def written_to(sink: str) -> DataFrame:
-        return with_sink.where(F.col("sink") == sink).drop("sink")
+        return with_sink.where(F.col(SINK) == sink).drop(SINK)
 
     return written_to(ACCEPTED), written_to(REJECTED)
 
@@ -102,7 +112,10 @@ def split_into(
     Returns:
         How many records had each outcome.
     """
-    frame, counts = counted(_judged(df, plan, topic), F.col("verdict.outcome"), OUTCOMES)
+    judged = _judged(df, plan, topic)
+    if sinks.has_tables:
+        return _write(judged.localCheckpoint(), sinks, None)
+    frame, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
     sinks.write(_with_sink(frame))
     return counts.get
 
@@ -116,12 +129,15 @@ def split_stream(
     topic: str | None,
     available_now: bool,
     on_batch: Callable[[int, Mapping[str, int]], None],
+    is_ending: Callable[[], bool] = lambda: False,
 ) -> StreamingQuery:
     """Start a streaming query that splits each micro-batch as `split_into` does.
 
     A folder gets a folder `batch=N` for each micro-batch, which replaces the folder of an
-    interrupted attempt at it: every reader sees every record once. A topic may get records
-    of an interrupted micro-batch twice.
+    interrupted attempt at it: every reader sees every record once. A table gets each micro-batch
+    once. If there is a table, verdicts of a micro-batch are kept with the checkpoint until the
+    next one: an attempt at it that follows does not judge. A topic may get records of an
+    interrupted micro-batch twice.
 
     Args:
         df: A streaming frame.
@@ -131,10 +147,25 @@ def split_stream(
         topic: The one topic of all records, where it is known; see `judge`.
         available_now: Stop after the records that are available now.
         on_batch: Called with the number and counts of each finished micro-batch.
+        is_ending: Returns whether the query is being stopped, which fails its jobs.
     """
+    kept = JudgedBatches(checkpoint)
 
     def write(frame: DataFrame, number: int) -> None:
-        judged, counts = counted(_judged(frame, plan, topic), F.col("verdict.outcome"), OUTCOMES)
+        try:
+            write_batch(frame, number)
+        except Exception:
+            if is_ending():
+                raise InterruptedError(_STOPPED) from None
+            raise
+
+    def write_batch(frame: DataFrame, number: int) -> None:
+        judged = _judged(frame, plan, topic)
+        if sinks.has_tables:
+            batch = kept.kept(judged, query_id(judged.sparkSession), number)
+            on_batch(number, _write(batch.frame, sinks, batch))
+            return
+        judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
         sinks.write(_with_sink(judged), batch=number)
         on_batch(number, counts.get)
 
@@ -142,6 +173,17 @@ def split_stream(
     if available_now:
         writer = writer.trigger(availableNow=True)
     return writer.start()
+
+
+def _write(judged: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> Mapping[str, int]:
+    """Write what was judged, which several jobs read, to its sinks; return the counts.
+
+    A job counts by itself, because none of the others runs if tables have the micro-batch.
+    """
+    number = None if batch is None else batch.number
+    sinks.write(_with_sink(judged), batch=number, judged=batch)
+    found = {row[0]: row[1] for row in judged.groupBy("verdict.outcome").count().collect()}
+    return {outcome: found.get(outcome, 0) for outcome in OUTCOMES}
 
 
 def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
@@ -157,7 +199,7 @@ def _with_sink(judged: DataFrame) -> DataFrame:
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     columns = {
-        "sink": F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
+        SINK: F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
         "headers": F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict)),
     }
     for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):

@@ -99,7 +99,7 @@ def _files(given: str) -> list[Path]:
     ]
     files = [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
     if not files:
-        raise ConfigurationError(f"--input {given}: there are no files of that name")
+        raise ConfigurationError(f"--input {given}: there are no files with this name")
     return files
 
 
@@ -163,7 +163,7 @@ class _Line:
                 return base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
                 raise UnreadableFileError(
-                    f"{self._where} has no base 64, as the first lines have"
+                    f"{self._where} is not base64, unlike the first lines"
                 ) from None
 
         partition, offset = self._field("partition", int), self._field("offset", int)
@@ -208,7 +208,7 @@ def _read_parquet(given: str, files: Iterable[Path]) -> Iterator[FileRecord]:
     except ImportError:
         raise ConfigurationError(
             f"--input {given}: Parquet needs pyarrow: pip install pyarrow; JSON lines (FILE.jsonl) "
-            "need nothing"
+            "need no package"
         ) from None
     for file in files:
         try:
@@ -226,7 +226,7 @@ def _check_types(file: Path, schema: pa.Schema) -> None:
     missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         raise ConfigurationError(
-            f"--input {file}: the files have no column {', '.join(missing)}; wanted are Kafka's "
+            f"--input {file}: the files have no column {', '.join(missing)}; it needs Kafka's "
             f"columns {', '.join(COLUMNS)}"
         )
     for name, kind in COLUMNS.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.cluster import topic_names
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
+from penstock.configuration.topic_keys import is_glob
 from penstock.stored.positions import (
     OffsetsDone,
     begin_again,
@@ -162,7 +163,7 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     if job.name is not None:
         return job.name
     names = topic_names.parse(job.source)
-    if any(map(topic_names.is_glob, names)):
+    if any(map(is_glob, names)):
         topics = [Topic(name, NO_ID, ()) for name in names]
     written = [there.cluster.topic(name) for name in job.targets.values()]
     return job_id(job.command, topics, written, job.start)

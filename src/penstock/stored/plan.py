@@ -33,6 +33,15 @@ MAX_DECOMPRESSED_BYTES: Final = 128 * 2**20
 _UNLIMITED: Final = 2**31 - 1
 
 
+def readable_bytes(decompressed_batch_max_bytes: int) -> int:
+    """Return the size of the largest stored batch, decompressed, that is read.
+
+    Args:
+        decompressed_batch_max_bytes: The value of `decompressed.batch.max.bytes`.
+    """
+    return max(MAX_DECOMPRESSED_BYTES, decompressed_batch_max_bytes)
+
+
 @dataclass(frozen=True, eq=False)
 class RecordPlan:
     """The policies of each topic, and the columns of a record that they need.
@@ -40,7 +49,7 @@ class RecordPlan:
     Attributes:
         policies: The file's configuration of policies.
         topic_ids: Topic ids for `RecordValidationPolicy`, by topic; others are zero.
-        records_policy_batch: The maximum of consecutive records of a partition that a
+        records_policy_batch: The maximum number of consecutive records of a partition that a
             `RecordsPolicy` gets at a time.
         columns: Kafka's columns that the policies read, and for `key` and `value` the maximum
             number of bytes.
@@ -71,7 +80,7 @@ class RecordPlan:
     @property
     def max_decompressed_bytes(self) -> int:
         """The size of the largest stored batch, decompressed, that is read."""
-        return max(MAX_DECOMPRESSED_BYTES, self.policies.decompressed_batch_max_bytes)
+        return readable_bytes(self.policies.decompressed_batch_max_bytes)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -167,8 +176,8 @@ def load_plan(
     Args:
         file: The gateway's configuration file.
         topic_ids: The ids of topics, for policies that read them (KIP-940).
-        records_policy_batch: The maximum of consecutive records of a partition that a
-            `RecordsPolicy` (KIP-686) gets at a time. Its verdict holds for all of them. Stored
+        records_policy_batch: The maximum number of consecutive records of a partition that a
+            `RecordsPolicy` (KIP-686) gets at a time. Its verdict applies to all of them. Stored
             records do not show the batches of their producers.
         topic_settings: The topic level keys that were set on topics through Kafka's admin
             tools, by topic; the commands read them from the cluster. They take precedence over the
@@ -183,7 +192,7 @@ def load_plan(
     """
     if not isinstance(file, (str, os.PathLike)):
         raise ConfigurationError(
-            f"load_plan: the path of a configuration file is wanted, not {type(file).__name__}"
+            f"load_plan: the path of a configuration file is required, not {type(file).__name__}"
         )
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")

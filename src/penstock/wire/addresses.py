@@ -19,6 +19,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from penstock.wire.errors import WireError
+from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
     TAGGED_FIELDS_MAX,
     read_length,
@@ -28,7 +29,6 @@ from penstock.wire.primitives import (
     string,
     varint,
 )
-from penstock.wire.slices import finish
 from penstock.wire.spliced import Spliced, framed
 from penstock.wire.structures import (
     FIXED_SIZES,
@@ -81,13 +81,6 @@ def _schema(api_key: int, version: int) -> tuple[Structure, bool]:
     return structure_of(schema), schema.__header_schema__.__flexible__
 
 
-def replace_addresses(
-    frame: bytes, api_key: int, version: int, replace: Replace
-) -> list[bytes | memoryview]:
-    """Replace every address in a response, at once; see `replace_in_slices`."""
-    return finish(replace_in_slices(frame, api_key, version, replace))
-
-
 def replace_in_slices(
     frame: bytes, api_key: int, version: int, replace: Replace
 ) -> Generator[None, None, list[bytes | memoryview]]:
@@ -111,10 +104,7 @@ def replace_in_slices(
     structure, flexible = _schema(api_key, version)
     walk = _Walk(frame, replace)
     try:
-        position = 8
-        if flexible:
-            position = skip_tags(frame, position)
-        yield from walk.response(structure, position)
+        yield from walk.response(structure, body_of_response(frame, flexible=flexible))
     except (IndexError, error, UnicodeDecodeError):
         raise WireError(
             f"a response to {api_key_map[api_key]} version {version} that cannot be read"

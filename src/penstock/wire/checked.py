@@ -56,25 +56,22 @@ class Edits(list["Edit"]):
             raise TooManyEntriesError
 
 
-def checked(
-    data: bytes, position: int, kind: type[Entity], *, most_entries: float = math.inf
-) -> tuple[bytes, int]:
+def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]:
     """Look through a structure.
 
     Args:
         data: A frame.
         position: Where the structure begins in it.
         kind: The library's type.
-        most_entries: So many entries all of its arrays may have.
 
     Returns:
         The structure, as the library can read it from its first byte on; and the position in
         the frame after it.
 
     Raises:
-        WireError: It is not what its schema says, or has more entries.
+        WireError: It is not what its schema says.
     """
-    edits = Edits(most_entries)
+    edits = Edits()
     try:
         end = walk(structure_of(kind), data, position, edits)
     except (IndexError, error):

@@ -11,6 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import skip_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,20 @@ REQUEST_HEAD_BYTES = 12
 """Length, API key (2), API version (2), correlation id (4)."""
 RESPONSE_HEAD_BYTES = 8
 """Length, correlation id (4)."""
+THROTTLE_TIME_BYTES = 4
+
+
+def body_of_response(frame: bytes, *, flexible: bool) -> int:
+    """Return where the body of a response begins.
+
+    Args:
+        frame: The response, length included.
+        flexible: Whether its header has tagged fields (KIP-482).
+
+    Raises:
+        IndexError: The frame ends before.
+    """
+    return skip_tags(frame, RESPONSE_HEAD_BYTES) if flexible else RESPONSE_HEAD_BYTES
 
 
 class FrameReader:
@@ -69,7 +84,7 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """How much is being held of an incomplete frame, and of what was put aside."""
+        """The bytes held of an incomplete frame, and of bytes put aside."""
         return self._held_bytes + len(self._head)
 
     @property

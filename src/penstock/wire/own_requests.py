@@ -13,7 +13,8 @@ from kio.static.primitive import i16, i32
 
 from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
-from penstock.wire.primitives import INT32, skip_tags
+from penstock.wire.frames import body_of_response
+from penstock.wire.primitives import INT32
 from penstock.wire.requests.entities import read_in_slices, write_entity
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 CLIENT_ID: Final = "penstock"
-_HEAD_BYTES: Final = 8
 
 
 def write_request(correlation_id: int, request: Any, client_id: str | None = CLIENT_ID) -> bytes:
@@ -61,7 +61,7 @@ def read_response(frame: bytes, kind: type[T]) -> T:
     """
     try:
         flexible = kind.__flexible__  # type: ignore[attr-defined]
-        position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
+        position = body_of_response(frame, flexible=flexible)
         data, _ = checked(frame, position, kind)  # type: ignore[arg-type]
         entity, _ = entity_reader(kind)(data, 0)  # type: ignore[type-var]
     except Exception as reason:
@@ -80,7 +80,7 @@ def response_in_slices(frame: bytes, kind: type[T]) -> Slices[T]:
     """
     flexible = kind.__flexible__  # type: ignore[attr-defined]
     try:
-        position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
+        position = body_of_response(frame, flexible=flexible)
     except (IndexError, error):
         raise WireError(f"a {kind.__name__} that cannot be read") from None
     entity, _ = yield from read_in_slices(frame, position, kind)  # type: ignore[arg-type]

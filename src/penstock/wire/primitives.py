@@ -65,6 +65,12 @@ def read_long_length(data: bytes | bytearray, position: int, *, flexible: bool) 
     return INT32.unpack_from(data, position)[0], position + 4
 
 
+def skip_string(data: bytes | bytearray, position: int, *, flexible: bool) -> int:
+    """Return the position after a string, or null."""
+    length, position = read_length(data, position, flexible=flexible)
+    return position + max(0, length)
+
+
 def skip_tags(data: bytes | bytearray, position: int) -> int:
     """Return the position after a section of tagged fields.
 

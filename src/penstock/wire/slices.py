@@ -15,11 +15,6 @@ T = TypeVar("T")
 Slices: TypeAlias = Generator[None, None, T]
 
 
-def result_of(given: T | Slices[T]) -> T:
-    """Return a result, or that of work in slices, which is done at once."""
-    return finish(given) if isinstance(given, Generator) else given
-
-
 def finish(slices: Slices[T]) -> T:
     """Do all of the work at once; return the result."""
     while True:

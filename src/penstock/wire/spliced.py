@@ -61,5 +61,5 @@ class Spliced:
 
 
 def framed(parts: list[bytes | memoryview]) -> list[bytes | memoryview]:
-    """Return the buffers of a frame: its length, and what it is made of."""
+    """Return the buffers of a frame: its length, and its parts."""
     return [sum(map(len, parts)).to_bytes(4, "big"), *parts]

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime as dt
+import io
 import typing
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -53,17 +54,28 @@ def made(kind: Any, **given: Any) -> Any:
     return kind(**fields)
 
 
+def broker_frame(api_key: int, version: int, correlation_id: int, **fields: Any) -> bytes:
+    """Return the frame of a broker's response; see `made`."""
+    kind = load_response_schema(api_key, version)
+    header = kind.__header_schema__
+    buffer = io.BytesIO()
+    entity_writer(header)(buffer, header(correlation_id=i32(correlation_id)))
+    entity_writer(kind)(buffer, made(kind, **fields))
+    body = buffer.getvalue()
+    return len(body).to_bytes(4, "big") + body
+
+
 def _value(hint: Any, given: Any) -> Any:
     if hint is ErrorCode:
         return ErrorCode(given)
     if isinstance(given, Mapping):
-        (of,) = (one for one in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(one))
+        (of,) = filter(dataclasses.is_dataclass, (hint, *typing.get_args(hint)))
         return made(of, **given)
     if not isinstance(given, (list, tuple)):
         return given
     kinds = [hint, *typing.get_args(hint)]
     (of,) = {typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple}
-    return tuple(made(of, **one) if isinstance(one, Mapping) else one for one in given)
+    return tuple(made(of, **item) if isinstance(item, Mapping) else item for item in given)
 
 
 def _empty(hint: Any) -> Any:
@@ -76,7 +88,7 @@ def _empty(hint: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, dt.timedelta):
         return dt.timedelta(0)
     if isinstance(hint, type) and issubclass(hint, (bool, int, str)):
-        base = next(one for one in (bool, int, str) if issubclass(hint, one))
+        base = next(kind for kind in (bool, int, str) if issubclass(hint, kind))
         return base()
     return 0
 
@@ -89,15 +101,15 @@ class Policies:
         self.alter_config = "a.P" if alter else None
         self.needs_context = False
         self.no: set[str] = set()
-        self.asked: list[Any] = []
+        self.judged: list[Any] = []
 
-    async def creation(self, asked, _context, **_):
-        self.asked.append(asked)
-        return NO if asked.topic in self.no else ACCEPTED
+    async def creation(self, judged, _context, **_):
+        self.judged.append(judged)
+        return NO if judged.topic in self.no else ACCEPTED
 
-    async def alteration(self, asked, _context, **_):
-        self.asked.append(asked)
-        return NO if asked.resource_name in self.no else ACCEPTED
+    async def alteration(self, judged, _context, **_):
+        self.judged.append(judged)
+        return NO if judged.resource_name in self.no else ACCEPTED
 
     async def cannot_judge(self, _topic, _names):
         return None
@@ -145,7 +157,7 @@ class Cluster:
         self.disallowed.append(topic)
 
 
-class Asked(NamedTuple):
+class ForwardedRequest(NamedTuple):
     """A request that the broker got."""
 
     api_key: int
@@ -211,7 +223,7 @@ class AdminTalk(Talk):
         await asyncio.sleep(0)
         return frame
 
-    async def asked(self, api_key: int) -> Asked:
+    async def forwarded(self, api_key: int) -> ForwardedRequest:
         """Return the next request that the broker gets, which is of this API."""
         await self._until(lambda: len(self.broker.data) > 4)
         size = 4 + int.from_bytes(self.broker.data[:4], "big")
@@ -223,24 +235,21 @@ class AdminTalk(Talk):
         _, header = entity_reader(kind.__header_schema__)(frame, 4)
         body, read = entity_reader(kind)(frame, 4 + header)
         assert 4 + header + read == size
-        return Asked(key, version, int.from_bytes(frame[8:12], "big"), body, frame)
+        return ForwardedRequest(key, version, int.from_bytes(frame[8:12], "big"), body, frame)
 
-    def answer(self, asked: Asked, **fields: Any) -> bytes:
+    def answer(self, forwarded: ForwardedRequest, **fields: Any) -> bytes:
         """Answer it; return the frame."""
-        kind = load_response_schema(asked.api_key, asked.version)
-        header = kind.__header_schema__
-        buffer = _Buffer()
-        entity_writer(header)(buffer, header(correlation_id=i32(asked.correlation_id)))
-        entity_writer(kind)(buffer, made(kind, **fields))
-        frame = len(buffer.data).to_bytes(4, "big") + buffer.data
+        frame = broker_frame(
+            forwarded.api_key, forwarded.version, forwarded.correlation_id, **fields
+        )
         self.session.upstream_data(frame)
         return frame
 
-    async def told(self) -> Any:
+    async def response(self) -> Any:
         """Return the response that the client gets."""
-        return parse_response(await self.told_bytes(), self._api_key, self._version)
+        return parse_response(await self.response_frame(), self._api_key, self._version)
 
-    async def told_bytes(self) -> bytes:
+    async def response_frame(self) -> bytes:
         """Return the bytes that the client gets; the broker has got nothing more."""
         await self._until(lambda: self.client.data)
         assert self.broker.data == b""
@@ -248,9 +257,9 @@ class AdminTalk(Talk):
 
     async def passes(self, api_key: int, sent: bytes, **fields: Any) -> None:
         """Check that a request and its answer pass unchanged."""
-        asked = await self.asked(api_key)
-        assert asked.frame == sent
-        assert self.answer(asked, **fields) == await self.told_bytes()
+        forwarded = await self.forwarded(api_key)
+        assert forwarded.frame == sent
+        assert self.answer(forwarded, **fields) == await self.response_frame()
 
     async def ends(self) -> None:
         """Wait until the connection is closed; the client gets nothing."""
@@ -265,16 +274,8 @@ class AdminTalk(Talk):
         await asyncio.sleep(0.2)  # what another thread does
         assert condition(), (self.broker.data, self.client.data)
 
-    async def describe_topics(self, *found: Mapping[str, Any]) -> Asked:
+    async def describe_topics(self, *found: Mapping[str, Any]) -> ForwardedRequest:
         """Answer the gateway's own Metadata request."""
-        asked = await self.asked(3)
-        self.answer(asked, topics=found)
-        return asked
-
-
-class _Buffer:
-    def __init__(self) -> None:
-        self.data = b""
-
-    def write(self, data: bytes) -> None:
-        self.data += data
+        forwarded = await self.forwarded(3)
+        self.answer(forwarded, topics=found)
+        return forwarded

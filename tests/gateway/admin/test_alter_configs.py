@@ -45,22 +45,22 @@ def answers(*names, **codes):
 
 
 def read(response):
-    return {one.resource_name: (int(one.error_code), one.error_message)
-            for one in response.responses}  # fmt: skip
+    return {found.resource_name: (int(found.error_code), found.error_message)
+            for found in response.responses}  # fmt: skip
 
 
-def sent_in(asked):
+def sent_in(forwarded):
     return {resource.resource_name: [(config.name, config.value) for config in resource.configs]
-            for resource in asked.body.resources}  # fmt: skip
+            for resource in forwarded.body.resources}  # fmt: skip
 
 
 async def probed(talk, api, version, *resources, validate_only=False, **codes):
     """Send a request; the cluster validates it. Return the frame, and what was validated."""
     sent = await talk.request(api, version, **altering(*resources, validate_only=validate_only))
-    asked = await talk.asked(api)
-    assert asked.body.validate_only
-    talk.answer(asked, **answers(*[name for name, _ in resources], **codes))
-    return sent, sent_in(asked)
+    forwarded = await talk.forwarded(api)
+    assert forwarded.body.validate_only
+    talk.answer(forwarded, **answers(*[name for name, _ in resources], **codes))
+    return sent, sent_in(forwarded)
 
 
 async def keeping(policies=None, **kept):
@@ -80,7 +80,7 @@ async def test_an_accepted_request_is_sent_as_it_came(api, version):
     sent, probe = await probed(talk, api, version, ("a", [RETENTION]), ("1", [RETENTION]))
     assert probe == {"a": [("retention.ms", "5")], "1": [("retention.ms", "5")]}
     await talk.passes(api, sent, **answers("a", "1"))
-    assert [(one.resource_type, one.resource_name, one.configs) for one in talk.topics.asked] == [
+    assert [(altered.resource_type, altered.resource_name, altered.configs) for altered in talk.topics.judged] == [
         ("TOPIC", "a", {"retention.ms": "5"}), ("BROKER", "1", {"retention.ms": "5"})
     ]  # fmt: skip
 
@@ -91,10 +91,10 @@ async def test_a_refused_resource_is_left_out(api, version):
     talk.topics.no = {"a"}
     await probed(talk, api, version, ("a", [RETENTION]), ("b", [RETENTION]), ("c", [RETENTION]),
                  c=29)  # fmt: skip
-    asked = await talk.asked(api)
-    assert (sent_in(asked).keys(), asked.body.validate_only) == ({"b"}, False)
-    talk.answer(asked, **answers("b", b=40))
-    assert read(await talk.told()) == {
+    forwarded = await talk.forwarded(api)
+    assert (sent_in(forwarded).keys(), forwarded.body.validate_only) == ({"b"}, False)
+    talk.answer(forwarded, **answers("b", b=40))
+    assert read(await talk.response()) == {
         "a": (44, "the policy says no"), "b": (40, "of the cluster"), "c": (29, "of the cluster")
     }  # fmt: skip
     assert [refusal.resource for refusal in talk.refusals] == [("TOPIC", "a")]
@@ -105,7 +105,7 @@ async def test_a_request_that_only_validates_changes_nothing(api, version):
     talk, log = await keeping()
     await probed(talk, api, version, ("a", [(OWN, SET, "on")]), validate_only=True)
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    assert read(await talk.told()) == {"a": (0, None)}
+    assert read(await talk.response()) == {"a": (0, None)}
     assert log._kept.records == []
 
 
@@ -115,13 +115,13 @@ async def test_a_key_of_penstock_is_kept_and_not_sent_to_the_cluster(api, versio
     _, probe = await probed(talk, api, version, ("a", [(OWN, SET, "on"), RETENTION]))
     assert probe == {"a": [("retention.ms", "5")]}
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    asked = await talk.asked(api)
-    assert sent_in(asked) == {"a": [("retention.ms", "5")]}
-    assert not asked.body.validate_only
-    talk.answer(asked, **answers("a"))
-    assert read(await talk.told()) == {"a": (0, None)}
+    forwarded = await talk.forwarded(api)
+    assert sent_in(forwarded) == {"a": [("retention.ms", "5")]}
+    assert not forwarded.body.validate_only
+    talk.answer(forwarded, **answers("a"))
+    assert read(await talk.response()) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {OWN: "on"}
-    assert talk.topics.asked[0].configs == {OWN: "on", "retention.ms": "5"}
+    assert talk.topics.judged[0].configs == {OWN: "on", "retention.ms": "5"}
 
 
 async def test_alone_it_needs_no_alteration_of_the_cluster():
@@ -129,7 +129,7 @@ async def test_alone_it_needs_no_alteration_of_the_cluster():
     _, probe = await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on")]))
     assert probe == {"a": [(OWN, None)]}  # deletes what is not there: validates, changes nothing
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    assert read(await talk.told()) == {"a": (0, None)}
+    assert read(await talk.response()) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {OWN: "on"}
 
 
@@ -137,9 +137,9 @@ async def test_a_key_that_is_deleted():
     talk, _ = await keeping(a="on")
     await probed(talk, INCREMENTAL, 1, ("a", [(OWN, DELETE, None)]))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    assert read(await talk.told()) == {"a": (0, None)}
+    assert read(await talk.response()) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {}
-    assert talk.topics.asked[0].configs == {OWN: None}
+    assert talk.topics.judged[0].configs == {OWN: None}
 
 
 @pytest.mark.parametrize("version", versions(FULL))
@@ -147,18 +147,18 @@ async def test_alter_configs_resets_what_it_leaves_out(version):
     talk, _ = await keeping(a="on")
     await probed(talk, FULL, version, ("a", [RETENTION]))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    asked = await talk.asked(FULL)
-    talk.answer(asked, **answers("a"))
-    assert read(await talk.told()) == {"a": (0, None)}
+    forwarded = await talk.forwarded(FULL)
+    talk.answer(forwarded, **answers("a"))
+    assert read(await talk.response()) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {}
 
 
-async def test_what_the_cluster_does_not_alter_is_not_kept():
+async def test_configs_that_the_cluster_does_not_alter_are_not_kept():
     talk, _ = await keeping()
     await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on"), RETENTION]))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    talk.answer(await talk.asked(INCREMENTAL), **answers("a", a=41))
-    assert read(await talk.told()) == {"a": (41, "of the cluster")}
+    talk.answer(await talk.forwarded(INCREMENTAL), **answers("a", a=41))
+    assert read(await talk.response()) == {"a": (41, "of the cluster")}
     assert talk.topic_configs.of("a", ID) == {}
 
 
@@ -175,7 +175,7 @@ async def test_a_change_that_cannot_be(change, code, text):
     talk, log = await keeping()
     await probed(talk, INCREMENTAL, 1, ("a", [change]))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    found, message = read(await talk.told())["a"]
+    found, message = read(await talk.response())["a"]
     assert found == code
     assert message is text or message.startswith(text)
     assert log._kept.records == []
@@ -187,7 +187,7 @@ async def test_settings_that_cannot_be_kept_are_an_error(monkeypatch):
     await probed(talk, INCREMENTAL, 1, ("a", [(OWN, SET, "on")]))
     log.failure = "away"
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    code, message = read(await talk.told())["a"]
+    code, message = read(await talk.response())["a"]
     assert code == -1
     assert message.startswith("Penstock's settings could not be kept: ")
 
@@ -195,10 +195,10 @@ async def test_settings_that_cannot_be_kept_are_an_error(monkeypatch):
 async def test_the_topic_of_settings_is_not_altered():
     talk, _ = await keeping(Policies(create=False, alter=False))
     await probed(talk, INCREMENTAL, 1, ("settings", [RETENTION]), ("b", [RETENTION]))
-    asked = await talk.asked(INCREMENTAL)
-    assert sent_in(asked).keys() == {"b"}
-    talk.answer(asked, **answers("b"))
-    assert read(await talk.told()) == {"settings": (44, STORES), "b": (0, None)}
+    forwarded = await talk.forwarded(INCREMENTAL)
+    assert sent_in(forwarded).keys() == {"b"}
+    talk.answer(forwarded, **answers("b"))
+    assert read(await talk.response()) == {"settings": (44, STORES), "b": (0, None)}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
@@ -220,13 +220,13 @@ async def test_without_policies_a_request_without_our_keys_passes(api, version):
 async def test_the_policy_sees_what_a_list_becomes(operation, given, expected):
     talk = AdminTalk()
     sent, _ = await probed(talk, INCREMENTAL, 1, ("a", [("cleanup.policy", operation, given)]))
-    asked = await talk.asked(DESCRIBE)
-    (resource,) = asked.body.resources
+    forwarded = await talk.forwarded(DESCRIBE)
+    (resource,) = forwarded.body.resources
     assert resource.configuration_keys == ("cleanup.policy",)
-    talk.answer(asked, results=[{"resource_type": TOPIC, "resource_name": "a", "configs": [
+    talk.answer(forwarded, results=[{"resource_type": TOPIC, "resource_name": "a", "configs": [
         {"name": "cleanup.policy", "value": "compact"}]}])  # fmt: skip
     await talk.passes(INCREMENTAL, sent, **answers("a"))
-    assert talk.topics.asked[0].configs == {"cleanup.policy": expected}
+    assert talk.topics.judged[0].configs == {"cleanup.policy": expected}
 
 
 async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
@@ -234,7 +234,7 @@ async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
     twice = [(OWN, SET, "a"), (OWN, SET, "b")]
     _, probe = await probed(talk, INCREMENTAL, 1, ("a", twice), a=42)
     assert probe == {"a": [(OWN, "a"), (OWN, "b")]}
-    assert read(await talk.told()) == {"a": (42, "of the cluster")}
+    assert read(await talk.response()) == {"a": (42, "of the cluster")}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
@@ -249,15 +249,15 @@ async def test_a_key_of_penstock_on_a_broker_is_left_to_the_cluster(api, version
 async def test_a_resource_without_an_answer():
     talk = AdminTalk()
     await talk.request(INCREMENTAL, 1, **altering(("a", [RETENTION])))
-    talk.answer(await talk.asked(INCREMENTAL), responses=[])
-    assert read(await talk.told()) == {"a": (-1, None)}
+    talk.answer(await talk.forwarded(INCREMENTAL), responses=[])
+    assert read(await talk.response()) == {"a": (-1, None)}
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_connection():
     talk = AdminTalk()
     await talk.request(INCREMENTAL, 1, **altering(("a", [RETENTION])))
-    asked = await talk.asked(INCREMENTAL)
-    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    forwarded = await talk.forwarded(INCREMENTAL)
+    body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()
 
@@ -278,39 +278,39 @@ async def misnamed(api, version, key, *, policies=None):
     """Set a key that the cluster does not know."""
     talk, _ = await keeping(policies or Policies(create=False, alter=False))
     sent = await talk.request(api, version, **altering(("a", [(key, SET, "mark")])))
-    asked = await talk.asked(api)
-    return talk, sent, asked
+    forwarded = await talk.forwarded(api)
+    return talk, sent, forwarded
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
-async def test_what_was_meant_by_a_misspelt_key_is_said(api, version):
-    talk, _, asked = await misnamed(api, version, "penstock.mod")
-    assert asked.body.validate_only
-    talk.answer(asked, **unknown("a", "penstock.mod"))
+async def test_the_error_about_a_misspelt_key_names_a_similar_key(api, version):
+    talk, _, forwarded = await misnamed(api, version, "penstock.mod")
+    assert forwarded.body.validate_only
+    talk.answer(forwarded, **unknown("a", "penstock.mod"))
     said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.told()) == {"a": (40, said)}
+    assert read(await talk.response()) == {"a": (40, said)}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
 async def test_keys_that_kafka_does_not_know_are_its_own_matter(api, version):
-    talk, sent, asked = await misnamed(api, version, "retention.m")
-    assert (asked.frame, asked.body.validate_only) == (sent, False)
-    talk.answer(asked, **unknown("a", "retention.m"))
-    assert read(await talk.told()) == {"a": (40, f"{UNKNOWN}retention.m")}
+    talk, sent, forwarded = await misnamed(api, version, "retention.m")
+    assert (forwarded.frame, forwarded.body.validate_only) == (sent, False)
+    talk.answer(forwarded, **unknown("a", "retention.m"))
+    assert read(await talk.response()) == {"a": (40, f"{UNKNOWN}retention.m")}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
 async def test_a_key_that_the_cluster_knows_is_its_own(api, version):
-    talk, sent, asked = await misnamed(api, version, "confluent.value.schema.validation")
-    talk.answer(asked, **answers("a"))
+    talk, sent, forwarded = await misnamed(api, version, "confluent.value.schema.validation")
+    talk.answer(forwarded, **answers("a"))
     await talk.passes(api, sent, **answers("a"))
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
 async def test_a_client_without_the_right_learns_nothing_of_keys(api, version):
-    talk, _, asked = await misnamed(api, version, "penstock.mod")
-    talk.answer(asked, **answers("a", a=29))
-    assert read(await talk.told()) == {"a": (29, "of the cluster")}
+    talk, _, forwarded = await misnamed(api, version, "penstock.mod")
+    talk.answer(forwarded, **answers("a", a=29))
+    assert read(await talk.response()) == {"a": (29, "of the cluster")}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
@@ -318,22 +318,22 @@ async def test_a_resource_beside_a_misspelt_key_is_altered(api, version):
     talk, _ = await keeping(Policies(create=False, alter=False))
     resources = ("a", [("penstock.mod", SET, "mark")]), ("b", [RETENTION])
     await talk.request(api, version, **altering(*resources))
-    asked = await talk.asked(api)
+    forwarded = await talk.forwarded(api)
     both = unknown("a", "penstock.mod")["responses"] + answers("b")["responses"]
-    talk.answer(asked, responses=both)
-    asked = await talk.asked(api)
-    assert sent_in(asked) == {"b": [("retention.ms", "5")]}
-    talk.answer(asked, **answers("b"))
+    talk.answer(forwarded, responses=both)
+    forwarded = await talk.forwarded(api)
+    assert sent_in(forwarded) == {"b": [("retention.ms", "5")]}
+    talk.answer(forwarded, **answers("b"))
     said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}
+    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
 async def test_a_message_that_would_be_too_long_stays_as_it_is(api, version):
     key = "penstock." + "x" * 32_700
-    talk, _, asked = await misnamed(api, version, key)
-    talk.answer(asked, **unknown("a", key))
-    assert read(await talk.told()) == {"a": (40, UNKNOWN + key)}
+    talk, _, forwarded = await misnamed(api, version, key)
+    talk.answer(forwarded, **unknown("a", key))
+    assert read(await talk.response()) == {"a": (40, UNKNOWN + key)}
 
 
 async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could():
@@ -342,10 +342,10 @@ async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could(
     )
     await talk.store()
     await talk.request(44, 1, **altering(("a", [("penstock.mod", SET, "mark")])))
-    asked = await talk.asked(44)
-    talk.answer(asked, **unknown("a", "penstock.mod"))
+    forwarded = await talk.forwarded(44)
+    talk.answer(forwarded, **unknown("a", "penstock.mod"))
     said = (
         f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
         "does not allow it on topics (topic.settings.keys.allowed)"
     )
-    assert read(await talk.told()) == {"a": (40, said)}
+    assert read(await talk.response()) == {"a": (40, said)}

@@ -25,20 +25,22 @@ def read(response):
 async def probed(talk, version, *names, results=None, validate_only=False):
     """Send a request; the cluster validates it, and says what the topics are like."""
     sent = await talk.request(API, version, **wanted(*names, validate_only=validate_only))
-    asked = await talk.asked(API)
-    assert asked.body.validate_only
+    forwarded = await talk.forwarded(API)
+    assert forwarded.body.validate_only
     results = results or [{"name": name} for name in names]
-    talk.answer(asked, results=results)
+    talk.answer(forwarded, results=results)
     valid = [result["name"] for result in results if not result.get("error_code")]
     if valid:
         partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
         await talk.describe_topics(
             *[{"name": name, "topic_id": ID, "partitions": [partition]} for name in valid]
         )
-        asked = await talk.asked(DESCRIBE)
+        forwarded = await talk.forwarded(DESCRIBE)
         configs = [{"name": "retention.ms", "value": "5", "config_source": 1},
                    {"name": "segment.ms", "value": "7", "config_source": 5}]  # fmt: skip
-        talk.answer(asked, results=[{"resource_name": name, "configs": configs} for name in valid])
+        talk.answer(
+            forwarded, results=[{"resource_name": name, "configs": configs} for name in valid]
+        )
     return sent
 
 
@@ -47,7 +49,7 @@ async def test_an_accepted_request_is_sent_as_it_came(version):
     talk = AdminTalk()
     sent = await probed(talk, version, "a", "b")
     await talk.passes(API, sent, **VALID)
-    first = talk.topics.asked[0]
+    first = talk.topics.judged[0]
     assert (first.topic, first.num_partitions, first.replication_factor) == ("a", 9, 3)
     assert first.configs == {"retention.ms": "5"}
 
@@ -57,20 +59,20 @@ async def test_a_refused_topic_is_left_out(version):
     talk = AdminTalk()
     talk.topics.no = {"a"}
     await probed(talk, version, "a", "b")
-    asked = await talk.asked(API)
-    assert not asked.body.validate_only
-    assert [topic.name for topic in asked.body.topics] == ["b"]
-    talk.answer(asked, results=[{"name": "b", "error_code": 42, "error_message": "in between"}])
-    assert read(await talk.told()) == {"a": (44, "the policy says no"), "b": (42, "in between")}
+    forwarded = await talk.forwarded(API)
+    assert not forwarded.body.validate_only
+    assert [topic.name for topic in forwarded.body.topics] == ["b"]
+    talk.answer(forwarded, results=[{"name": "b", "error_code": 42, "error_message": "in between"}])
+    assert read(await talk.response()) == {"a": (44, "the policy says no"), "b": (42, "in between")}
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_what_the_cluster_refuses_is_not_judged(version):
+async def test_partitions_that_the_cluster_refuses_are_not_judged(version):
     talk = AdminTalk()
     await probed(talk, version, "a", results=[{"name": "a", "error_code": 37,
                                                "error_message": "fewer"}])  # fmt: skip
-    assert read(await talk.told()) == {"a": (37, "fewer")}
-    assert talk.topics.asked == []
+    assert read(await talk.response()) == {"a": (37, "fewer")}
+    assert talk.topics.judged == []
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -78,15 +80,17 @@ async def test_a_request_that_only_validates_changes_nothing(version):
     talk = AdminTalk()
     talk.topics.no = {"b"}
     await probed(talk, version, "a", "b", validate_only=True)
-    assert read(await talk.told()) == {"a": (0, None), "b": (44, "the policy says no")}
+    assert read(await talk.response()) == {"a": (0, None), "b": (44, "the policy says no")}
     assert talk.cluster.disallowed == ["a"]
 
 
-async def test_the_topic_of_settings_keeps_one_partition():
+async def test_the_topic_of_settings_keeps_a_single_partition():
     talk = AdminTalk()
     await talk.store()
     await probed(talk, 3, "settings")
-    assert read(await talk.told()) == {"settings": (44, "This topic keeps the settings of topics")}
+    assert read(await talk.response()) == {
+        "settings": (44, "This topic keeps the settings of topics")
+    }
 
 
 async def test_the_policy_sees_keys_of_penstock():
@@ -96,7 +100,7 @@ async def test_the_policy_sees_keys_of_penstock():
     sent = await probed(talk, 3, "a")
     await talk.describe_topics({"name": "a", "topic_id": ID})
     await talk.passes(API, sent, results=[{"name": "a"}])
-    assert talk.topics.asked[0].configs == {"retention.ms": "5", OWN: "on"}
+    assert talk.topics.judged[0].configs == {"retention.ms": "5", OWN: "on"}
 
 
 async def test_without_a_policy_that_judges_partitions_a_request_passes():
@@ -110,5 +114,5 @@ async def test_without_a_policy_that_judges_partitions_a_request_passes():
 async def test_an_answer_without_the_topic_leaves_it_out():
     talk = AdminTalk()
     await talk.request(API, 3, **wanted("a"))
-    talk.answer(await talk.asked(API), results=[])
-    assert read(await talk.told()) == {}
+    talk.answer(await talk.forwarded(API), results=[])
+    assert read(await talk.response()) == {}

@@ -43,19 +43,19 @@ def read(response):
 async def probed(talk, version, *names, answer=None, **request):
     """Send a request; the cluster validates it. Return the frame, and what was validated."""
     sent = await talk.request(API, version, **wanted(*names, **request))
-    asked = await talk.asked(API)
-    assert (asked.version, asked.body.validate_only) == (7, True)
-    talk.answer(asked, **(answer or results(*names)))
-    return sent, asked.body
+    forwarded = await talk.forwarded(API)
+    assert (forwarded.version, forwarded.body.validate_only) == (7, True)
+    talk.answer(forwarded, **(answer or results(*names)))
+    return sent, forwarded.body
 
 
 async def created(talk, *names, **codes):
     """The cluster creates topics."""
-    asked = await talk.asked(API)
-    assert (asked.version, asked.body.validate_only) == (7, False)
-    assert [topic.name for topic in asked.body.topics] == list(names)
-    talk.answer(asked, **results(*names, **codes))
-    return asked.body
+    forwarded = await talk.forwarded(API)
+    assert (forwarded.version, forwarded.body.validate_only) == (7, False)
+    assert [topic.name for topic in forwarded.body.topics] == list(names)
+    talk.answer(forwarded, **results(*names, **codes))
+    return forwarded.body
 
 
 async def keeping(policies=None):
@@ -75,7 +75,7 @@ async def test_an_accepted_request_is_sent_as_it_came(version):
         ("retention.ms", "5")
     ]
     await talk.passes(API, sent, **results("a"))
-    alteration, creation = talk.topics.asked
+    alteration, creation = talk.topics.judged
     assert (alteration.resource_name, alteration.configs) == ("a", {"retention.ms": "5"})
     assert creation == ("a", 4, 2, None, {"retention.ms": "5"})
 
@@ -87,12 +87,12 @@ async def test_a_refused_topic_is_left_out(version):
     await probed(talk, version, "a", "b", "c", answer=results("a", "b", "c", c=36),
                  partitions=9, replicas=3)  # fmt: skip
     await created(talk, "b", b=29)
-    response = await talk.told()
+    response = await talk.response()
     assert read(response) == {
         "a": (44, "the policy says no"), "b": (29, "of the cluster"), "c": (36, "of the cluster")
     }  # fmt: skip
-    assert [one.topic for one in talk.topics.asked] == ["a", "b"]
-    assert talk.topics.asked[0][:3] == ("a", 9, 3)
+    assert [creation.topic for creation in talk.topics.judged] == ["a", "b"]
+    assert talk.topics.judged[0][:3] == ("a", 9, 3)
     assert talk.cluster.disallowed == ["b"]
     if version >= IDS_FROM:
         assert [topic.topic_id for topic in response.topics] == [None, ID, ID]
@@ -105,7 +105,7 @@ async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
     assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
     body = await created(talk, "a")
     assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
-    response = await talk.told()
+    response = await talk.response()
     assert read(response) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {OWN: "on"}
     if version >= CONFIGS_FROM:
@@ -120,19 +120,19 @@ async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
 async def test_they_are_in_the_log_before_the_topic_is_created():
     talk, log = await keeping()
     await probed(talk, 7, "a", configs=[own()])
-    asked = await talk.asked(API)
+    forwarded = await talk.forwarded(API)
     assert [key.split("/")[0] for key in log._kept.keys] == ["creation"]
-    talk.answer(asked, **results("a"))
-    await talk.told()
+    talk.answer(forwarded, **results("a"))
+    await talk.response()
     assert [key.split("/")[0] for key in log._kept.keys] == ["creation", "topic", "-creation"]
 
 
 @pytest.mark.parametrize(("code", "left_open"), [(36, False), (-1, True), (7, True)])
-async def test_what_becomes_of_them_where_the_topic_is_not_created(code, left_open):
+async def test_keys_of_a_topic_that_is_not_created(code, left_open):
     talk, log = await keeping()
     await probed(talk, 7, "a", configs=[own()])
     await created(talk, "a", a=code)
-    assert read(await talk.told()) == {"a": (code, "of the cluster")}
+    assert read(await talk.response()) == {"a": (code, "of the cluster")}
     assert [key.split("/")[0] for key in log._kept.keys] == [
         "creation", *([] if left_open else ["-creation"])
     ]  # fmt: skip
@@ -144,7 +144,7 @@ async def test_a_topic_whose_settings_cannot_be_kept_is_not_created(monkeypatch)
     talk, log = await keeping()
     log.failure = "away"
     await probed(talk, 7, "a", configs=[own()])
-    code, message = read(await talk.told())["a"]
+    code, message = read(await talk.response())["a"]
     assert code == -1
     assert message.startswith("The topic was not created: its settings could not be kept: ")
 
@@ -152,9 +152,9 @@ async def test_a_topic_whose_settings_cannot_be_kept_is_not_created(monkeypatch)
 async def test_a_topic_that_the_cluster_forgets_is_an_error():
     talk, _ = await keeping()
     await probed(talk, 7, "a", "b", configs=[own()], answer=results("a"))
-    asked = await talk.asked(API)
-    talk.answer(asked, topics=[])
-    assert read(await talk.told()) == {"a": (-1, None), "b": (-1, None)}
+    forwarded = await talk.forwarded(API)
+    talk.answer(forwarded, topics=[])
+    assert read(await talk.response()) == {"a": (-1, None), "b": (-1, None)}
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -162,7 +162,7 @@ async def test_a_request_that_only_validates_changes_nothing(version):
     talk, log = await keeping()
     talk.topics.no = {"b"}
     await probed(talk, version, "a", "b", configs=[own()], validate_only=True)
-    response = await talk.told()
+    response = await talk.response()
     assert read(response) == {"a": (0, None), "b": (44, "the policy says no")}
     assert log._kept.records == []
     assert talk.cluster.disallowed == ["a"]
@@ -178,15 +178,15 @@ async def test_errors_that_a_controller_reports_after_those_of_configs(code, is_
     talk.topics.no = {"a"}
     await probed(talk, 7, "a", configs=[RETENTION], answer=results("a", a=code))
     expected = (44, "the policy says no") if is_judged else (code, "of the cluster")
-    assert read(await talk.told()) == {"a": expected}
+    assert read(await talk.response()) == {"a": expected}
 
 
 async def test_a_topic_that_is_named_twice_is_left_to_the_cluster():
     talk = AdminTalk()
     talk.topics.no = {"a"}
     await probed(talk, 7, "a", "a", configs=[RETENTION], answer=results("a", a=42))
-    assert read(await talk.told()) == {"a": (42, "of the cluster")}
-    assert talk.topics.asked == []
+    assert read(await talk.response()) == {"a": (42, "of the cluster")}
+    assert talk.topics.judged == []
 
 
 async def test_assignments_reach_the_policy():
@@ -194,21 +194,21 @@ async def test_assignments_reach_the_policy():
     assignments = [{"partition_index": 0, "broker_ids": (1, 2)}]
     sent, _ = await probed(talk, 7, "a", assignments=assignments)
     await talk.passes(API, sent, **results("a"))
-    assert talk.topics.asked == [("a", None, None, {0: (1, 2)}, {})]
+    assert talk.topics.judged == [("a", None, None, {0: (1, 2)}, {})]
 
 
-async def test_what_cannot_be_judged_is_not_created():
+async def test_a_topic_that_cannot_be_judged_is_not_created():
     talk = AdminTalk()
     talk.cluster.away = True
     await probed(talk, 7, "a")
-    code, message = read(await talk.told())["a"]
+    code, message = read(await talk.response())["a"]
     assert (code, message) == (-1, "The policy cannot be called: no broker answers")
 
 
 async def test_a_value_that_a_key_cannot_have():
     talk, _ = await keeping()
     await probed(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
-    code, message = read(await talk.told())["a"]
+    code, message = read(await talk.response())["a"]
     assert code == 40
     assert "records.policy.enabled" in message
 
@@ -217,7 +217,7 @@ async def test_a_key_without_a_value_is_left_to_the_cluster():
     talk, _ = await keeping()
     _, body = await probed(talk, 7, "a", configs=[own(None)], answer=results("a", a=40))
     assert [(config.name, config.value) for config in body.topics[0].configs] == [(OWN, None)]
-    assert read(await talk.told())["a"][0] == 40
+    assert read(await talk.response())["a"][0] == 40
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -232,15 +232,15 @@ async def test_each_policy_alone_judges(create, alter):
     talk = AdminTalk(Policies(create=create, alter=alter))
     talk.topics.no = {"a"}
     await probed(talk, 7, "a", configs=[RETENTION])
-    assert read(await talk.told()) == {"a": (44, "the policy says no")}
-    assert len(talk.topics.asked) == 1
+    assert read(await talk.response()) == {"a": (44, "the policy says no")}
+    assert len(talk.topics.judged) == 1
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_connection():
     talk = AdminTalk()
     await talk.request(API, 7, **wanted("a"))
-    asked = await talk.asked(API)
-    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    forwarded = await talk.forwarded(API)
+    body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()
 
@@ -253,13 +253,13 @@ def unknown(name, key):
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_what_was_meant_by_a_misspelt_key_is_said(version):
+async def test_the_error_about_a_misspelt_key_names_a_similar_key(version):
     talk, _ = await keeping(Policies(create=False, alter=False))
     await probed(talk, version, "a", "b", configs=[own("mark", "penstock.mod")],
                  answer={"topics": [unknown("a", "penstock.mod"), result("b")]})  # fmt: skip
     await created(talk, "b")
     said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}
+    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -280,7 +280,7 @@ async def test_a_misspelt_key_is_explained_by_a_gateway_that_keeps_none():
     talk = AdminTalk()
     await probed(talk, 7, "a", configs=[own("mark", "penstock.mode")],
                  answer={"topics": [unknown("a", "penstock.mode")]})  # fmt: skip
-    ((code, said),) = read(await talk.told()).values()
+    ((code, said),) = read(await talk.response()).values()
     assert code == 40
     assert said.startswith(f"{UNKNOWN}penstock.mode; the gateway keeps no topic level keys: ")
 
@@ -288,7 +288,7 @@ async def test_a_misspelt_key_is_explained_by_a_gateway_that_keeps_none():
 async def test_a_client_without_the_right_learns_nothing_of_keys():
     talk, _ = await keeping(Policies(create=False, alter=False))
     await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")], answer=results("a", a=29))
-    assert read(await talk.told()) == {"a": (29, "of the cluster")}
+    assert read(await talk.response()) == {"a": (29, "of the cluster")}
 
 
 async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could():
@@ -302,7 +302,7 @@ async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could(
         f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
         "does not allow it on topics (topic.settings.keys.allowed)"
     )
-    assert read(await talk.told()) == {"a": (40, said)}
+    assert read(await talk.response()) == {"a": (40, said)}
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -311,7 +311,7 @@ async def test_a_message_that_would_be_too_long_stays_as_it_is(version):
     name = "penstock." + "x" * 32_700
     await probed(talk, version, "a", configs=[own("mark", name)],
                  answer={"topics": [unknown("a", name)]})  # fmt: skip
-    assert read(await talk.told()) == {"a": (40, UNKNOWN + name)}
+    assert read(await talk.response()) == {"a": (40, UNKNOWN + name)}
 
 
 async def test_a_topic_beside_a_misspelt_key_needs_no_counts_where_no_policy_judges_it():
@@ -322,4 +322,4 @@ async def test_a_topic_beside_a_misspelt_key_needs_no_counts_where_no_policy_jud
                  answer={"topics": [unknown("a", "penstock.mod"), undescribed]})  # fmt: skip
     await created(talk, "b")
     said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.told()) == {"a": (40, said), "b": (0, None)}
+    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}

@@ -39,10 +39,10 @@ async def test_the_topic_of_settings_is_left_out_and_refused(version):
     talk = AdminTalk()
     await talk.store()
     await talk.request(API, version, topics=named("a", "settings", "b"))
-    asked = await talk.asked(API)
-    assert [topic.name for topic in asked.body.topics] == ["a", "b"]
-    talk.answer(asked, topics=deleted("a", "b"))
-    assert read(await talk.told()) == {
+    forwarded = await talk.forwarded(API)
+    assert [topic.name for topic in forwarded.body.topics] == ["a", "b"]
+    talk.answer(forwarded, topics=deleted("a", "b"))
+    assert read(await talk.response()) == {
         "a": [(0, 5, 0)], "b": [(0, 5, 0)], "settings": [(0, -1, 17)]
     }  # fmt: skip
 
@@ -52,15 +52,15 @@ async def test_alone_it_is_refused_without_the_broker(version):
     talk = AdminTalk()
     await talk.store()
     await talk.request(API, version, topics=named("settings"))
-    assert read(await talk.told()) == {"settings": [(0, -1, 17)]}
+    assert read(await talk.response()) == {"settings": [(0, -1, 17)]}
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_connection():
     talk = AdminTalk()
     await talk.store()
     await talk.request(API, 2, topics=named("settings", "a"))
-    asked = await talk.asked(API)
-    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\xff\xff\xff"
+    forwarded = await talk.forwarded(API)
+    body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\xff\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()
 

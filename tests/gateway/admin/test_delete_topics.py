@@ -23,7 +23,7 @@ def deleted(*names, code=0):
 
 
 def read(response):
-    return {str(one.name): int(one.error_code) for one in response.responses}
+    return {str(found.name): int(found.error_code) for found in response.responses}
 
 
 async def keeping():
@@ -60,11 +60,11 @@ async def test_settings_go_with_their_topic(version, code, is_gone):
 async def test_the_topic_of_settings_is_not_deleted(version):
     talk, _ = await keeping()
     await talk.request(API, version, **named(version, "settings", "b"))
-    asked = await talk.asked(API)
-    rest = asked.body.topics if version >= IDS_FROM else asked.body.topic_names
-    assert [getattr(one, "name", one) for one in rest] == ["b"]
-    talk.answer(asked, **deleted("b"))
-    response = await talk.told()
+    forwarded = await talk.forwarded(API)
+    rest = forwarded.body.topics if version >= IDS_FROM else forwarded.body.topic_names
+    assert [getattr(topic, "name", topic) for topic in rest] == ["b"]
+    talk.answer(forwarded, **deleted("b"))
+    response = await talk.response()
     assert read(response) == {"b": 0, "settings": 73}
     if version >= 5:
         assert response.responses[1].error_message == "This topic keeps the settings of topics"
@@ -74,15 +74,15 @@ async def test_the_topic_of_settings_is_not_deleted(version):
 async def test_alone_it_is_refused_without_the_broker(version):
     talk, _ = await keeping()
     await talk.request(API, version, **named(version, "settings"))
-    assert read(await talk.told()) == {"settings": 73}
+    assert read(await talk.response()) == {"settings": 73}
 
 
 async def test_it_is_known_by_its_id_too():
     talk, _ = await keeping()
     await talk.request(API, 6, topics=[{"name": None, "topic_id": OWN_ID}])
     await talk.describe_topics({"name": "settings", "topic_id": OWN_ID})
-    (one,) = (await talk.told()).responses
-    assert (one.topic_id, int(one.error_code)) == (OWN_ID, 73)
+    (found,) = (await talk.response()).responses
+    assert (found.topic_id, int(found.error_code)) == (OWN_ID, 73)
 
 
 async def test_settings_that_cannot_be_deleted_now_do_not_hold_up_the_answer():

@@ -43,11 +43,11 @@ async def test_every_key_is_added_to_a_topic(version):
     talk = await keeping({f"topics.b.{OWN}": "off"})
     sent = await talk.request(API, version, **about("a", "b", include_synonyms=True,
                                                     include_documentation=True))  # fmt: skip
-    asked = await talk.asked(API)
-    assert asked.frame == sent
-    talk.answer(asked, **described("a", "b"))
+    forwarded = await talk.forwarded(API)
+    assert forwarded.frame == sent
+    talk.answer(forwarded, **described("a", "b"))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    (_, a), (_, b) = read(await talk.told())
+    (_, a), (_, b) = read(await talk.response())
     assert a.keys() == b.keys() == ALL | {"retention.ms"}
     assert (a[OWN].value, a[OWN].config_source, a["retention.ms"].value) == ("on", 1, "5")
     assert [(synonym.value, synonym.source) for synonym in a[OWN].synonyms] == [("on", 1)]
@@ -59,14 +59,14 @@ async def test_every_key_is_added_to_a_topic(version):
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_keys_that_are_asked_for_by_name_as_often_as_a_topic_is_named(version):
+async def test_keys_that_are_requested_by_name_as_often_as_a_topic_is_named(version):
     talk = await keeping()
     request = about("a", keys=(OWN, "retention.ms"))
     request["resources"] += about("a", keys=("retention.ms",))["resources"]
     await talk.request(API, version, **request)
-    talk.answer(await talk.asked(API), **described("a", "a"))
+    talk.answer(await talk.forwarded(API), **described("a", "a"))
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    first, second = (configs for _, configs in read(await talk.told()))
+    first, second = (configs for _, configs in read(await talk.response()))
     assert first.keys() == {OWN, "retention.ms"}
     assert second.keys() == {"retention.ms"}
     if version >= 3:
@@ -74,7 +74,7 @@ async def test_keys_that_are_asked_for_by_name_as_often_as_a_topic_is_named(vers
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_what_is_not_about_our_keys_passes(version):
+async def test_requests_without_our_keys_pass(version):
     talk = await keeping()
     sent = await talk.request(API, version, **about("1", kind=BROKER))
     await talk.passes(API, sent, **described("1", kind=BROKER))
@@ -85,8 +85,8 @@ async def test_what_is_not_about_our_keys_passes(version):
 async def test_a_key_that_may_not_be_set_is_read_only():
     talk = await keeping({"topic.settings.keys.allowed": "records.*"})
     await talk.request(API, 4, **about("b", keys=(OWN,)))
-    talk.answer(await talk.asked(API), **described("b"))
-    ((_, b),) = read(await talk.told())
+    talk.answer(await talk.forwarded(API), **described("b"))
+    ((_, b),) = read(await talk.response())
     assert b[OWN].read_only
 
 
@@ -95,17 +95,17 @@ async def test_an_id_that_the_client_may_not_know_is_looked_up(code, expected):
     talk = await keeping()
     talk.cluster.ids_by_name = {"a": ID}
     await talk.request(API, 4, **about("a", keys=(OWN,)))
-    talk.answer(await talk.asked(API), **described("a"))
+    talk.answer(await talk.forwarded(API), **described("a"))
     await talk.describe_topics({"name": "a", "error_code": code})
-    ((_, a),) = read(await talk.told())
+    ((_, a),) = read(await talk.response())
     assert a[OWN].value == expected
 
 
-async def test_a_topic_that_was_not_asked_for_gets_nothing():
+async def test_a_topic_that_was_not_requested_gets_nothing():
     talk = await keeping()
     await talk.request(API, 4, **about("b", keys=(OWN,)))
-    talk.answer(await talk.asked(API), **described("other"))
-    ((name, configs),) = read(await talk.told())
+    talk.answer(await talk.forwarded(API), **described("other"))
+    ((name, configs),) = read(await talk.response())
     assert (name, configs.keys()) == ("other", {"retention.ms"})
 
 
@@ -123,15 +123,15 @@ async def test_thousands_of_names_are_handled_in_slices():
     names = [f"t{number}" for number in range(5_000)]
     await talk.request(API, 4, **about(*names, keys=(OWN,)))
     assert await turns_until(lambda: talk.broker.data) >= 5, "they are read"
-    talk.answer(await talk.asked(API), **described(*names))
+    talk.answer(await talk.forwarded(API), **described(*names))
     assert await turns_until(lambda: talk.client.data) >= 10, "something is added to each"
-    assert [name for name, _ in read(await talk.told())] == names
+    assert [name for name, _ in read(await talk.response())] == names
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_connection():
     talk = await keeping()
     await talk.request(API, 4, **about("b", keys=(OWN,)))
-    asked = await talk.asked(API)
-    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    forwarded = await talk.forwarded(API)
+    body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()

@@ -22,56 +22,60 @@ def found(version):
 
 def places(response, version):
     rows = response.coordinators if version >= MANY_FROM else [response]
-    return [(int(one.node_id), one.host, int(one.port), int(one.error_code)) for one in rows]
+    return [(int(row.node_id), row.host, int(row.port), int(row.error_code)) for row in rows]
 
 
 @pytest.mark.parametrize("version", versions(API))
 @pytest.mark.parametrize("is_missing", [True, False])
-async def test_an_accepted_topic_is_asked_for_and_the_address_is_the_gateways(version, is_missing):
+async def test_the_request_about_an_accepted_topic_passes_and_the_address_is_the_gateways(
+    version, is_missing
+):
     talk = AdminTalk()
     talk.cluster.missing = {"__consumer_offsets"} if is_missing else set()
     sent = await talk.request(API, version, **keyed())
-    asked = await talk.asked(API)
-    assert asked.frame == sent
-    talk.answer(asked, **found(version))
-    assert places(await talk.told(), version) == [(1, "gateway", 9192, 0)]
-    assert [one.topic for one in talk.topics.asked] == ["__consumer_offsets"] * is_missing
+    forwarded = await talk.forwarded(API)
+    assert forwarded.frame == sent
+    talk.answer(forwarded, **found(version))
+    assert places(await talk.response(), version) == [(1, "gateway", 9192, 0)]
+    assert [creation.topic for creation in talk.topics.judged] == [
+        "__consumer_offsets"
+    ] * is_missing
 
 
 @pytest.mark.parametrize("version", versions(API))
 @pytest.mark.parametrize("kind", TOPICS)
 async def test_a_refused_topic_has_no_coordinator(version, kind):
     if version == 0 and kind:
-        kind = 0  # only groups have one then
+        kind = 0  # only groups have a coordinator then
     talk = AdminTalk()
     talk.cluster.missing = {TOPICS[kind]}
     talk.topics.no = {TOPICS[kind]}
     await talk.request(API, version, **keyed(kind, "g", "h"))
-    response = await talk.told()
+    response = await talk.response()
     count = 2 if version >= MANY_FROM else 1
     assert places(response, version) == [(-1, "", -1, 15)] * count
     first = response.coordinators[0] if version >= MANY_FROM else response
     if version >= 1:
         assert first.error_message == "the policy says no"
-    (creation,) = talk.topics.asked
+    (creation,) = talk.topics.judged
     assert (creation.num_partitions, creation.replication_factor) == (50, 3)
     assert [refusal.topic for refusal in talk.refusals] == [TOPICS[kind]]
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_what_cannot_be_judged_is_refused(version):
+async def test_a_topic_that_cannot_be_judged_is_refused(version):
     talk = AdminTalk()
     talk.cluster.away = True
     await talk.request(API, version, **keyed())
-    assert places(await talk.told(), version) == [(-1, "", -1, 15)]
+    assert places(await talk.response(), version) == [(-1, "", -1, 15)]
 
 
 async def test_a_kind_of_key_that_creates_no_topic_passes():
     talk = AdminTalk(Policies())
     talk.cluster.away = True
     sent = await talk.request(API, 6, **keyed(7))
-    asked = await talk.asked(API)
-    assert asked.frame == sent
+    forwarded = await talk.forwarded(API)
+    assert forwarded.frame == sent
 
 
 async def test_a_request_that_ends_too_early_ends_the_connection():

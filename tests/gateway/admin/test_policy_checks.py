@@ -67,7 +67,7 @@ class Observed:
         await asyncio.gather(*self.tasks)
 
 
-async def test_a_creation_is_not_waited_for_and_what_would_be_refused_is_told():
+async def test_a_creation_is_not_waited_for_and_a_refusal_is_reported():
     policies = Policies()
     observed = Observed(policies)
     assert await observed.checks.creation(CREATION) is None
@@ -82,7 +82,7 @@ async def test_a_creation_is_not_waited_for_and_what_would_be_refused_is_told():
 
 
 @pytest.mark.parametrize("verdict", [ACCEPTED, not_judged("a.P", "it is no longer in force")])
-async def test_nothing_else_is_told(verdict):
+async def test_no_other_verdict_is_reported(verdict):
     policies = Policies()
     observed = Observed(policies)
     await observed.checks.creation(CREATION)
@@ -121,14 +121,14 @@ async def test_configs_of_a_topic_go_by_its_name_and_others_by_the_whole_file(
     assert observed.refusals[0].is_observed is (expected is None)
 
 
-async def test_without_room_nothing_is_asked():
+async def test_without_room_nothing_is_judged():
     policies = Policies(room=False)
     observed = Observed(policies)
     assert await observed.checks.creation(CREATION) is None
     assert observed.tasks == []
 
 
-async def test_what_needs_metadata_that_is_not_there_is_not_observed():
+async def test_without_metadata_a_policy_with_a_context_does_not_observe():
     policies = Policies(needs_context=True)
     observed = Observed(policies)
     assert await observed.checks.creation(CREATION) is None
@@ -137,3 +137,29 @@ async def test_what_needs_metadata_that_is_not_there_is_not_observed():
     error = MetadataUnavailableError("no metadata")
     assert observed.checks.cannot_be_judged("watched", error) is None
     assert observed.checks.cannot_be_judged("strict", error).code == -1
+
+
+@pytest.mark.parametrize(
+    ("creation", "counts"),
+    [
+        (CREATION._replace(topic="new"), (3, 1)),
+        (TopicCreation("new", None, None, {0: [1, 2, 3], 1: [1, 2]}, {}), (2, 2)),
+        (TopicCreation("new", None, None, None, {}), (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("verdict", [ACCEPTED, NO])
+async def test_an_accepted_topic_counts_as_existing_for_later_policies(creation, counts, verdict):
+    policies = Policies(needs_context=True)
+    policies.verdict.set_result(verdict)
+    observed = Observed(policies)
+    allowed = []
+
+    async def topics():
+        return {}
+
+    cluster = SimpleNamespace(
+        topics=topics, deciding=asyncio.Lock(), allow=lambda *given: allowed.append(given)
+    )
+    observed.checks._gateway.cluster = cluster
+    assert (await observed.checks.creation(creation) is None) == (verdict is ACCEPTED)
+    assert allowed == ([("new", *counts)] if verdict is ACCEPTED else [])

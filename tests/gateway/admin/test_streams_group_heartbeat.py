@@ -47,22 +47,22 @@ async def test_a_heartbeat_without_a_topology_passes():
 async def test_an_accepted_topology_passes_after_the_policy_has_seen_its_topics():
     talk = AdminTalk()
     sent = await joining(talk)
-    asked = await talk.describe_topics(found("in", 12), unknown("app-changelog"))
-    assert {topic.name for topic in asked.body.topics} == {"in", "app-changelog"}
-    assert not asked.body.allow_auto_topic_creation
+    forwarded = await talk.describe_topics(found("in", 12), unknown("app-changelog"))
+    assert {topic.name for topic in forwarded.body.topics} == {"in", "app-changelog"}
+    assert not forwarded.body.allow_auto_topic_creation
     await talk.passes(API, sent, **ANSWER)
-    (creation,) = talk.topics.asked
+    (creation,) = talk.topics.judged
     assert creation[:3] == ("app-changelog", 12, 3)
     assert creation.configs == {"cleanup.policy": "compact"}
 
 
 async def test_counts_of_the_topology_go_before_those_of_the_cluster():
     talk = AdminTalk()
-    talk.cluster.away = True  # nobody has to be asked
+    talk.cluster.away = True  # nothing is requested from it
     sent = await joining(talk, partitions=5, replicas=2)
     await talk.describe_topics(found("in", 12), unknown("app-changelog"))
     await talk.passes(API, sent, **ANSWER)
-    assert talk.topics.asked[0][:3] == ("app-changelog", 5, 2)
+    assert talk.topics.judged[0][:3] == ("app-changelog", 5, 2)
 
 
 async def test_a_topic_that_exists_is_not_judged():
@@ -70,7 +70,7 @@ async def test_a_topic_that_exists_is_not_judged():
     sent = await joining(talk)
     await talk.describe_topics(found("in", 12), found("app-changelog", 12))
     await talk.passes(API, sent, **ANSWER)
-    assert talk.topics.asked == []
+    assert talk.topics.judged == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_refused_topology_does_not_join(away, code, text):
     talk.cluster.away = away
     await joining(talk)
     await talk.describe_topics(found("in", 12), unknown("app-changelog"))
-    response = await talk.told()
+    response = await talk.response()
     assert int(response.error_code) == code
     assert response.error_message.startswith(text)
     assert (response.member_id, response.member_epoch) == ("m-1", 4)
@@ -94,7 +94,7 @@ async def test_a_count_that_cannot_be_known_yet_is_refused():
     talk = AdminTalk()
     await joining(talk)
     await talk.describe_topics(unknown("in"), unknown("app-changelog"))
-    response = await talk.told()
+    response = await talk.response()
     assert int(response.error_code) == 44
     assert "Source topics in are missing" in response.error_message
 
@@ -102,7 +102,7 @@ async def test_a_count_that_cannot_be_known_yet_is_refused():
 async def test_metadata_that_cannot_be_read_ends_the_connection():
     talk = AdminTalk()
     await joining(talk)
-    asked = await talk.asked(3)
-    body = asked.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
+    forwarded = await talk.forwarded(3)
+    body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
     await talk.ends()

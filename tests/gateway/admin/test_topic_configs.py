@@ -254,7 +254,7 @@ async def test_settings_that_are_put_are_replaced_as_a_whole(gateways):
     assert dict(gateway.of("orders", topic_id)) == {}
 
 
-async def test_only_what_is_kept_is_forgotten(gateways):
+async def test_only_kept_topics_are_forgotten(gateways):
     gateway = await gateways.start()
     topic_id = await gateways.create(gateway, "orders", OWN)
     written = len(gateways.kept.keys)
@@ -265,7 +265,7 @@ async def test_only_what_is_kept_is_forgotten(gateways):
     assert gateways.kept.keys[written:] == [f"-topic/{topic_id}"]
 
 
-async def test_who_changed_is_told_and_remembered(gateways):
+async def test_the_principal_of_a_change_is_reported_and_remembered(gateways):
     gateway = await gateways.start()
     assert gateway.changed_at("orders") == 0.0
 
@@ -657,7 +657,7 @@ async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways)
     assert gateway.index.topics().keys() == {stays}
 
 
-async def test_what_the_cluster_does_not_tell_is_left_alone(gateways):
+async def test_topics_that_the_cluster_does_not_return_stay(gateways):
     await crash(gateways, CRASHES["after the cluster has created it"])
     gateway = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
@@ -685,7 +685,7 @@ async def test_a_creation_of_a_later_version_is_not_settled_into_nothing(gateway
 
 
 @pytest.mark.parametrize("starting", [True, False])
-async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, starting):
+async def test_no_request_names_a_topic_without_a_name(gateways, starting):
     for value in WITHOUT_A_NAME:
         gateways.kept.append(creation_key(uuid4()).encode(), value)
         gateways.kept.append(topic_key(uuid4()).encode(), value)

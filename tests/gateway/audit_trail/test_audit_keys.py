@@ -18,13 +18,13 @@ def configuration(folder, **keys):
         ({"audit.topic": "no name"}, "must be the name of a topic; it is 'no name'"),
         ({"audit.topic": ".."}, "must be the name of a topic"),
         ({"audit.topic": "__consumer_offsets"}, "which is Kafka's own"),
-        ({"audit.topic": "__penstock_topic_settings"}, "that of topic.settings.topic"),
-        ({"audit.topic": "s", "topic.settings.topic": "s"}, "that of topic.settings.topic"),
+        ({"audit.topic": "__penstock_topic_settings"}, "the topic of topic.settings.topic"),
+        ({"audit.topic": "s", "topic.settings.topic": "s"}, "the topic of topic.settings.topic"),
         (
             {"audit.topic": "__penstock_producer_state"},
-            "that of produce.request.interceptors.state.topic",
+            "the topic of produce.request.interceptors.state.topic",
         ),
-        ({"audit.topic": "__penstock_places"}, "that of redrive.places.topic"),
+        ({"audit.topic": "__penstock_places"}, "the topic of redrive.places.topic"),
     ],
 )
 def test_keys_that_do_not_fit(tmp_path, keys, why):

@@ -175,7 +175,7 @@ async def test_an_event_is_bounded(console):
     for number in range(200):
         console.refused(refusal(number))
         console._refusals._new = 0
-    console._tell_refusals()
+    console._publish_refusals()
 
     [(_, data)] = events(await anext(parts))
     assert len(data["rows"]) == CHANGED_MAX

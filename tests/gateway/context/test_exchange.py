@@ -4,22 +4,22 @@ import itertools
 
 import pytest
 
-from penstock.gateway.context.exchange import TRANSITIONS, State, Streamed
+from penstock.gateway.context.exchange import TRANSITIONS, ExchangeState, Streamed
 
-FINAL = {State.COMPLETED}
+FINAL = {ExchangeState.COMPLETED}
 
 
-def streamed(state=State.RECEIVING):
+def streamed(state=ExchangeState.RECEIVING):
     exchange = Streamed(api_key=1, version=4, correlation_id=7)
     exchange.state = state
     return exchange
 
 
 def test_every_state_has_its_row():
-    assert TRANSITIONS.keys() == set(State)
+    assert TRANSITIONS.keys() == set(ExchangeState)
 
 
-@pytest.mark.parametrize(("before", "after"), list(itertools.product(State, State)))
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(ExchangeState, ExchangeState)))
 def test_only_the_transitions_of_the_table_are_taken(before, after):
     exchange = streamed(before)
     if after in TRANSITIONS[before]:
@@ -33,21 +33,21 @@ def test_only_the_transitions_of_the_table_are_taken(before, after):
 
 def test_every_state_can_be_reached_and_left():
     reached = set().union(*TRANSITIONS.values())
-    assert reached == set(State) - {State.RECEIVING}
+    assert reached == set(ExchangeState) - {ExchangeState.RECEIVING}
     assert {state for state, following in TRANSITIONS.items() if not following} == FINAL
 
 
-@pytest.mark.parametrize("state", set(State) - FINAL)
+@pytest.mark.parametrize("state", set(ExchangeState) - FINAL)
 def test_whatever_has_no_response_can_be_abandoned(state):
     exchange = streamed(state)
     exchange.cancel()
-    assert exchange.state is State.CANCELLED
+    assert exchange.state is ExchangeState.CANCELLED
 
 
 def test_what_is_answered_stays_so():
-    exchange = streamed(State.COMPLETED)
+    exchange = streamed(ExchangeState.COMPLETED)
     exchange.cancel()
-    assert exchange.state is State.COMPLETED
+    assert exchange.state is ExchangeState.COMPLETED
 
 
 def test_pieces_wait_until_they_are_sent():

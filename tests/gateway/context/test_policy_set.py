@@ -6,9 +6,12 @@ import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.policy_set import submit_or_accept, submit_or_drop_again
 
-BATCH = (TopicPlan(topic="t", validators=("v",)), 3, uuid.UUID(int=1), 9, b"data")
+BATCH = BatchToJudge(
+    TopicPlan(topic="t", validators=("v",)), 3, uuid.UUID(int=1), 9, b"data", client=5
+)
 
 
 class Inline:
@@ -26,25 +29,20 @@ class Inline:
 def test_a_batch_has_one_verdict(accepting):
     inline, submitted, verdicts = Inline(accepting=accepting), [], []
 
-    def submit(*given, **options):
-        submitted.append((given, options))
+    submit_or_accept(inline, lambda *given: submitted.append(given), BATCH, verdicts.append)
 
-    submit_or_accept(inline, submit, *BATCH, verdicts.append, client=5)
-
-    assert inline.given == [(BATCH[0], 9, b"data")]
+    assert inline.given == [(BATCH.plan, 9, b"data")]
     assert verdicts == ([ACCEPTED] if accepting else [])
-    assert submitted == ([] if accepting else [((*BATCH, verdicts.append), {"client": 5})])
+    assert submitted == ([] if accepting else [(BATCH, verdicts.append)])
 
 
 def test_a_batch_that_loses_records_again_is_not_accepted_as_it_is():
     inline, submitted, verdicts = Inline(accepting=True), [], []
+    batch = BATCH._replace(dropped_before=(1,))
 
-    def submit(*_, **options):
-        submitted.append(options)
+    submit_or_accept(inline, lambda *given: submitted.append(given), batch, verdicts.append)
 
-    submit_or_accept(inline, submit, *BATCH, verdicts.append, dropped_before=(1,))
-
-    assert (submitted, verdicts) == ([{"dropped_before": (1,)}], [])
+    assert (submitted, verdicts) == ([(batch, verdicts.append)], [])
 
 
 @pytest.mark.parametrize("policies", [("v",), ()])
@@ -52,8 +50,8 @@ def test_what_has_no_policy_only_loses_records_again(policies):
     plan, chosen = TopicPlan(topic="t", validators=policies), []
 
     def choose(name):
-        return lambda *_, **__: chosen.append(name)
+        return lambda *_: chosen.append(name)
 
-    submit_or_drop_again(choose("again"), choose("judged"), plan, *BATCH[1:], print)
+    submit_or_drop_again(choose("again"), choose("judged"), BATCH._replace(plan=plan), print)
 
     assert chosen == ["judged" if policies else "again"]

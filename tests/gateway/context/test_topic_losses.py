@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import load_configuration
 from penstock.gateway.context.topic_losses import (
     NAMES_MAX,
@@ -15,7 +16,9 @@ from penstock.gateway.context.topic_losses import (
     may_lose_records,
 )
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
-from penstock.gateway.produce.producer_state.presence import Change
+from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
+from penstock.gateway.produce.producer_state.opening import OpenedProducers
+from penstock.gateway.produce.producer_state.presence import Change, Said
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.server import Gateway
 from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
@@ -34,12 +37,18 @@ class Stored:
     def __init__(self, file, plan):
         self.now = 1.0
         self.index = TopicConfigIndex()
+        self.running = []
         self.gateway = Gateway(load_configuration(file))
         self.gateway.topic_configs = SimpleNamespace(are_stored=True, store=self)
         self.gateway.producers = Producers(now=lambda: self.now, is_shared=True)
         self.gateway.shared_producers = self
         self.gateway._started = True
+        self.gateway.run = self.running.append
+        self.requested = []
+        self.gateway.cluster = self
         self.announced = []
+        self.before = self.failure = None
+        self.topic = "state"
         self.use(plan)
 
     def use(self, plan):
@@ -47,10 +56,21 @@ class Stored:
 
     async def announce_change(self, topics):
         self.announced.append(topics)
+        return self.failure
+
+    async def topics(self):
+        return {"orders": (2, 1), "payments": (1, 1)}
+
+    def leader_epochs(self, partitions):
+        self.requested = partitions
+        return dict.fromkeys(partitions, 7)
 
     async def reload(self, plan):
         plans = [self.gateway._policies.plan, plan]
         await self.gateway._interceptors_change(plans, await losing_topics(plans, self.index))
+        for seeing in self.running:
+            await seeing
+        self.running.clear()
         self.use(plan)
 
     def put(self, topic_id, settings, topic="orders"):
@@ -127,6 +147,19 @@ async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quaran
     said = Change("1", topics)
     assert said.affects("orders")
     assert not any(said.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n"))
+    assert found.requested == [("orders", 0), ("orders", 1)]
+
+
+async def test_a_gateway_that_shares_no_state_learns_who_leads_too(stored):
+    """A former leader may have what it sent before the change."""
+    found = stored(FILE)
+    found.gateway.producers = Producers(now=lambda: found.now)
+    found.gateway.shared_producers = None
+    found.put(OLD, QUARANTINE)
+    await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
+    assert found.requested == [("orders", 0), ("orders", 1)]
+    assert found.doubts(), "its batches are decided, also those that pass"
+    assert found.announced == [], "there are no others"
 
 
 async def test_a_reload_without_losses_is_not_announced(stored):
@@ -150,3 +183,75 @@ async def test_thousands_of_topics_are_announced_as_every_topic_and_in_slices():
     [pattern] = await losing_topics([FILE], index)
     assert turns
     assert re.search(pattern, "any")
+
+
+async def started(found, plan):
+    found.use(plan)
+    await found.gateway._interceptors_change([plan], [], is_start=True)
+    for seeing in found.running:
+        await seeing
+
+
+async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_topics(stored):
+    found = stored(FILE)
+    plan = plan_of({})
+    await started(found, plan)
+    assert (found.announced, found.doubts()) == ([], False)
+    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    await started(found, plan)
+    assert found.announced == [[]]
+    assert found.doubts()
+    assert not found.doubts("payments")
+
+
+async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
+    found = stored(FILE)
+    found.failure = "not written"
+    found.before = Said(None, 0, "", Change("1", ["orders"]))
+    await started(found, plan_of({}))  # of an older version, which is compared with nothing
+    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    with pytest.raises(UnreachableError, match="state: not written"):
+        await started(found, plan_of({}))
+    for seeing in found.running:
+        seeing.close()
+
+
+async def test_other_interceptors_are_in_doubt_as_soon_as_they_are_known(stored):
+    found = stored(FILE)
+    for number in range(1, 4 * NAMES_MAX):
+        found.put(UUID(int=number), MARK, f"topic{number}")
+    found.gateway.topic_configs.position = 0
+    found.gateway._opened_producers = SimpleNamespace(keep_interceptors=lambda: None)
+    plan = plan_of({**VALIDATED, **QUARANTINE})
+    loaded = SimpleNamespace(digest="b", why_no_digest="", policies=SimpleNamespace(plan=plan))
+    found.gateway._digest = "a"
+    changing = asyncio.create_task(found.gateway._change_interceptors(loaded, are_open=True))
+    said = set()
+    while not changing.done():
+        said.add(found.gateway._interceptors())
+        await asyncio.sleep(0)
+    said.add(found.gateway._interceptors())
+    assert said == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
+    for seeing in found.running:
+        await seeing
+
+
+async def test_a_start_with_the_interceptors_of_before_knows_who_leads(stored, monkeypatch):
+    """Another gateway may change its own at any time: batches then need not wait for 45 s."""
+
+    class AsBefore(OpenedProducers):
+        async def begin(self, *_, **__):
+            return True
+
+    async def opened(*_, **__):
+        return AsBefore(Producers(now=lambda: 1.0, is_shared=True))
+
+    monkeypatch.setattr("penstock.gateway.server.open_producers", opened)
+    found = stored(plan_of({**VALIDATED, **QUARANTINE}))
+    await found.gateway._open_producers(
+        found.gateway.configuration, loses_records=True, is_start=True
+    )
+    for seeing in found.running:
+        await seeing
+    assert not found.doubts()
+    assert sorted(found.requested) == [("orders", 0), ("orders", 1), ("payments", 0)]

@@ -20,6 +20,18 @@ def test_an_id_keeps_its_name_and_a_name_its_id_for_ten_seconds():
     assert names.name(ID) == "t"
 
 
+def test_until_when_a_name_is_known_is_said():
+    now = [100.0]
+    names = TopicNames(lambda: now[0])
+    assert names.known_until("t") == 0
+    names.put("t", ID)
+    until = names.known_until("t")
+    now[0] = until - 0.001
+    assert names.topic_id("t") is not None
+    now[0] = until
+    assert names.topic_id("t") is None
+
+
 def test_a_topic_that_is_created_anew_has_another_id():
     names = TopicNames(lambda: 1.0)
     names.put("t", ID)

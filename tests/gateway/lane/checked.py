@@ -57,7 +57,7 @@ def some_records(chance, most=4):
 
 def checked_records(chance):
     """Return a batch; it may be compressed, of a producer with sequence numbers, or broken."""
-    codec = chance.randrange(1, 5) if chance.random() < 0.1 else 0
+    codec = chance.randrange(1, 5) if chance.random() < 0.3 else 0
     producer = {}
     if chance.random() < 0.4:
         sequence = chance.randrange(20)

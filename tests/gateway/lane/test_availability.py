@@ -21,7 +21,10 @@ def installed(monkeypatch):
 
     def given(module, wanted, why_not=""):
         monkeypatch.setattr(availability, "find_native", lambda: (module, why_not))
-        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", wanted)
+        if wanted is None:
+            monkeypatch.delenv("PENSTOCK_NATIVE_LANE", raising=False)
+        else:
+            monkeypatch.setenv("PENSTOCK_NATIVE_LANE", wanted)
 
     return given
 
@@ -29,12 +32,13 @@ def installed(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "wanted", "said"),
     [
-        (WithLane, "", "Python"),
+        (WithLane, "", "native"),
         (WithLane, "1", "native"),
         (WithLane, "0", "Python"),
         (WithoutLane, "", "Python"),
         (None, "", "Python"),
         (None, "0", "Python"),
+        (WithLane, None, "native"),
     ],
 )
 def test_who_forwards(installed, module, wanted, said):
@@ -58,5 +62,5 @@ def test_what_is_required_and_missing(installed, module, why_not, said):
 
 def test_other_values(installed):
     installed(WithLane, "yes")
-    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 1"):
+    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
         find_lane()

@@ -16,9 +16,11 @@ import uvloop
 from kio.index import load_request_schema
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from penstock.configuration import load_configuration
+from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
+from penstock.gateway.sessions.connection import ConnectionState
+from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.native import find_native
 from tests.gateway.sessions.test_session import other
 from tests.gateways import write_configuration
@@ -67,10 +69,10 @@ class Client:
             answer = await self.ask(other(self.number))
             assert answer[4:8] == self.number.to_bytes(4, "big")
 
-    async def produce(self, topic, *payloads, acks=-1):
-        """Produce one batch; return the error code."""
+    async def produce(self, topic, *payloads, acks=-1, **producer):
+        """Produce one batch, perhaps of an idempotent producer; return the error code."""
         self.number += 1
-        batch = encode_batch(values(*payloads))
+        batch = encode_batch(values(*payloads), **producer)
         request = produce_request([(topic, [(0, batch)])], acks=acks)
         answer = await self.ask(request_frame(request, self.number))
         return produced(parse_response(answer, 0, 9))[topic, 0].error_code
@@ -95,11 +97,13 @@ async def until(condition):
 def run(kafka, tmp_path, monkeypatch):
     """Runs a test with a gateway and a client of it."""
 
-    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "1")
+    monkeypatch.delenv("PENSTOCK_NATIVE_LANE", raising=False)
     # Where gateways of other tests have left state of producers, every batch is Python's.
     own_state = {STATE_TOPIC: f"state-{uuid.uuid4().hex[:8]}"}
 
-    def run(test, properties=(), policies=POLICIES):
+    def run(test, properties=(), policies=POLICIES, demanded=""):
+        if demanded:
+            monkeypatch.setenv("PENSTOCK_NATIVE_LANE", demanded)
         properties = {**own_state, **dict(properties)}
         file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, properties, policies)
 
@@ -268,6 +272,89 @@ def test_what_no_policy_judges_is_forwarded_beside_a_topic_that_is_judged(run, t
     run(test, POLICY)
 
 
+DROPPING = {
+    "produce.request.interceptors": "policies.NoDrop",
+    "produce.request.interceptors.state": "cluster",
+}
+DROPS = (
+    POLICIES
+    + """
+class NoDrop(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "^dropping-"
+    def process_record(self, key, value, topic, partition, headers):
+        if value == b"drop": raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value)
+"""
+)
+
+
+def idempotent():
+    """Return what produces as the next idempotent producer: its first sequence number first."""
+    producer_id = uuid.uuid4().int % 2**40
+
+    def produce(client, topic, first, *payloads):
+        return client.produce(
+            topic, *payloads, producer_id=producer_id, producer_epoch=0, base_sequence=first
+        )
+
+    return produce
+
+
+def test_while_one_topic_loses_records_others_are_forwarded_natively(run, topic, tmp_path, stored):
+    dropping, free, judged = topic("dropping"), topic("free"), topic("judged")
+    produce = idempotent()
+
+    async def test(gateway, client):
+        assert await produce(client, dropping, 0, b"a", b"drop") == 0
+        assert list(gateway.producers.topics) == [dropping]
+        for name, payload in ((free, b"x"), (judged, b'{"id": 1}')):
+            await forwarded(gateway, partial(client.produce, name, payload))
+        assert await produce(client, dropping, 2, b"b") == 0
+        assert await client.produce(judged, b"{}") == 87
+        await forwarded(gateway, partial(client.produce, free, b"x"))
+        assert await produce(client, dropping, 3, b"drop", b"c") == 0
+
+    run(test, {**DROPPING, **with_schema(tmp_path)}, DROPS)
+    assert [value for _, _, value, _ in stored(dropping)] == [b"a", b"b", b"c"]
+
+
+def test_what_another_gateway_has_dropped_is_known_natively(
+    run, topic, tmp_path, kafka, stored, monkeypatch
+):
+    monkeypatch.setattr("penstock.gateway.produce.producer_state.doubts.DOUBTED_S", 0.0)
+    dropping, free = topic("dropping"), topic("free")
+    state = {STATE_TOPIC: f"state-{uuid.uuid4().hex[:8]}"}
+    (tmp_path / "there").mkdir()
+    properties = {**DROPPING, **state}
+    there = write_configuration(tmp_path / "there", kafka.bootstrap_servers, 0, properties, DROPS)
+    produce = idempotent()
+
+    async def test(gateway, client):
+        other_gateway = Gateway(load_configuration(there))
+        try:
+            other_client = await Client.connect(await other_gateway.start())
+            assert await produce(client, dropping, 0, b"a") == 0
+            for name in (free, dropping):
+                await forwarded(gateway, partial(client.produce, name, b"x"))
+            assert await produce(other_client, dropping, 1, b"drop", b"b") == 0
+            await until(lambda: gateway.producers.has_topic(dropping))
+            assert gateway.lane.count == 1
+            assert await produce(client, dropping, 3, b"c") == 0
+            assert await produce(client, dropping, 4, b"d") == 0
+            await forwarded(gateway, partial(client.produce, free, b"x"))
+            assert gateway.producers.translated == 2
+            await asyncio.to_thread(gateway.shared_producers.ahead, free)
+            assert await client.produce(free, b"x") == 0
+            assert gateway.lane.count == 0
+            other_client.writer.close()
+        finally:
+            await other_gateway.stop()
+
+    run(test, {**POLICY, **state, "produce.request.interceptors.state": "cluster"})
+    found = [value for _, _, value, _ in stored(dropping)]
+    assert [value for value in found if value != b"x"] == [b"a", b"b", b"c", b"d"]
+
+
 def waiting_fetch(name, number):
     """Return a Fetch request that is answered when there is a record."""
     fetch = load_request_schema(1, 4)
@@ -346,6 +433,72 @@ def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
     run(test)
 
 
+class Greedy:
+    """Holds memory, and does nothing else."""
+
+    held_bytes = 0
+
+    def __init__(self, missing_bytes):
+        self.missing_bytes = missing_bytes
+
+    def pause(self, reason):
+        """It has no client."""
+
+    def resume(self, reason):
+        """It has no client."""
+
+
+def test_a_request_of_which_a_thread_has_much_goes_ahead_when_memory_is_short(run, topic):
+    name = topic()
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, name, b"x"))
+        (connection,) = gateway.connections
+        gateway.budget.set_held_bytes(Greedy(0), gateway.budget.max_bytes + 1)
+        frame = long_request(name, 999)
+        client.writer.write(frame[:100_000])
+        await until(lambda: connection.held_bytes > 90_000)
+        client.writer.write(frame[100_000:])
+        assert (await client.response())[4:8] == (999).to_bytes(4, "big")
+
+    run(test, POLICY)
+
+
+def test_a_request_that_holds_less_in_python_than_in_a_thread_is_read_on_when_memory_is_short(
+    run, topic
+):
+    name = topic()
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, name, b"x"))
+        (number,) = gateway.lane._owners
+
+        def is_read():
+            count = gateway.lane.count
+            return not count or gateway.lane.figures(number).missing_bytes == len(frame) - sent
+
+        ahead = Greedy(missing_bytes=1)
+        gateway.budget.set_held_bytes(ahead, gateway.budget.max_bytes + 1)
+        frame = long_request(name, 999)
+        sent = 0
+        # A thread takes twice as much memory whenever it needs more.
+        while gateway.lane.count and gateway.lane.figures(number).held_bytes <= LOW_USE_BYTES:
+            client.writer.write(frame[sent : sent + 500])
+            sent += 500
+            await until(is_read)
+        assert sent < LOW_USE_BYTES
+        await until(lambda: not gateway.lane.count)
+        client.writer.write(frame[sent:])
+        assert (await client.response())[4:8] == (999).to_bytes(4, "big")
+
+    run(test, POLICY)
+
+
+def long_request(name, number):
+    request = produce_request([(name, [(0, encode_batch(values(bytes(110_000))))])])
+    return request_frame(request, number)
+
+
 def test_a_connection_that_cannot_be_taken_back_is_closed_and_no_other(run):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
@@ -361,6 +514,25 @@ def test_a_connection_that_cannot_be_taken_back_is_closed_and_no_other(run):
         other_client.writer.close()
 
     run(test)
+
+
+def test_an_error_of_a_thread_closes_its_connection_and_is_counted_and_logged(run):
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        other_client = await Client.connect(client.writer.get_extra_info("peername"))
+        (number,) = gateway.lane._owners
+        with structlog.testing.capture_logs() as events:
+            gateway.lane._lane.panic_with(number)
+            assert await client.reader.read() == b""
+        (event,) = [event for event in events if event["log_level"] == "error"]
+        assert "threads.rs:" in event["at"]
+        assert "record's content" not in str(events)
+        families = {family.name: family for family in gateway.counts.families()}
+        assert families["penstock_lane_errors_total"].values == {(): 1}
+        await forwarded(gateway, other_client.list_groups)
+        other_client.writer.close()
+
+    run(test, {"metrics.listener": ":0"})
 
 
 def test_without_descriptors_connections_are_forwarded_by_python_and_the_log_says_it_once(run):
@@ -400,6 +572,71 @@ def test_a_connection_of_which_every_request_is_judged_stays_pythons(run, topic,
         assert gateway.lane.count == 0
 
     run(test, POLICY)
+
+
+def test_a_connection_of_which_a_side_does_not_read_is_paused(run):
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        (connection,) = gateway.connections
+        assert connection.state is ConnectionState.OPEN
+        client.writer.transport.pause_reading()
+        sent = 0
+        while connection.state is ConnectionState.OPEN and gateway.lane.count:
+            client.writer.write(b"".join(map(other, range(sent, sent + 200))))
+            sent += 200
+            await asyncio.sleep(0)
+        assert connection.state is ConnectionState.PAUSED
+        client.writer.transport.resume_reading()
+        for number in range(sent):
+            assert (await client.response())[4:8] == number.to_bytes(4, "big")
+
+    run(test)
+
+
+def test_where_descriptors_get_few_connections_stay_with_python_or_go_back_to_it(run, monkeypatch):
+    # 3/8 of them: six, those natively twice
+    monkeypatch.setattr("penstock.gateway.lane.lane.most_descriptors", lambda: 16)
+    others = []
+
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        address = client.writer.get_extra_info("peername")
+        try:
+            for _ in range(7):
+                assert gateway.lane.count <= max(0, 6 - len(gateway.connections))
+                others.append(await Client.connect(address))
+                await others[-1].list_groups(100)
+            for each in (client, *others):
+                await each.list_groups()
+        finally:
+            for each in others:
+                each.writer.close()
+        await until(lambda: len(gateway.connections) == 1)
+        await forwarded(gateway, client.list_groups)
+
+    run(test)
+
+
+@pytest.mark.parametrize("demanded", ["", "1"])
+def test_where_no_thread_can_be_started_python_forwards_unless_threads_are_demanded(
+    run, monkeypatch, demanded
+):
+    def no_thread(*_, **__):
+        raise OSError(errno.EAGAIN, "no threads")
+
+    async def test(gateway, client):
+        await client.list_groups()
+        assert gateway.lane is None
+
+    monkeypatch.setattr(Lane, "__init__", no_thread)
+    with structlog.testing.capture_logs() as events:
+        if demanded:
+            with pytest.raises(ConfigurationError, match=r"_LANE=1, but .*no threads"):
+                run(test, demanded=demanded)
+        else:
+            run(test)
+    warned = [event.get("reason") for event in events if event["log_level"] == "warning"]
+    assert ("[Errno 11] no threads" in warned) is not bool(demanded)
 
 
 def test_a_gateway_without_the_lane_has_none(run, monkeypatch):

@@ -50,11 +50,20 @@ def test_where_topics_have_policies_produce_requests_are_read():
         {"producers": True},
         {"keeps_decisions": True},
         {"shared_producers": object()},
+        {"shared_producers": object(), "judged": NONE},
     ],
 )
-def test_where_records_may_be_dropped_no_produce_request_is_forwarded(attribute):
-    found = actions(judged=frozenset({"judged"}), **attribute)
-    assert set(found[0].values()) == {Action.PYTHON}
+def test_where_records_of_some_topics_may_be_dropped_produce_requests_are_read(attribute):
+    found = actions(**{"judged": frozenset({"judged"}), **attribute})
+    assert {found[0][version] for version in range(3, 14)} == {Action.KNOWN}
+    assert {found[0][version] for version in range(3)} == {Action.PYTHON}
+
+
+def test_where_a_request_is_refused_as_a_whole_none_is_forwarded():
+    talk = Talk(judged=frozenset({"judged"}))
+    talk.policies = talk.policies._replace(whole_request=True)
+    (produce,) = (each for api_key, _, each in compiled(talk) if api_key == 0)
+    assert set(produce) == {Action.PYTHON}
 
 
 def test_the_end_of_a_transaction_is_held_where_a_record_may_be_dropped_in_the_next_moment():

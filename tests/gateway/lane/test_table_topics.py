@@ -19,7 +19,11 @@ from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
-from penstock.gateway.produce.postponed_batches import SentBy
+from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.request import ReceivedRequest
 from penstock.native import find_native
 from penstock.policy import Header, Record
 from penstock.records.header import BatchProducer
@@ -38,6 +42,8 @@ NOTHING = (0, False, None, 0, [], False)
 ID = uuid.UUID(int=7)
 TOPICS = ("first", "second", "free")
 INPUTS_OF_ONE = 8
+READ_NATIVELY = (1, 2, 3)
+"""Codecs: gzip, snappy, lz4."""
 
 
 class Checked(Talk):
@@ -59,19 +65,24 @@ def talk_with(inline, plans):
 
 
 @pytest.fixture(scope="module")
-def talk(tmp_path_factory):
-    """A gateway whose table knows all topics."""
+def loaded(tmp_path_factory):
+    """A gateway with policies."""
     folder = tmp_path_factory.mktemp("schemas")
     inline = inline_judge(folder)
     properties = {"record.validation.policy.class.name": CLASS}
     for topic, text in zip(TOPICS, SCHEMAS, strict=False):
         properties[f"topics.{topic}.record.validation.policy"] = text
     plan = Plan(configuration(folder, properties))
-    talk = talk_with(inline, {topic: plan.for_topic(topic) for topic in TOPICS[:2]})
+    return talk_with(inline, {topic: plan.for_topic(topic) for topic in TOPICS[:2]})
+
+
+@pytest.fixture
+def talk(loaded):
+    """A gateway whose table knows all topics: other tests may have it forget some."""
     good = encode_batch([Record(0, b'"k"', b'{"id": 1, "name": "n"}')])
-    learn(talk, request_frame(produce_request([(topic, [(0, good)]) for topic in TOPICS]), 1))
-    learn(talk, request_frame(produce_request([(ID, [(0, good)])], version=13), 1))
-    return talk
+    learn(loaded, request_frame(produce_request([(topic, [(0, good)]) for topic in TOPICS]), 1))
+    learn(loaded, request_frame(produce_request([(ID, [(0, good)])], version=13), 1))
+    return loaded
 
 
 def configuration(folder, properties, policies=""):
@@ -168,18 +179,36 @@ def test_inputs_by_chance_pass_natively_only_if_python_forwards_them(talk, pytes
     assert only_python < both  # what is compressed, and requests that are not plain
 
 
+@pytest.mark.parametrize("codec", [0, *READ_NATIVELY])
 @pytest.mark.parametrize("version", range(3, 14))
-def test_what_python_forwards_uncompressed_passes(talk, version):
+def test_what_python_forwards_passes(talk, version, codec):
     chance = random.Random(version)
     seen = set()
-    for _ in range(300):
-        batch = encode_batch(some_records(chance))
+    for _ in range(100):
+        batch = encode_batch(some_records(chance), codec=codec)
         topic = ID if version == 13 else chance.choice(TOPICS)
         frame = request_frame(produce_request([(topic, [(0, batch)])], version=version), 1)
         in_python = python_forwards(talk, frame)
         assert native_forwards(talk, frame) == in_python
         seen.add(in_python)
     assert seen == {True, False}
+
+
+def test_a_batch_in_zstd_is_left_to_python(talk):
+    batch = encode_batch([Record(0, None, b'{"id": 1}')], codec="zstd")
+    frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+    assert python_forwards(talk, frame)
+    assert not native_forwards(talk, frame)
+
+
+@pytest.mark.parametrize("codec", READ_NATIVELY)
+def test_a_batch_that_grows_past_the_limit_is_left_to_python(talk, codec):
+    value = b'{"id": 1, "name": "' + b"n" * 40_000 + b'"}'
+    batch = encode_batch([Record(0, b'"k"', value)], codec=codec)
+    assert len(batch) < 3_000
+    frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+    assert not python_forwards(talk, frame)
+    assert not native_forwards(talk, frame)
 
 
 def test_what_is_accepted_is_counted_as_in_python(talk):
@@ -267,31 +296,104 @@ def test_topics_of_which_records_may_be_stored_otherwise_are_not_judged_natively
     request = talk.session.produce_requests.read(
         request_frame(produce_request([("t", [(0, encode_batch(RECORDS[:1]))])]), 1)
     )
-    talk.lane.passed(request.topics, [(plan, request.topics[0])])
+    talk.lane.passed(request.topics, [(plan, request.topics[0])], talk.session.topics)
     assert not native_forwards(talk, request.frame)
 
 
 def test_while_a_batch_has_to_come_again_its_topic_is_not_judged_natively_and_others_are(talk):
     batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
     frames = {topic: request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS}
-    sent_by, producer = SentBy("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
-    talk.postponed.answered(sent_by, producer, 1, comes_again=True)
-    talk.lane.forget_judged()
-    assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, False, True]
+    key, producer = ProducerKey("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
+    talk.postponed.answered(key, producer, 1, is_retriable=True)
+    talk.lane.forget("first")
+    assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
     for frame in frames.values():
         learn(talk, frame)
     assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
-    talk.postponed.answered(sent_by, producer, 1, comes_again=False)
+    talk.postponed.answered(key, producer, 1, is_retriable=False)
     learn(talk, frames["first"])
     assert native_forwards(talk, frames["first"])
 
 
-def test_a_compressed_batch_is_left_to_python(talk):
-    for codec in range(1, 5):
-        batch = encode_batch([Record(0, None, b'{"id": 1}')], codec=codec)
-        frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
-        assert python_forwards(talk, frame)
-        assert not native_forwards(talk, frame)
+def shared_state(talk, monkeypatch):
+    """Return the state of producers of a gateway that shares it, as the lane hears of it."""
+    producers = Producers(now=lambda: 5.0, is_shared=True)
+    producers.on_topic = talk.lane.forget
+    monkeypatch.setattr(talk, "producers", producers, raising=False)
+    return producers
+
+
+def record_of(topic):
+    """Return a record of another gateway, which has dropped a record of a topic."""
+    kept = []
+    other = Producers(
+        now=lambda: 5.0, is_shared=True, keep=lambda key, record, done: kept.append((key, record))
+    )
+    key, arrival = ProducerKey(topic, 0, 7), Arrival(topic, 0, 7)
+    other.decide(key, arrival, 0, Range(0, 2), [1], b"", connection=1, done=lambda _: None)
+    return kept[-1]
+
+
+def all_frames():
+    """Return a request for each topic by its name, and for the first by its id."""
+    batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
+    return [
+        *(request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS),
+        request_frame(produce_request([(ID, [(0, batch)])], version=13), 1),
+    ]
+
+
+@pytest.mark.parametrize("topic", ["first", "free"])
+def test_once_there_is_state_of_a_topic_it_is_pythons_and_others_are_not(talk, monkeypatch, topic):
+    frames = all_frames()
+    for frame in frames:
+        learn(talk, frame)
+    producers = shared_state(talk, monkeypatch)
+    producers.restore(*record_of(topic), 5.0)
+    expected = [TOPICS[0] != topic, True, TOPICS[2] != topic, TOPICS[0] != topic]
+    assert [native_forwards(talk, frame) for frame in frames] == expected
+    # Python does not say again that it is known, whoever sends to it.
+    assert [python_forwards(talk, frame) for frame in frames] == expected
+    assert [native_forwards(talk, frame) for frame in frames] == expected
+
+
+def test_when_interceptors_change_only_topics_that_they_do_not_concern_are_known_again(
+    talk, monkeypatch
+):
+    frames = all_frames()
+    for frame in frames:
+        learn(talk, frame)
+    shared_state(talk, monkeypatch).interceptors_changed(lambda topic: topic == "first")
+    assert not any(native_forwards(talk, frame) for frame in frames)
+    assert [python_forwards(talk, frame) for frame in frames] == [False, True, True, False]
+    assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
+
+
+def test_a_topic_without_policies_is_forgotten_by_its_name_where_requests_have_its_id(
+    talk, monkeypatch
+):
+    free = uuid.UUID(int=8)
+    talk.session.topics.put("free", free)
+    batch = encode_batch([Record(0, None, b"x")])
+    frame = request_frame(produce_request([(free, [(0, batch)])], version=13), 1)
+    learn(talk, frame)
+    assert native_forwards(talk, frame)
+    shared_state(talk, monkeypatch).restore(*record_of("free"), 5.0)
+    assert not native_forwards(talk, frame)
+
+
+def test_a_batch_that_records_may_be_dropped_of_has_its_topic_forgotten_after_a_reload(talk):
+    for frame in all_frames():
+        learn(talk, frame)
+    batch = encode_batch([Record(0, None, b"x")], producer_id=7, producer_epoch=0, base_sequence=0)
+    frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+    request = ReceivedRequest(talk.session.produce_requests.read(frame), talk.session)
+    assert list(request.read_partitions()) == []
+    intercepted = InterceptedBatches(request)
+    intercepted.expect(request.partitions[0], has_policies=True)
+    assert not native_forwards(talk, all_frames()[0])
+    assert native_forwards(talk, all_frames()[1])
+    intercepted.cancel()
 
 
 def test_schemas_that_topics_name_are_read_once(talk, monkeypatch):

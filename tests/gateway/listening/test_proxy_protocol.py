@@ -70,8 +70,8 @@ def test_families_without_an_address_for_us(family):
         (SIGNATURE + b"\x21\x11\x00\x0b" + bytes(11), "11 bytes for addresses that take 12"),
         (SIGNATURE + b"\x21\x21\x00\x0c" + bytes(12), "12 bytes for addresses that take 36"),
         (b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n", "version 1; have the load balancer send version 2"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(16), "there is none"),
-        (b"\0\0\0\x20\0\x12\0\x03" + bytes(16), "there is none"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(16), "it is missing"),
+        (b"\0\0\0\x20\0\x12\0\x03" + bytes(16), "it is missing"),
     ],
 )
 def test_what_is_no_header(data, complaint):
@@ -257,7 +257,7 @@ async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch
             while one.limits.count > 1:
                 await asyncio.sleep(0.01)
     reasons = [line["reason"] for line in told if "PROXY" in line["event"]]
-    assert reasons == ["it is not there after 0 s"] * 3 + ["there is none"]
+    assert reasons == ["it is not there after 0 s"] * 3 + ["it is missing"]
 
 
 @system

@@ -37,7 +37,9 @@ def gateway(**attributes):
             "connections_max": 100,
             "certificate_expires_at": None,
             "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
-            "producers": SimpleNamespace(count=3, translated=4, kept_bytes=5, evicted=6),
+            "producers": SimpleNamespace(
+                count=3, topics=("a", "b"), translated=4, kept_bytes=5, evicted=6
+            ),
             "all_schedules": [],
             "settings_position": 5,
             "state_writes": {},
@@ -97,6 +99,7 @@ async def test_held_memory_and_sequence_numbers():
     assert found("penstock_held_bytes") == 7
     assert found("penstock_held_bytes_limit") == 70
     assert found("penstock_producers") == 3
+    assert found("penstock_topics_with_producer_state") == 2
     assert found("penstock_sequence_translations_total") == 4
     assert found("penstock_producers_kept_bytes") == 5
     assert found("penstock_producers_evicted_total") == 6

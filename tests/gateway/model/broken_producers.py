@@ -21,6 +21,9 @@ PLAIN: Final = Features()
 ROLLS_OUT: Final = Features(
     writes_late=True, compacts=True, switches=True, rolls_out=True, gateways=4
 )
+CHANGES: Final = Features(
+    checksums=True, switches=True, rolls_out=True, changes=True, little_memory=True
+)
 Breaks = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -174,6 +177,23 @@ def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Producers, "_fences", lambda *_, **__: False)
 
 
+def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
+    """A batch that cannot be sent again is acknowledged once its leader has it."""
+    patch.setattr(Producer, "_is_replicated", lambda *_: True)
+
+
+def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is decided again in front of others gets the numbers of those."""
+    again = Producer._decide_otherwise
+
+    def decide_otherwise(self, *arguments):
+        before = self.beginning
+        again(self, *arguments)
+        self.beginning = before
+
+    patch.setattr(Producer, "_decide_otherwise", decide_otherwise)
+
+
 def forwards_commits(patch: pytest.MonkeyPatch) -> None:
     """The commit of a transaction without a record is answered as by the coordinator."""
 
@@ -218,6 +238,8 @@ BROKEN: Final[dict[Breaks, Features]] = {
     expects_no_letters: Features(quarantines=True, gateways=3),
     lets_every_record_count: ROLLS_OUT,
     writes_only_what_loses_records: ROLLS_OUT,
+    believes_a_leader: CHANGES,
+    forgets_what_was_dropped_before: CHANGES,
 }
 """The errors, and what has to happen in the histories that find them."""
 BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (

@@ -4,16 +4,18 @@ What it does is what Kafka (ProducerAppendInfo.java, ProducerStateEntry.java) do
 partition, in as far as it matters for what is stored, and for what a client is told.
 """
 
+from penstock.wire.requests.leaders import Leader
 from tests.gateway.model.producer_model import after, distance
 
 
 class Append:
     """One batch in a leader's log; its answer comes when the followers have it."""
 
-    __slots__ = ("code", "records", "state_after", "state_before")
+    __slots__ = ("code", "leader_epoch", "records", "state_after", "state_before")
 
-    def __init__(self, records, state_before):
+    def __init__(self, records, state_before, leader_epoch):
         self.records = records
+        self.leader_epoch = leader_epoch
         self.state_before = state_before
         self.state_after = state_before
         self.code: int | None = None
@@ -30,6 +32,8 @@ class BrokerModel:
     def __init__(self):
         self.log: list[int] = []
         self.leader = 0
+        self._epoch = 0
+        self._has_committed = False
         self._state: dict[int, tuple[int, tuple]] = {}
         self._tail: list[tuple[int, Append]] = []
         self._left_behind: list[tuple[int, Append]] = []
@@ -58,6 +62,10 @@ class BrokerModel:
             return None
         return known[1][-1][1]
 
+    def as_leader(self) -> Leader:
+        """What the leader says of itself."""
+        return Leader(self._epoch, self._has_committed or not self._epoch)
+
     def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
         """Whether a batch is stored, and ends before the last ones that are known again."""
         known_epoch, batches = self._state.get(producer_id, (-1, ()))
@@ -75,6 +83,7 @@ class BrokerModel:
     def mark(self, producer_id: int, epoch: int) -> None:
         """Write the marker that ends a transaction, behind all that is there; it is replicated."""
         self.replicate(len(self._tail))
+        self._has_committed = True
         known = self._state.get(producer_id)
         if known is None or known[0] < epoch:
             self._state[producer_id] = (epoch, ())
@@ -82,7 +91,7 @@ class BrokerModel:
     def append(self, producer_id: int, epoch: int, first: int, records: list[int]) -> Append:
         """Append a batch; its code is there at once if nothing had to be replicated."""
         before = self._state.get(producer_id)
-        done = Append(records, before)
+        done = Append(records, before, self._epoch)
         last = after(first, len(records) - 1)
         known_epoch, batches = before or (-1, ())
         if epoch < known_epoch:
@@ -106,6 +115,7 @@ class BrokerModel:
         self._left_behind.clear()
         for _, done in self._tail[:count]:
             self.log += done.records
+            self._has_committed |= bool(done.records) and done.leader_epoch == self._epoch
             if done.code is None:
                 done.code = 0
         del self._tail[:count]
@@ -117,6 +127,8 @@ class BrokerModel:
             returns: Whether the leader before may lead again, with what only it has.
         """
         self.leader = 1 - self.leader
+        self._epoch += 1
+        self._has_committed = False
         left_behind = list(self._tail)
         while self._tail:
             producer_id, done = self._tail.pop()

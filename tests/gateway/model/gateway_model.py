@@ -51,8 +51,10 @@ class Request:
     has_checksum: bool = False
     verdict: int = 0
     judged: bool = True
+    passes: bool = False
     dropped: tuple = ()
     quarantined: tuple = ()
+    is_changed: bool = False
     can_store_letters: bool = False
     made: object = None
     outgoing: bytes | memoryview | None = None
@@ -153,6 +155,7 @@ class Gateway:
             that is to be called for one that has timed out.
         is_cut_off: Whether nothing can be written for a while.
         has_interceptors: Whether they are not switched off.
+        version: Which interceptors these are.
         unstored: Dead letters that are not stored yet, and the function that is to be called.
         is_cut_off_from_letters: Whether none can be stored for a while.
     """
@@ -178,6 +181,7 @@ class Gateway:
         self._others = 0
         self.is_cut_off = False
         self.has_interceptors = True
+        self.version = 0
         self.unwritten: list = []
         self.producers = Producers(
             now=now,

@@ -10,6 +10,11 @@ from typing import NamedTuple
 
 from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.last_interceptors import (
+    Interceptors,
+    Kept,
+    are_as_before,
+)
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.model.gateway_model import (
@@ -27,6 +32,8 @@ from tests.gateway.model.producer_model import NUMBERS, TIMED_OUT, Java, Librdka
 FINAL_VERDICT = 87
 STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
 FOLLOWED_MOST = 60
+DOUBTED_S = 601.0
+CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
 RUN = 12
@@ -72,6 +79,9 @@ class World:
         self.dead = DeadLetters()
         count = features.gateways if self.shared else 1
         self.gateways = [self._gateway() for _ in range(count)]
+        # What each gateway kept of its interceptors last, beside the log, and when.
+        self.kept: dict[int, tuple[Interceptors, float]] = {}
+        self.free_starts = 0
         self.calm = chance.random() < 0.3
         self.clients: list[Producer] = []
         self.number = 0
@@ -120,10 +130,12 @@ class World:
 
     # What may happen
 
-    def drops(self, record: int) -> bool:
-        """What the interceptor does; it stays with what it said."""
+    def drops(self, record: int, version: int = 0) -> bool:
+        """What the interceptor does; each version of it stays with what it said."""
         if self.direct:
             return False
+        if version and record % 4 == 1:
+            return True
         if self.features.runs and record // RUN % 3:
             return record // RUN % 3 == 1
         return record % 3 == 0
@@ -131,6 +143,10 @@ class World:
     def quarantines(self, record: int) -> bool:
         """Whether a record that is not stored becomes a dead letter."""
         return self.features.quarantines and record % 2 == 0
+
+    def changes(self, record: int, version: int) -> bool:
+        """Whether an interceptor changes a record."""
+        return self.features.changes and record % 5 == version
 
     def produce(self, who: int) -> None:
         count = self.chance.randint(1, 4)
@@ -159,7 +175,15 @@ class World:
         key = ProducerKey("t", 0, self.clients[who].producer_id)
         request = Request(attempt, key, self.features.checksums)
         producers = connection.gateway.producers
-        if not self.direct:
+        if self.features.passes and self.shared:
+            connection.gateway.read()  # it follows the log, and has read all of it at its start
+        request.passes = self.direct or (
+            self.features.passes
+            and not connection.gateway.has_interceptors
+            and not producers.has_topic(key.topic)
+            and not producers.undecided(request.arrival)
+        )
+        if not request.passes:
             producers.arrived(request.arrival, attempt.epoch, attempt.first)
             connection.gateway.meets(request)
             known = producers.find(key, attempt.epoch, request.numbers)
@@ -180,9 +204,14 @@ class World:
             i
             for i, one in enumerate(records)
             if i in before
-            or ((self.drops(one) if self.steady else self.chance.random() < 0.3)
+            or ((self.drops(one, gateway.version) if self.steady else self.chance.random() < 0.3)
                 and gateway.has_interceptors)
         )  # fmt: skip
+        request.is_changed = gateway.has_interceptors and any(
+            self.changes(one, gateway.version)
+            for i, one in enumerate(records)
+            if i not in request.dropped
+        )
         request.quarantined = tuple(
             i
             for i in request.dropped
@@ -209,8 +238,12 @@ class World:
                         return  # what is before it has to be at the broker when it is asked
                     self._ask(connection, request)
                 request.decided = True
-                if not self.direct:
+                if not request.passes:
                     self._decide(connection, request)
+                else:
+                    records = request.attempt.records
+                    whole = Decision(request.attempt.epoch, frozenset(records), frozenset())
+                    self.decisions.setdefault(tuple(records), []).append(whole)
         self._let_go(connection)
 
     def _let_go(self, connection: Connection) -> None:
@@ -221,7 +254,7 @@ class World:
 
     def _asks(self, connection: Connection, request: Request) -> bool:
         return (
-            not self.direct
+            not request.passes
             and not (request.judged and request.verdict)
             and connection.gateway.producers.needs_last_sequence(
                 request.key,
@@ -241,7 +274,7 @@ class World:
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
             connection.gateway.read()  # what was decided about what is there
-        connection.gateway.producers.on_last_sequence(
+        if not connection.gateway.producers.on_last_sequence(
             request.key,
             request.arrival,
             epoch,
@@ -249,11 +282,16 @@ class World:
             last,
             request.dropped,
             connection=connection.number,
-        )
+            leader=self.broker.as_leader(),
+        ):
+            request.code = 7
 
     def _decide(self, connection: Connection, request: Request) -> None:
         producers, attempt, key = connection.gateway.producers, request.attempt, request.key
         producers.departed(request.arrival, attempt.epoch, attempt.first)
+        if request.code is not None:
+            producers.defer(key, request.arrival, attempt.epoch, request.numbers)
+            return
         if request.judged and request.verdict:
             if request.verdict == 7:
                 producers.defer(key, request.arrival, attempt.epoch, request.numbers)
@@ -289,7 +327,7 @@ class World:
         own = packed([one for i, one in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
-            own, connection=connection.number, done=kept,
+            own, connection=connection.number, done=kept, is_changed=request.is_changed,
             quarantined=self._quarantined(connection.gateway, request),
         )  # fmt: skip
         if isinstance(outcome, int):
@@ -300,6 +338,7 @@ class World:
         request.made = outcome.batch
         request.outgoing = outcome.data
         if outcome.batch.is_whole:
+            assert not outcome.batch.is_changed, f"goes as it came: {attempt}"
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
             letters = frozenset(attempt.records[i] for i in request.quarantined)
@@ -330,7 +369,7 @@ class World:
         if request.code is not None:
             return
         records, first = attempt.records, attempt.first
-        if not self.direct:
+        if not request.passes:
             made = request.made
             if made.is_done:
                 request.due = True
@@ -433,7 +472,7 @@ class World:
             if code is None:
                 return
         connection.replies.popleft()
-        if request.sent and not self.direct:
+        if request.sent and not request.passes:
             code = producers.on_response(request.key, attempt.epoch, request.made, code, Stored(1))
         elif request.due:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
@@ -489,7 +528,7 @@ class World:
                 self.clients[who].answered(attempt, None)
 
     def _abandon(self, connection, request):
-        if self.direct:
+        if request.passes:
             return
         producers, attempt = connection.gateway.producers, request.attempt
         if not request.decided:
@@ -499,7 +538,7 @@ class World:
 
     def _unheard(self, connection, request):
         """The gateway may hear an answer that its client does not hear any more."""
-        if self.direct or not request.sent or self.chance.random() < 0.5:
+        if request.passes or not request.sent or self.chance.random() < 0.5:
             return
         code = request.append.code if request.append is not None else request.code
         if code is not None:
@@ -513,6 +552,7 @@ class World:
             return  # what an interceptor that says this and that said before is not kept
         if self.may_forget and self.chance.random() < 0.5:
             self.log = KeptLog()
+            self.kept.clear()
             self.forgetful = True
         place = self.chance.randrange(len(self.gateways))
         killed = self.gateways[place]
@@ -520,10 +560,63 @@ class World:
             self.disconnect(who, killed)
         if self.shared and self.chance.random() < 0.5:
             killed.write()
+            self.keep_interceptors(place)
         killed.end()
-        self.gateways[place] = self._gateway()
-        self.gateways[place].has_interceptors = killed.has_interceptors
-        self.gateways[place].producers.interceptors_changed(lambda _: True)
+        started = self.gateways[place] = self._gateway()
+        started.has_interceptors = killed.has_interceptors
+        started.version = killed.version
+        if self.features.digests and self.features.switches and self.more.random() < 0.3:
+            self.switch(started)
+        elif self._are_as_before(place):
+            self.free_starts += 1
+        else:
+            started.producers.interceptors_changed(lambda _: True)
+        self.keep_interceptors(place)
+
+    def _are_as_before(self, place: int) -> bool:
+        """Whether a gateway that starts need not doubt its interceptors."""
+        if not self.features.digests:
+            return False
+        kept = {
+            of: Kept(interceptors, self.now - at) for of, (interceptors, at) in self.kept.items()
+        }
+        return are_as_before(self._digest(place), kept.pop(place, None), kept.values())
+
+    def _digest(self, place: int) -> str:
+        gateway = self.gateways[place]
+        return f"version {gateway.version}" if gateway.has_interceptors else "none"
+
+    def keep_interceptors(self, place: int) -> None:
+        """Have a gateway keep its digest beside its state, if it can."""
+        gateway = self.gateways[place]
+        if not gateway.is_cut_off:
+            in_doubt = gateway.producers.are_in_doubt
+            self.kept[place] = Interceptors(self._digest(place), in_doubt), self.now
+
+    def pass_minutes(self) -> None:
+        """Let all doubts end, once no batch is on its way; a rollout is complete by then."""
+        for _ in range(CALMING_TURNS):
+            if all(client.is_idle for client in self.clients):
+                break
+            for who in (0, 1):
+                self.send_all(who)
+        else:
+            return
+        self.make_equal()
+        self.broker.replicate(100)
+        self.now += DOUBTED_S
+        for gateway in self.gateways:
+            gateway.producers.expire()
+        for place in range(len(self.gateways)):
+            self.keep_interceptors(place)
+
+    def make_equal(self) -> None:
+        """Complete a rollout: none takes longer than ten minutes, which each gateway expects."""
+        for place, gateway in enumerate(self.gateways):
+            gateway.has_interceptors = self.gateways[0].has_interceptors
+            gateway.version = self.gateways[0].version
+            gateway.producers.interceptors_changed(lambda _: True)
+            self.keep_interceptors(place)
 
     def write(self) -> None:
         for gateway in self.gateways:
@@ -543,6 +636,7 @@ class World:
         """Nothing happens for more than a day: broker and gateways forget all producers."""
         if self.calm or not all(client.is_idle for client in self.clients):
             return
+        self.make_equal()
         self.now += EXPIRATION_S + 1.0
         self.expired = True
         for client in self.clients:
@@ -591,14 +685,28 @@ class World:
                 self.switch(gateway)
         elif step < 0.28 and features.returns:
             self.move()
+        elif features.digests:
+            if step < 0.32:
+                self.pass_minutes()
+            elif step < 0.36:
+                self.restart()
+            elif step < 0.5:
+                self.keep_interceptors(self.more.randrange(len(self.gateways)))
 
     def switch(self, gateway: Gateway) -> None:
         """A gateway loses its interceptors or gets them back; the others do so later, or now."""
-        gateway.has_interceptors = not gateway.has_interceptors
+        if self.features.changes and self.more.random() < 0.5:
+            gateway.version = 1 - gateway.version
+        else:
+            gateway.has_interceptors = not gateway.has_interceptors
         for other in self.gateways:
             if not self.features.rolls_out:
                 other.has_interceptors = gateway.has_interceptors
+                other.version = gateway.version
             other.producers.interceptors_changed(lambda _: True)
+        for place, other in enumerate(self.gateways):
+            if other is gateway or not self.features.rolls_out:
+                self.keep_interceptors(place)
 
     def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""
@@ -661,15 +769,19 @@ class World:
             for who in (0, 1):
                 if self.features.gives_up and turn > FINAL_TURNS / 2:
                     self.give_up_what_misses(who)
-                self.learn(who)
-                self.send(who)
-                self.write()
-                self.broker.replicate(100)
-                while any(one.replies for one in self.connections[who]):
-                    self.answer(who)
+                self.send_all(who)
             if all(client.is_idle or client.fatal for client in self.clients):
                 break
         self.check()
+
+    def send_all(self, who: int) -> None:
+        """Have a client send, and all that is on its way arrive."""
+        self.learn(who)
+        self.send(who)
+        self.write()
+        self.broker.replicate(100)
+        while any(connection.replies for connection in self.connections[who]):
+            self.answer(who)
 
     def give_up_what_misses(self, who: int) -> None:
         """A client gives up what is behind a batch that it has given up.

@@ -246,12 +246,7 @@ class TransactionWorld(World):
         for _ in range(FINAL_TURNS):
             self.now += FINAL_TURN_S
             for who, client in enumerate(self.clients):
-                self.learn(who)
-                self.send(who)
-                self.write()
-                self.broker.replicate(100)
-                while any(one.replies for one in self.connections[who]):
-                    self.answer(who)
+                self.send_all(who)
                 client.closing = client.closing or bool(client.open)
                 self.end(who)
             if all(client.fatal or not client.open for client in self.clients):

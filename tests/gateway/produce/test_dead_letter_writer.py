@@ -8,14 +8,11 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.connections.metadata import Leader, TopicLeaders
+from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
-from penstock.gateway.produce import dead_letter_writer
-from penstock.gateway.produce.dead_letter_writer import (
-    DeadLetterTopic,
-    DeadLetterWriter,
-    LettersRefused,
-)
+from penstock.gateway.produce import dead_letter_writer, letter_queue
+from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter, LettersRefused
+from penstock.gateway.produce.letter_topics import DeadLetterTopic
 from penstock.policy import Record
 from penstock.wire.names import NO_ID
 from tests.records.encoding import encode_batch, values
@@ -24,23 +21,26 @@ TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
 LETTERS = encode_batch([Record(1, None, b"a", ())]) + encode_batch([Record(1, None, b"b", ())])
 
 
+SLOW = object()
+
+
 class Connection:
-    """Two partitions; answers as it is told, or never."""
+    """Two partitions; answers as the test says, or never."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
         self.sent = []
         self.refreshed = 0
-        self.leaders = {0: Leader(1, 0), 1: Leader(2, 0)}
-        self.asked = {}
+        self.leaders = {0: PartitionLeader(1, 0), 1: PartitionLeader(2, 0)}
+        self.lookups = {}
 
     def known_leaders(self, topic):
         return self.leaders
 
     def begin_describe(self, topics):
         (topic,) = topics
-        self.asked.setdefault(topic, []).append(asked := Future())
-        return asked
+        self.lookups.setdefault(topic, []).append(lookup := Future())
+        return lookup
 
     def refresh(self, topic):
         self.refreshed += 1
@@ -52,7 +52,7 @@ class Connection:
             raise answer
         if answer is None:
             await asyncio.get_running_loop().create_future()
-        return answer
+        return await asyncio.shield(self.slow) if answer is SLOW else answer
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def writer(monkeypatch):
         "read_response",
         lambda code: SimpleNamespace(get=lambda _: SimpleNamespace(code=code, text="", offset=0)),
     )
-    monkeypatch.setattr(dead_letter_writer, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(letter_queue, "_PAUSE_S", 0.001)
 
     def make(*answers):
         made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
@@ -78,10 +78,10 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-async def store(writer, letters=LETTERS):
-    told = asyncio.get_running_loop().create_future()
-    writer.store(TO, letters, told.set_result)
-    return await asyncio.wait_for(told, 30)
+async def store(writer, letters=LETTERS, to=TO):
+    failures = asyncio.get_running_loop().create_future()
+    writer.store(to, letters, failures.set_result)
+    return await asyncio.wait_for(failures, 30)
 
 
 async def test_each_batch_goes_to_its_partitions_leader(writer):
@@ -91,7 +91,7 @@ async def test_each_batch_goes_to_its_partitions_leader(writer):
     assert (made.stored, made.waiting_bytes) == (2, 0)
 
 
-async def test_what_may_pass_is_tried_again(writer):
+async def test_letters_are_retried_after_retriable_errors(writer):
     made, connection = writer(6, BrokerUnreachableError("gone"), 0, 19, 0)
     assert await store(made) is None
     assert len(connection.sent) == 5
@@ -99,7 +99,7 @@ async def test_what_may_pass_is_tried_again(writer):
 
 
 @pytest.mark.parametrize(("code", "said"), [(29, "AUTHORIZATION"), (10, "raise it"), (87, "87")])
-async def test_what_does_not_pass_is_told_at_once(writer, code, said):
+async def test_other_errors_end_letters_at_once(writer, code, said):
     made, connection = writer(code)
     assert said in await store(made)
     assert len(connection.sent) == 1
@@ -112,7 +112,7 @@ async def test_a_broker_that_does_not_answer_is_given_up(writer, monkeypatch):
     assert await store(made) == "it took too long"
 
 
-async def test_what_waits_is_bounded(writer, monkeypatch):
+async def test_waiting_letters_are_bounded(writer, monkeypatch):
     monkeypatch.setattr(dead_letter_writer, "WAITING_MAX_BYTES", len(LETTERS))
     made, _ = writer()
     first = asyncio.ensure_future(store(made))
@@ -126,12 +126,12 @@ async def test_letters_that_wait_for_the_same_leaders_request_them_once(writer):
     made, connection = writer()
     connection.leaders = None
     stored = [asyncio.ensure_future(store(made)) for _ in range(20)]
-    await until(lambda: connection.asked)
-    (asked,) = connection.asked[TO.name]
-    connection.leaders = {0: Leader(1, 0)}
-    asked.set_result({TO.name: TopicLeaders(TO.name, 0, NO_ID, connection.leaders)})
+    await until(lambda: connection.lookups)
+    (lookup,) = connection.lookups[TO.name]
+    connection.leaders = {0: PartitionLeader(1, 0)}
+    lookup.set_result({TO.name: TopicLeaders(TO.name, 0, NO_ID, connection.leaders)})
     assert await asyncio.gather(*stored) == [None] * 20
-    assert len(connection.asked[TO.name]) == 1
+    assert len(connection.lookups[TO.name]) == 1
 
 
 async def test_topics_whose_leaders_do_not_come_take_no_thread(writer):
@@ -139,7 +139,7 @@ async def test_topics_whose_leaders_do_not_come_take_no_thread(writer):
     connection.leaders = None
     for number in range(100):
         made.store(TO._replace(name=f"{number}.dead"), LETTERS, lambda _: None)
-    await until(lambda: connection.asked)
+    await until(lambda: connection.lookups)
     assert await asyncio.wait_for(asyncio.to_thread(lambda: "there is a thread"), 30)
 
 
@@ -185,3 +185,141 @@ async def test_the_log_says_what_clients_get(writer, code, answer):
         reason = await store(made)
     (line,) = [log for log in logs if log["event"] == "dead letters cannot be stored"]
     assert (line["answer"], line["reason"], line["topic"]) == (answer, reason, "orders")
+
+
+ONE = LETTERS[: len(LETTERS) // 2]
+
+
+async def test_letters_of_several_connections_share_a_request(writer):
+    made, connection = writer()
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
+    to = [TO._replace(partition=number) for number in range(3)]
+    failures = []
+    for place in to:
+        made.store(place, ONE, failures.append)
+    await until(lambda: len(failures) == 3)
+    assert failures == [None] * 3
+    ((_, body),) = connection.sent
+    assert body.count(ONE[61:]) == 3
+    assert (made.stored, made.waiting_bytes) == (3, 0)
+
+
+async def test_each_partition_of_a_request_has_a_result_of_its_own(writer, monkeypatch):
+    made, connection = writer()
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
+    codes = iter([{0: 0, 1: 44, 2: 6}, {2: 0}])
+    monkeypatch.setattr(
+        dead_letter_writer,
+        "read_response",
+        lambda _: {
+            (TO.name, number): SimpleNamespace(code=code, text="", offset=0)
+            for number, code in next(codes).items()
+        },
+    )
+    stores = [store(made, ONE, TO._replace(partition=number)) for number in range(3)]
+    accepted, refused, again = await asyncio.gather(*stores)
+    assert (accepted, again) == (None, None)
+    assert isinstance(refused, LettersRefused)
+    assert len(connection.sent) == 2
+
+
+async def test_a_slow_request_holds_only_its_own_partitions_back(writer, monkeypatch):
+    monkeypatch.setattr(dead_letter_writer, "_SLOW_S", 0.001)
+    made, connection = writer(None, 0)
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(2)}
+    slow = asyncio.ensure_future(store(made, ONE, TO._replace(partition=0)))
+    await until(lambda: connection.sent)
+    behind = asyncio.ensure_future(store(made, ONE, TO._replace(partition=0)))
+    assert await store(made, ONE, TO._replace(partition=1)) is None
+    assert len(connection.sent) == 2
+    assert not slow.done()
+    assert not behind.done()
+
+
+async def test_letters_with_time_left_outlive_those_of_their_request(writer, monkeypatch):
+    made, connection = writer(SLOW)
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
+    connection.slow = asyncio.get_running_loop().create_future()
+    failures = []
+
+    def begin(partition, time_s):
+        monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", time_s)
+        to = TO._replace(partition=partition)
+        made.store(to, ONE, lambda failure: failures.append((partition, failure)))
+
+    begin(0, 0.02)
+    begin(1, 30.0)
+    await until(lambda: failures)
+    assert failures == [(0, "it took too long")]
+    connection.slow.set_result(0)
+    await until(lambda: len(failures) == 2)
+    assert failures[1:] == [(1, None)]
+    assert len(connection.sent) == 1, "nothing is sent again"
+    assert (made.waiting_bytes, made.stored) == (0, 2)
+
+
+async def test_letters_that_have_ended_are_not_sent(writer, monkeypatch):
+    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.02)
+    made, connection = writer(SLOW)
+    connection.slow = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(made, "_clock", lambda: 0.0)
+    assert await asyncio.gather(store(made, ONE), store(made, ONE)) == ["it took too long"] * 2
+    connection.slow.set_result(0)
+    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 30.0)
+    assert await store(made, ONE) is None
+    assert len(connection.sent) == 2
+    assert made.waiting_bytes == 0
+
+
+async def test_letters_that_wait_go_to_a_new_leader(writer):
+    made, connection = writer(SLOW)
+    connection.leaders = {0: PartitionLeader(1, 0)}
+    connection.slow = asyncio.get_running_loop().create_future()
+    stored = [asyncio.ensure_future(store(made, ONE)) for _ in range(2)]
+    await until(lambda: connection.sent)
+    connection.leaders = {0: PartitionLeader(7, 1)}
+    connection.slow.set_result(0)
+    assert await asyncio.gather(*stored) == [None, None]
+    assert [node for node, _ in connection.sent] == [1, 7]
+
+
+async def test_an_error_about_one_result_leaves_others_theirs(writer):
+    made, connection = writer()
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
+    failures = []
+
+    def fail(_):
+        raise ZeroDivisionError
+
+    made.store(TO._replace(partition=0), ONE, failures.append)
+    made.store(TO._replace(partition=1), ONE, fail)
+    made.store(TO._replace(partition=2), ONE, failures.append)
+    await until(lambda: len(failures) == 2)
+    assert failures == [None, None]
+    assert made.waiting_bytes == 0
+    assert await store(made) is None
+
+
+async def test_a_lost_request_is_sent_again_for_all_in_it(writer):
+    made, connection = writer(BrokerUnreachableError("gone"))
+    connection.leaders = {number: PartitionLeader(1, 0) for number in range(5)}
+    stores = [store(made, LETTERS, TO._replace(partition=number % 5)) for number in range(20)]
+    assert await asyncio.gather(*stores) == [None] * 20
+    assert (made.stored, made.waiting_bytes) == (40, 0)
+
+
+async def test_a_broker_says_before_the_deadline_which_partitions_wait_for_replicas(
+    writer, monkeypatch
+):
+    made, connection = writer()
+    assert await store(made, ONE) is None
+    timeout_ms = int.from_bytes(connection.sent[0][1][3:7], "big")
+    assert 7_000 < timeout_ms < 1000 * dead_letter_writer.DEADLINE_S - 1000
+
+
+async def test_letters_that_replicas_do_not_have_in_time_are_not_written_again(writer):
+    made, connection = writer(7)
+    failure = await store(made, ONE)
+    assert "REQUEST_TIMED_OUT (7)" in failure
+    assert not isinstance(failure, LettersRefused)
+    assert len(connection.sent) == 1

@@ -8,7 +8,7 @@ from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.static.primitive import i16, i64
 
 from penstock.gateway.produce.end_txn import is_empty
-from penstock.wire.requests.transactions import Producer, TransactionState
+from penstock.wire.requests.transactions import ProducerIdAndEpoch, TransactionState
 from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame
 from tests.wire.test_transactions import description
@@ -35,7 +35,7 @@ class Ending(Talk):
         )
         self.session.client_data(request_frame(request, 1))
 
-    async def asked(self) -> int:
+    async def forwarded(self) -> int:
         """The API of the request that the broker has got now; 0 for none."""
         for _ in range(10):
             await asyncio.sleep(0)
@@ -51,7 +51,7 @@ class Ending(Talk):
 
     async def response(self):
         """The error code and the producer of the next transaction, for the client."""
-        assert await self.asked() == 0
+        assert await self.forwarded() == 0
         found = parse_response(self.client.take(), 26, 5)
         return int(found.error_code), (found.producer_id, found.producer_epoch)
 
@@ -59,23 +59,23 @@ class Ending(Talk):
 async def test_a_commit_of_nothing_succeeds_with_the_next_epoch():
     talk = Ending()
     talk.end()
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(48, NO_PRODUCER)
-    assert await talk.asked() == DESCRIBE
+    assert await talk.forwarded() == DESCRIBE
     talk.respond(description())
-    assert await talk.asked() == NEXT_EPOCH
+    assert await talk.forwarded() == NEXT_EPOCH
     talk.respond_with(*NONE)
     assert await talk.response() == NONE
 
 
-async def test_a_commit_that_comes_again_succeeds_again():
+async def test_a_commit_that_is_retried_succeeds_again():
     talk = Ending()
     talk.end()
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(*FENCED)
-    assert await talk.asked() == DESCRIBE
+    assert await talk.forwarded() == DESCRIBE
     talk.respond(description(epoch=4))
-    assert await talk.asked() == NEXT_EPOCH
+    assert await talk.forwarded() == NEXT_EPOCH
     talk.respond_with(*NONE)
     assert await talk.response() == NONE
 
@@ -86,7 +86,7 @@ async def test_a_commit_that_comes_again_succeeds_again():
 async def test_other_answers_are_the_coordinators(committed, code):
     talk = Ending()
     talk.end(committed=committed)
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(code, NEXT if not code else NO_PRODUCER)
     assert await talk.response() == (code, NEXT if not code else NO_PRODUCER)
 
@@ -109,22 +109,22 @@ async def test_other_answers_are_the_coordinators(committed, code):
 async def test_a_transaction_that_may_have_had_records_fails_as_at_the_coordinator(first, state):
     talk = Ending()
     talk.end()
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(first, NO_PRODUCER)
-    assert await talk.asked() == DESCRIBE
+    assert await talk.forwarded() == DESCRIBE
     talk.respond(description(**state))
     assert await talk.response() == (first, NO_PRODUCER)
 
 
 @pytest.mark.parametrize(("later", "code"), [(51, 51), (14, 14), (16, 16), (90, 48), (50, 48)])
-async def test_only_success_is_success_and_what_passes_is_to_come_again(later, code):
+async def test_only_success_is_success_and_other_errors_are_retriable(later, code):
     talk = Ending()
     talk.end()
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(48, NO_PRODUCER)
-    assert await talk.asked() == DESCRIBE
+    assert await talk.forwarded() == DESCRIBE
     talk.respond(description())
-    assert await talk.asked() == NEXT_EPOCH
+    assert await talk.forwarded() == NEXT_EPOCH
     talk.respond_with(later, NO_PRODUCER)
     assert await talk.response() == (code, NO_PRODUCER)
 
@@ -132,9 +132,9 @@ async def test_only_success_is_success_and_what_passes_is_to_come_again(later, c
 async def test_a_coordinator_that_has_moved_is_looked_for_again():
     talk = Ending()
     talk.end()
-    assert await talk.asked() == END
+    assert await talk.forwarded() == END
     talk.respond_with(48, NO_PRODUCER)
-    assert await talk.asked() == DESCRIBE
+    assert await talk.forwarded() == DESCRIBE
     talk.respond(description(code=16, state=""))
     assert await talk.response() == (16, NO_PRODUCER)
 
@@ -145,8 +145,8 @@ STATES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("ahead", [-1, 0, 1, 2])
 def test_which_states_are_those_of_an_empty_transaction(state, ahead):
-    found = TransactionState(0, state, Producer(17, 3 + ahead), 60_000)
+    found = TransactionState(0, state, ProducerIdAndEpoch(17, 3 + ahead), 60_000)
     expected = (ahead == 0 and state in {"Empty", "CompleteCommit", "CompleteAbort"}) or (
         ahead == 1 and state == "Empty"
     )
-    assert is_empty(found, Producer(17, 3)) is expected
+    assert is_empty(found, ProducerIdAndEpoch(17, 3)) is expected

@@ -8,11 +8,16 @@ from kio.index import load_request_schema
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.gateway.admin.topic_configs import TopicConfigs
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival, Producers
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
+from penstock.records.header import BatchProducer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID
 from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
 
 ID = uuid.UUID(int=5)
 
@@ -87,7 +92,7 @@ def test_bytes_may_come_in_any_pieces(size):
     assert talk.broker.take() == sent
 
 
-def test_a_request_with_one_other_batch_is_judged_by_workers():
+def test_a_request_with_a_batch_of_another_kind_is_judged_by_workers():
     talk = talk_with(Inline(records(1)))
     talk.session.client_data(produce(1, "judged", "other"))
     assert talk.broker.take() == b""
@@ -145,7 +150,7 @@ def one_partition(number, *, topic="judged", partition=0, acks=1):
     [one_partition(1, acks=2), one_partition(1, partition=-1), one_partition(1, topic="a b")],
     ids=["acks", "partition", "topic name"],
 )
-def test_what_a_broker_would_not_store_is_answered_as_by_a_broker(request_):
+def test_batches_that_a_broker_would_not_store_get_the_error_of_a_broker(request_):
     talk = talk_with(Inline())
     talk.session.client_data(request_)
     assert talk.broker.take() == b""
@@ -204,19 +209,107 @@ def test_a_topic_that_cannot_be_judged_is_not_forwarded_at_once():
     assert [refusal.topic for refusal in talk.refusals] == ["judged"]
 
 
-@pytest.mark.parametrize("attribute", ["has_interceptors", "producers"])
-def test_where_records_may_be_dropped_nothing_is_forwarded_at_once(attribute):
+def intercept(talk):
+    talk.intercepts = lambda topic: topic == "judged"
+
+
+def put_in_quarantine(talk):
+    talk.dead_letters = SimpleNamespace(store=print)
+    talk.for_topic = lambda topic, own=None: TopicPlan(
+        topic=topic, validators=("v",), mode="quarantine" if topic == "judged" else "enforce"
+    )
+
+
+def drop_a_record(talk):
+    key = ProducerKey("judged", 0, 7)
+    talk.producers.decide(
+        key, Arrival("judged", 0, 7), 0, Range(0, 2), [1], b"", connection=1, done=lambda _: None
+    )
+
+
+def change_interceptors(talk):
+    talk.producers.interceptors_changed(lambda topic: topic == "judged")
+
+
+def change_settings(talk):
+    talk.producers.settings_changed("judged")
+
+
+def receive_a_batch(talk):
+    talk.producers.arrived(Arrival("judged", 0, 7), 0, 0)
+
+
+def receive_a_batch_by_id(talk):
+    talk.producers.arrived(Arrival(ID, 0, 7), 0, 0)
+
+
+MAY_CHANGE = [
+    intercept,
+    put_in_quarantine,
+    drop_a_record,
+    change_interceptors,
+    change_settings,
+    receive_a_batch,
+]
+
+
+def talk_with_producers(inline):
+    talk = talk_with(inline, topic_configs=Stored(), keeps_decisions=True)
+    talk.producers = Producers(now=lambda: 5.0, is_shared=True)
+    for number, topic in enumerate(("judged", "free", "other"), 5):
+        talk.session.topics.put(topic, uuid.UUID(int=number))
+        talk.topic_configs.see([uuid.UUID(int=number)])
+    return talk
+
+
+@pytest.mark.parametrize("begin", MAY_CHANGE)
+def test_where_records_of_a_topic_may_be_dropped_its_requests_are_not_forwarded_at_once(begin):
     inline = Inline()
-    talk = talk_with(inline)
-    if attribute == "producers":
-        stub = {"__bool__": lambda _: True}
-        stub |= dict.fromkeys(("has_topic", "has_undecided"), lambda *_: False)
-        talk.producers = type("Some", (), stub)()
-    else:
-        talk.has_interceptors = True
-    talk.session.client_data(produce(1, "judged"))
+    talk = talk_with_producers(inline)
+    begin(talk)
+    talk.session.client_data(produce(1, "judged", "other"))
     assert (inline.seen, talk.broker.take()) == ([], b"")
-    assert [topic for topic, *_ in talk.verdicts] == ["judged"]
+    assert [topic for topic, *_ in talk.verdicts] == ["judged", "other"]
+
+
+@pytest.mark.parametrize("begin", [*MAY_CHANGE, receive_a_batch_by_id])
+def test_where_records_of_a_topic_may_be_dropped_requests_of_other_topics_are_forwarded_at_once(
+    begin,
+):
+    talk = talk_with_producers(Inline())
+    talk.has_interceptors = talk.may_quarantine = True
+    begin(talk)
+    talk.session.client_data(produce(1, "free", "other"))
+    assert talk.broker.take() == produce(1, "free", "other")
+    assert talk.verdicts == []
+
+
+@pytest.mark.parametrize("begin", [*MAY_CHANGE, receive_a_batch_by_id])
+def test_where_records_of_a_topic_may_be_dropped_its_id_is_not_forwarded_at_once(begin):
+    talk = talk_with_producers(Inline())
+    begin(talk)
+    frame = request_frame(produce_request([(ID, [(0, records(1))])], version=13, acks=1), 1)
+    talk.session.client_data(frame)
+    assert talk.broker.take() == b""
+
+
+def test_a_topic_without_policies_waits_too_while_a_batch_has_to_be_retried_first():
+    talk = talk_with(Inline())
+    batch = encode_batch(values(b"x"), producer_id=7, producer_epoch=0, base_sequence=5)
+    key, before = ProducerKey("free", 0, 7, ""), BatchProducer(7, 0, 4, 1, False)
+    talk.postponed.answered(key, before, talk.session.number, is_retriable=True)
+    talk.session.client_data(request_frame(produce_request([("free", [(0, batch)])]), 1))
+    assert talk.broker.take() == b""
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert answers["free", 0].error_code == 7
+
+
+def test_with_the_scope_of_a_request_nothing_overtakes_the_decision_about_another_request():
+    talk = talk_with_producers(Inline(records(1)))
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(produce(1, "judged"))
+    talk.session.client_data(produce(2, "other"))
+    assert [topic for topic, *_ in talk.verdicts] == ["judged", "other"]
 
 
 def test_a_request_behind_one_that_may_change_policies_waits_for_it():
@@ -238,8 +331,10 @@ def test_nothing_is_looked_at_if_a_topic_has_a_policy_of_a_user():
     assert (inline.seen, talk.broker.take()) == ([], b"")
 
 
-def test_the_topic_of_the_producers_state_is_for_gateways_only():
+@pytest.mark.parametrize("judged", [frozenset(), frozenset({"judged"})])
+def test_the_topic_of_the_producers_state_is_for_gateways_only(judged):
     talk = talk_with(Inline(), shared_producers=SimpleNamespace(topic="free"))
+    talk.judged = judged
     talk.session.client_data(produce(1, "free"))
     answers = produced(parse_response(talk.client.take(), 0, 9))
     assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
@@ -326,7 +421,7 @@ def test_an_observed_topic_is_forwarded_at_once_and_judged_beside(acks):
     assert talk.session.waiting_bytes == 0
 
 
-def test_an_observed_topic_beside_an_accepted_one_is_forwarded_at_once():
+def test_an_observed_topic_next_to_an_accepted_topic_is_forwarded_at_once():
     talk, observed = observing(Inline(), "watched")
     request = produce(1, "judged", "watched")
     talk.session.client_data(request)
@@ -335,7 +430,7 @@ def test_an_observed_topic_beside_an_accepted_one_is_forwarded_at_once():
     assert observed.taken == [("watched", 0, records(1))]
 
 
-def test_an_observed_topic_beside_a_refused_one_is_stored_and_judged_once():
+def test_an_observed_topic_next_to_a_refused_topic_is_stored_and_judged_once():
     talk, observed = observing(Inline(records(1)), "watched")
     talk.session.client_data(produce(1, "judged", "watched"))
     assert observed.taken == [("watched", 0, records(1))]

@@ -7,7 +7,17 @@ from uuid import UUID
 import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, refused, replaced
+from penstock.engine.verdict import (
+    ACCEPTED,
+    Diverted,
+    Outcome,
+    Verdict,
+    refused,
+    replaced,
+)
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
+from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
 from tests.gateway.sessions.test_session import Talk, produce_answer
@@ -60,20 +70,23 @@ def code(talk, number=1):
 
 
 def codes(talk):
-    """The error codes of all answers that the client was sent since it was asked last."""
+    """The error codes of all answers that the client was sent since the last call."""
     frames, found = talk.client.take(), []
     while frames:
         end = 4 + int.from_bytes(frames[:4], "big")
-        found += [one.error_code for one in produced(parse_response(frames[:end], 0, 9)).values()]
+        found += [
+            partition.error_code
+            for partition in produced(parse_response(frames[:end], 0, 9)).values()
+        ]
         frames = frames[end:]
     return found
 
 
 def refused_answer(number, error_code):
     """A broker's response that refuses partition 0 of the judged topic."""
-    told = produce_answer(number, "judged")
-    at = told.index(b"judged") + len(b"judged") + 5
-    return told[:at] + error_code.to_bytes(2, "big", signed=True) + told[at + 2 :]
+    answer = produce_answer(number, "judged")
+    at = answer.index(b"judged") + len(b"judged") + 5
+    return answer[:at] + error_code.to_bytes(2, "big", signed=True) + answer[at + 2 :]
 
 
 DROPPED = replaced(b"", [0])
@@ -91,29 +104,29 @@ def pipelined(*verdicts, talk=None, first=0):
 
 @pytest.mark.kips("B28")
 @pytest.mark.parametrize(
-    ("told", "behind"),
+    ("error_code", "behind"),
     [(0, 0), (6, 7), (7, 7), (19, 7), (10, 45), (87, 45), (-1, 45), (45, 7)],
 )
-def test_a_dropped_batch_is_answered_when_what_was_before_it_is(told, behind):
+def test_a_dropped_batch_gets_its_response_behind_earlier_batches(error_code, behind):
     talk = pipelined(None, None, DROPPED)
     talk.session.upstream_data(produce_answer(1, "judged"))
     assert codes(talk) == [0], "nothing is said of what comes behind"
-    talk.session.upstream_data(refused_answer(2, told))
-    assert codes(talk) == [told, behind]
+    talk.session.upstream_data(refused_answer(2, error_code))
+    assert codes(talk) == [error_code, behind]
 
 
-@pytest.mark.parametrize(("told", "behind"), [(6, 7), (19, 7), (10, 45), (87, 45)])
-def test_nothing_is_sent_into_a_gap(told, behind):
+@pytest.mark.parametrize(("error_code", "behind"), [(6, 7), (19, 7), (10, 45), (87, 45)])
+def test_nothing_is_sent_into_a_gap(error_code, behind):
     talk = pipelined(None, None)
     talk.session.upstream_data(produce_answer(1, "judged"))
-    talk.session.upstream_data(refused_answer(2, told))
+    talk.session.upstream_data(refused_answer(2, error_code))
     codes(talk), talk.broker.take()
     pipelined(None, None, talk=talk, first=2)
     assert codes(talk) == [behind, behind]
     assert talk.broker.take() == b""
 
 
-def test_what_was_held_back_goes_when_what_was_before_it_has_come_again():
+def test_batches_held_back_are_sent_behind_the_retry_of_earlier_batches():
     talk = pipelined(None, None)
     talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
     pipelined(None, DROPPED, talk=talk, first=2)
@@ -126,7 +139,7 @@ def test_what_was_held_back_goes_when_what_was_before_it_has_come_again():
     assert codes(again) == [0, 0, 0]
 
 
-def test_an_old_epoch_is_told_so():
+def test_a_batch_of_an_old_epoch_is_an_error():
     talk = pipelined(None)
     talk.session.upstream_data(produce_answer(1, "judged"))
     talk.session.client_data(request(2, batch(b"v", epoch=1)) + request(3, batch(b"v", first=1)))
@@ -158,7 +171,7 @@ def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expe
     assert talk.broker.take() == b""
 
 
-def test_of_a_whole_request_nothing_goes_where_one_batch_has_to_wait():
+def test_of_a_whole_request_nothing_is_sent_where_a_batch_has_to_wait():
     talk = pipelined(None, None)
     talk.policies = talk.policies._replace(whole_request=True)
     talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
@@ -181,7 +194,7 @@ def test_later_batches_close_the_gap():
     assert (second.base_sequence, second.records.values[0]) == (1, b"c")
 
 
-def test_a_retry_goes_as_what_it_was_and_is_not_judged_again():
+def test_a_retry_is_sent_as_before_and_not_judged_again():
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
@@ -197,7 +210,7 @@ def test_a_retry_goes_as_what_it_was_and_is_not_judged_again():
     assert (answer.error_code, answer.base_offset) == (0, 5)
 
 
-def test_what_is_no_longer_known_when_its_turn_comes_is_not_let_through_unjudged():
+def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
@@ -205,7 +218,7 @@ def test_what_is_no_longer_known_when_its_turn_comes_is_not_let_through_unjudged
     again.session.client_data(
         request(1, encode_batch(values(b"other"))) + request(2, batch(b"a", b"b"))
     )
-    assert len(again.verdicts) == 1, "the second one is known"
+    assert len(again.verdicts) == 1, "the second is known"
     refused = produce_answer(1, "judged")
     at = refused.index(b"judged") + len(b"judged") + 5
     talk.session.upstream_data(refused[:at] + b"\x00\x57" + refused[at + 2 :])
@@ -213,7 +226,7 @@ def test_what_is_no_longer_known_when_its_turn_comes_is_not_let_through_unjudged
     again.broker.take()
     again.decide(ACCEPTED)
     assert b"other" in again.broker.data
-    assert again.broker.data.count(b"judged") == 1, "only the first one went"
+    assert again.broker.data.count(b"judged") == 1, "only the first went"
     again.client.take()
     again.session.upstream_data(produce_answer(1, "judged"))
     frames = again.client.take()
@@ -249,9 +262,9 @@ class Forgetful(Intercepted):
         super().__init__(producers or Producers(now=time.time, held_max_bytes=0))
         self.dropped_before = []
 
-    def _submit(self, plan, *given, dropped_before=(), **options):
-        self.dropped_before.append((plan.policies, tuple(dropped_before)))
-        super()._submit(plan, *given, **options)
+    def _submit(self, batch, done):
+        self.dropped_before.append((batch.plan.policies, tuple(batch.dropped_before)))
+        super()._submit(batch, done)
 
 
 @pytest.fixture
@@ -265,7 +278,7 @@ def retried():
     return talk
 
 
-def test_what_was_dropped_is_dropped_again_without_interceptors(retried):
+def test_dropped_records_are_dropped_again_without_interceptors(retried):
     again = Forgetful(retried.producers)
     again.judged = frozenset()
     again.session.client_data(request(1, batch(b"a", b"b")))
@@ -276,7 +289,7 @@ def test_what_was_dropped_is_dropped_again_without_interceptors(retried):
     assert codes(again) == [0]
 
 
-def test_what_becomes_known_while_a_batch_is_judged_has_to_be_dropped_again(retried):
+def test_records_that_another_gateway_dropped_meanwhile_are_dropped_again(retried):
     other = Forgetful()
     other.session.client_data(request(1, batch(b"a", b"b")))
     assert other.dropped_before == [(("i",), ())]
@@ -287,27 +300,114 @@ def test_what_becomes_known_while_a_batch_is_judged_has_to_be_dropped_again(retr
     assert other.dropped_before[1:] == [(("i",), (1,))]
 
 
-class Asked(Intercepted):
-    """A session whose broker is asked how far a producer has come."""
+class Configured(Intercepted):
+    """A session with a value of `produce.request.interceptors.idempotence`."""
+
+    def __init__(self, idempotence):
+        super().__init__()
+        self.policies = self.policies._replace(idempotence=idempotence)
+
+
+def test_with_refuse_a_batch_of_an_idempotent_producer_may_lose_no_record():
+    talk = Configured(Idempotence.REFUSE)
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    assert talk.broker.take() == b""
+    ((_, response),) = produced(parse_response(talk.client.take(), 0, 9)).items()
+    assert response.error_code == 87
+    assert "produce.request.interceptors.idempotence is refuse" in response.error_message
+    talk.session.client_data(request(2, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"x", b"y"), []))
+    assert [*sent(talk).records.values] == [b"x", b"y"]
+
+
+def test_with_refuse_a_dead_letter_refuses_the_batch_in_the_words_of_its_policy():
+    talk = Configured(Idempotence.REFUSE)
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    bad = Verdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
+    talk.decide(replaced(batch(b"a"), [1], (Diverted(bad, 1),), quarantined=[1], letters=b"l"))
+    ((_, response),) = produced(parse_response(talk.client.take(), 0, 9)).items()
+    assert (response.error_code, response.error_message) == (87, "not positive")
+    assert talk.refusals[0].verdict.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("idempotence", "expected"),
+    [(Idempotence.REFUSE, [b"a"]), (Idempotence.TRANSLATE, [b"a"]), (Idempotence.STRIP, [b"a"])],
+)
+def test_a_producer_without_an_id_may_lose_records(idempotence, expected):
+    talk = Configured(idempotence)
+    talk.session.client_data(request(1, encode_batch(values(b"a", b"b"))))
+    talk.decide(replaced(encode_batch(values(b"a")), [1]))
+    assert [*sent(talk).records.values] == expected
+
+
+@pytest.mark.parametrize(
+    ("idempotence", "numbers"),
+    [(Idempotence.STRIP, (-1, -1, -1)), (Idempotence.TRANSLATE, (5, 0, 2))],
+)
+def test_with_strip_a_producer_loses_its_numbers(idempotence, numbers):
+    talk = Configured(idempotence)
+    talk.session.client_data(request(1, batch(b"a", b"b", b"c")) + request(2, batch(b"d", first=3)))
+    talk.decide(replaced(batch(b"a", b"b"), [2]))
+    talk.decide(ACCEPTED)
+    first, second = (read_batch(data, api_version=9, max_decompressed_bytes=10**6)
+                     for data in batches_of(talk.broker.take()))  # fmt: skip
+    assert [*first.records.values] == [b"a", b"b"]
+    assert (second.producer_id, second.producer_epoch, second.base_sequence) == numbers
+
+
+def batches_of(data):
+    """The batches of requests with one batch each."""
+    for frame in frames_of(data):
+        at = frame.index(b"\x00\x00\x00\x00\x00\x00\x00\x00", 20)
+        yield frame[at : at + int.from_bytes(frame[at + 8 : at + 12], "big") + 12]
+
+
+HIGH_WATERMARK = 20
+
+
+class WithLastSequences(Intercepted):
+    """A session whose broker says how far a producer has come."""
 
     def __init__(self, producers=None):
         super().__init__(producers)
         self.session._supports_describe_producers = True
 
-    def answer_questions(self, *, error_code=0, last_sequence=None):
-        """Answer whether the broker leads, and how far the producer has come."""
-        asked = self.broker.take()
-        assert [frame[5] for frame in frames_of(asked)] == [2, 61], "ListOffsets comes first"
-        own = frames_of(asked)[0][8:12]
-        offsets = own + array(b"\0\x06judged" + array(bytes(4) + word(error_code) + bytes(16)))
+    def answer_questions(self, *, error_code=0, last_sequence=None, epoch=0):
+        """Answer whether the broker leads since when, and how far the producer has come."""
+        requests = self.broker.take()
+        assert [frame[5] for frame in frames_of(requests)] == [2, 61], "ListOffsets comes first"
+        own = frames_of(requests)[0][8:12]
+        partition = bytes(4) + word(error_code) + bytes(8) + HIGH_WATERMARK.to_bytes(8, "big")
+        partition += epoch.to_bytes(4, "big")
+        offsets = own + bytes(4) + array(b"\0\x06judged" + array(partition))
         self.session.upstream_data(framed(offsets))
         producers = b""
         if last_sequence is not None:
             producers = (5).to_bytes(8, "big") + bytes(4) + last_sequence.to_bytes(4, "big")
             producers += bytes(20) + b"\0"
-        told = own + bytes(5) + b"\2\7judged\2" + bytes(4) + bytes(2) + b"\0"
-        told += bytes([1 + bool(producers)]) + producers + bytes(3)
-        self.session.upstream_data(framed(told))
+        body = own + bytes(5) + b"\2\7judged\2" + bytes(4) + bytes(2) + b"\0"
+        body += bytes([1 + bool(producers)]) + producers + bytes(3)
+        self.session.upstream_data(framed(body))
+
+    def answer_about_epoch(self, *, begins=0, error_code=0):
+        """Answer where the epoch of the leader begins."""
+        [frame] = frames_of(self.broker.take())
+        assert frame[5] == 23, "OffsetForLeaderEpoch"
+        partition = word(error_code) + bytes(8) + begins.to_bytes(8, "big")
+        body = array(b"\0\6judged" + array(partition))
+        self.session.upstream_data(framed(frame[8:12] + bytes(4) + body))
+
+    def answer_about_replicas(self, replicas=(1, 2, 3), *, epoch=7):
+        """Answer which replicas there are, those in sync included."""
+        [frame] = frames_of(self.broker.take())
+        assert frame[5] == 3, "Metadata"
+        nodes = array(*(number.to_bytes(4, "big") for number in replicas))
+        partition = bytes(10) + epoch.to_bytes(4, "big") + nodes + nodes + array()
+        topic = bytes(2) + b"\0\6judged\0" + array(partition)
+        body = bytes(4) + array() + b"\xff\xff" + bytes(4) + array(topic)
+        self.session.upstream_data(framed(frame[8:12] + body))
 
 
 def frames_of(data):
@@ -327,8 +427,8 @@ def word(number):
     return number.to_bytes(2, "big", signed=True)
 
 
-def array(one):
-    return (1).to_bytes(4, "big") + one
+def array(*items):
+    return len(items).to_bytes(4, "big") + b"".join(items)
 
 
 def losing(talk, number=1, first=4):
@@ -337,15 +437,15 @@ def losing(talk, number=1, first=4):
     talk.decide(replaced(batch(b"b", first=first), [0]))
 
 
-def test_before_the_first_record_of_an_unknown_producer_is_dropped_the_broker_is_asked():
-    talk = Asked()
+def test_before_a_record_of_an_unknown_producer_is_dropped_its_last_sequence_is_requested():
+    talk = WithLastSequences()
     losing(talk)
     talk.answer_questions(last_sequence=3)
     assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
 
 
-def test_what_was_stored_as_it_came_is_sent_again_as_it_came():
-    talk = Asked()
+def test_a_batch_that_was_stored_unchanged_is_sent_again_unchanged():
+    talk = WithLastSequences()
     losing(talk)
     talk.answer_questions(last_sequence=5)
     again = sent(talk)
@@ -356,40 +456,110 @@ def test_what_was_stored_as_it_came_is_sent_again_as_it_came():
 
 @pytest.mark.parametrize("first", ["is forgotten", "is stored, as the leader says"])
 def test_what_interceptors_changed_never_goes_as_it_came(first):
-    talk = Asked(Producers(now=time.time, held_max_bytes=0))
+    clock = SimpleNamespace(now=1000.0)
+    talk = WithLastSequences(Producers(now=lambda: clock.now, held_max_bytes=0))
     talk.session.client_data(request(1, batch(b"secret", b"old")))
     talk.decide(replaced(batch(b"******", b"old"), []))
     sent(talk)
     talk.session.upstream_data(refused_answer(1, 6))
     assert codes(talk) == [6]
-    again = Asked(talk.producers)
-    again.session.client_data(request(1, batch(b"secret", b"old")))
-    again.decide(replaced(batch(b"******"), [1]))
+
+    def retry(**answer):
+        again = WithLastSequences(talk.producers)
+        again.session.client_data(request(1, batch(b"secret", b"old")))
+        again.decide(replaced(batch(b"******"), [1]))
+        again.answer_questions(**answer)
+        return again
+
     if first == "is forgotten":
-        again.answer_questions()
-        assert [*sent(again).records.values] == [b"******"]
-    else:
-        again.answer_questions(last_sequence=1)
-        assert (again.broker.take(), codes(again)) == (b"", [0])
+        assert [*sent(retry()).records.values] == [b"******"]
+        return
+    again = retry(last_sequence=1)
+    assert (again.broker.take(), codes(again)) == (b"", [7]), "its leader may lose it yet"
+    clock.now += REPLICATED_AFTER_S
+    again = retry(last_sequence=1)
+    assert (again.broker.take(), codes(again)) == (b"", [0])
+
+
+class TestAfterAChangeOfInterceptors:
+    """A former leader may have a batch that another gateway sent as a whole, and lead again."""
+
+    @pytest.fixture
+    def talk(self):
+        clock = SimpleNamespace(now=1000.0)
+        talk = WithLastSequences(Producers(now=lambda: clock.now, is_shared=True))
+        talk.time = clock
+        talk.producers.interceptors_changed(lambda _: True)
+        losing(talk)
+        talk.answer_questions(last_sequence=3, epoch=7)
+        return talk
+
+    def test_a_batch_loses_records_once_its_leader_has_committed_something(self, talk):
+        talk.answer_about_epoch(begins=HIGH_WATERMARK - 1)
+        assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
+
+    def test_before_that_it_has_to_come_again(self, talk):
+        talk.answer_about_epoch(begins=HIGH_WATERMARK)
+        talk.answer_about_replicas()
+        assert (talk.broker.take(), codes(talk)) == (b"", [7])
+        losing(talk, number=2)
+        talk.answer_questions(last_sequence=3, epoch=7)
+        talk.answer_about_epoch(begins=HIGH_WATERMARK - 1)
+        assert sent(talk).base_sequence == 4
+
+    def test_it_loses_them_at_once_where_nobody_else_can_lead(self, talk):
+        talk.answer_about_epoch(begins=HIGH_WATERMARK)
+        talk.answer_about_replicas([1])
+        assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
+
+    def test_a_replica_that_was_alone_under_another_leader_may_not_be_alone_now(self, talk):
+        talk.answer_about_epoch(begins=HIGH_WATERMARK)
+        talk.answer_about_replicas([1], epoch=6)
+        assert (talk.broker.take(), codes(talk)) == (b"", [7])
+
+    def test_it_waits_no_longer_for_a_broker_that_does_not_say_where_epochs_begin(self, talk):
+        talk.answer_about_epoch(error_code=29)
+        talk.answer_about_replicas()
+        assert (talk.broker.take(), codes(talk)) == (b"", [7])
+        talk.time.now += SETTLED_AFTER_S
+        losing(talk, number=2)
+        talk.answer_questions(last_sequence=3, epoch=7)
+        talk.answer_about_epoch(error_code=29)
+        talk.answer_about_replicas()
+        assert sent(talk).base_sequence == 4
+
+    def test_a_broker_gets_no_request_that_it_does_not_support(self, talk):
+        talk.answer_about_epoch(begins=HIGH_WATERMARK)
+        talk.answer_about_replicas()
+        assert codes(talk) == [7]
+        talk.session._supports_leader_epochs = False
+        losing(talk, number=2)
+        talk.answer_questions(last_sequence=3, epoch=7)
+        talk.answer_about_replicas()
+        assert (talk.broker.take(), codes(talk)) == (b"", [7])
+
+    def test_it_has_to_come_again_where_another_broker_leads_by_now(self, talk):
+        talk.answer_about_epoch(error_code=74)
+        assert (talk.broker.take(), codes(talk)) == (b"", [7])
 
 
 def test_only_the_leader_is_believed():
-    talk = Asked()
+    talk = WithLastSequences()
     losing(talk)
     talk.answer_questions(error_code=6, last_sequence=3)
     assert talk.broker.take() == b""
     assert code(talk) == 6
 
 
-def test_where_the_broker_may_not_be_asked_the_batch_goes_and_the_broker_decides():
-    talk = Asked()
+def test_without_the_right_to_request_last_sequences_the_broker_decides():
+    talk = WithLastSequences()
     losing(talk)
     talk.answer_questions(error_code=29)
     assert sent(talk).base_sequence == 4
 
 
 class TestPrincipals:
-    """Nobody speaks for another one's producer, whatever its numbers say."""
+    """Nobody speaks for another client's producer, whatever its numbers say."""
 
     @pytest.fixture
     def evil(self):
@@ -403,7 +573,7 @@ class TestPrincipals:
         talk.session.authentication._certificate_principal = "User:victim"
         return talk
 
-    def test_what_another_one_had_dropped_is_judged(self, evil, victim):
+    def test_a_batch_that_another_client_lost_is_judged(self, evil, victim):
         evil.session.client_data(request(1, batch(b"drop me")))
         evil.decide(DROPPED)
         assert codes(evil) == [0]
@@ -411,7 +581,7 @@ class TestPrincipals:
         victim.decide(ACCEPTED)
         assert sent(victim).base_sequence == 0
 
-    def test_what_another_one_left_is_not_sent(self, evil, victim):
+    def test_a_batch_that_another_client_left_is_not_sent(self, evil, victim):
         evil.session.client_data(request(1, batch(b"forged")))
         evil.decide(ACCEPTED)
         evil.session.closed()
@@ -419,7 +589,7 @@ class TestPrincipals:
         victim.decide(ACCEPTED)
         assert list(sent(victim).records.values) == [b"important"]
 
-    def test_numbers_that_another_one_took_are_free(self, evil, victim):
+    def test_sequence_numbers_that_another_client_took_are_free(self, evil, victim):
         victim.session.client_data(request(1, batch(b"v")))
         victim.decide(ACCEPTED)
         victim.session.upstream_data(produce_answer(1, "judged"))
@@ -430,7 +600,7 @@ class TestPrincipals:
         victim.decide(ACCEPTED)
         assert sent(victim).base_sequence == 1
 
-    def test_the_same_one_goes_on_on_another_connection(self, victim):
+    def test_the_same_client_continues_on_another_connection(self, victim):
         losing(victim, first=0)
         victim.session.upstream_data(produce_answer(1, "judged"))
         again = Intercepted(victim.producers)
@@ -441,7 +611,7 @@ class TestPrincipals:
 
 
 def test_other_records_under_numbers_that_are_free_again_are_judged():
-    """The application was told an error of the first ones, and takes their numbers again."""
+    """The application got an error for the first records, and takes their numbers again."""
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"given up")))
     talk.decide(ACCEPTED)
@@ -463,7 +633,7 @@ def test_the_same_records_under_their_numbers_are_not_judged_again():
     assert list(sent(talk).records.values) == [b"else"]
 
 
-def test_an_attempt_that_is_told_late_to_come_again_holds_up_nothing():
+def test_a_late_retriable_error_holds_up_nothing():
     """A slow attempt, whose client went on with the same batch on another connection."""
     slow = Intercepted()
     slow.session.client_data(request(1, batch(b"v")))
@@ -480,7 +650,7 @@ def test_an_attempt_that_is_told_late_to_come_again_holds_up_nothing():
     assert codes(talk) == [0] * 13
 
 
-def test_many_batches_that_nobody_can_be_asked_about_are_decided_one_by_one():
+def test_many_batches_without_known_last_sequences_are_decided_one_by_one():
     talk = Intercepted()
     for first in range(200):
         talk.session.client_data(request(first + 1, batch(b"v", first=first)))
@@ -526,7 +696,7 @@ def with_validators_from_now_on(talk):
     [observe_from_now_on, without_interceptors_from_now_on, with_validators_from_now_on],
 )
 @pytest.mark.parametrize("is_by_id", [False, True])
-def test_what_comes_while_it_is_decided_what_is_lost_goes_without_a_gap(change, is_by_id):
+def test_batches_received_during_a_decision_are_sent_without_a_gap(change, is_by_id):
     """A reload, or another mode of the topic, between two batches that are on their way."""
     topic_id = UUID("11" * 16)
 

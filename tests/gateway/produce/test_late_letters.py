@@ -11,7 +11,7 @@ KEY = ProducerKey("orders", 0, 7, "")
 ARRIVAL = Arrival("orders", 0, 7)
 
 
-def test_what_is_known_of_a_topic_that_was_created_again_stays():
+def test_the_state_of_a_topic_that_was_created_again_stays():
     written, letters_pending = [], []
 
     def keep(key, record, done):

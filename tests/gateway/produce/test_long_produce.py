@@ -112,7 +112,7 @@ async def judged(talk, frame, verdict):
 
 
 @pytest.mark.parametrize("make", [Judged, LongIntercepted])
-async def test_what_is_accepted(make, most_in_a_turn):
+async def test_an_accepted_request(make, most_in_a_turn):
     talk = make()
     async with most_in_a_turn() as most:
         await judged(talk, request(1), ACCEPTED)
@@ -131,7 +131,7 @@ async def test_what_is_accepted(make, most_in_a_turn):
 
 @pytest.mark.parametrize("make", [Judged, LongIntercepted])
 @pytest.mark.parametrize("verdict", [LATER, NO])
-async def test_what_is_refused(make, verdict, most_in_a_turn):
+async def test_a_refused_request(make, verdict, most_in_a_turn):
     talk = make()
     async with most_in_a_turn() as most:
         await judged(talk, request(1), verdict)
@@ -188,7 +188,7 @@ async def test_half_of_it_is_refused():
 
 
 @pytest.mark.parametrize("make", [Judged, LongIntercepted])
-async def test_what_follows_is_decided_behind_it(make):
+async def test_a_later_request_is_decided_behind_it(make):
     talk = make()
     behind = request(2, TOPICS[-1:], first=1)
     talk.session.client_data(request(1) + behind)
@@ -204,7 +204,7 @@ async def test_what_follows_is_decided_behind_it(make):
     assert talk.broker.take() == request(1) + behind
 
 
-async def test_what_came_before_it_does_not_wait_for_it():
+async def test_an_earlier_request_does_not_wait_for_it():
     """The topic of the first request has to be looked up: its batch is submitted all the same."""
     talk = Judged()
     talk.topic_configs = Stored()

@@ -45,8 +45,8 @@ class Pool:
         if self.error is not None:
             raise self.error
 
-    def submit(self, plan, partition, topic_id, version, data, done, **options):
-        self.jobs.append((data, done))
+    def submit(self, batch, done):
+        self.jobs.append((batch.data, done))
 
     async def close(self, *, drain_s=0.0, close_s=30.0):
         assert close_s <= 5.0
@@ -123,7 +123,7 @@ async def test_what_comes_before_the_workers_are_there_is_judged_when_they_are(o
         (failed("a.V", "raised"), {("a.V", "would_fail"): 4}),
     ],
 )
-async def test_what_would_not_pass_is_counted_and_told(observing, verdict, counted):
+async def test_refusals_are_counted_and_reported(observing, verdict, counted):
     observing.batches.submit(BATCH, DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](verdict)
@@ -135,7 +135,7 @@ async def test_what_would_not_pass_is_counted_and_told(observing, verdict, count
     assert told.is_observed
 
 
-async def test_of_a_client_that_is_not_known_nothing_more_is_told(observing):
+async def test_of_an_unknown_client_nothing_more_is_reported(observing):
     observing.batches.submit(BATCH._replace(sender=None), DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
@@ -151,7 +151,7 @@ async def test_of_a_client_that_is_not_known_nothing_more_is_told(observing):
         (replaced(b"", [0, 1, 2, 3]), {("a.I", "would_drop"): 4}),
     ],
 )
-async def test_what_interceptors_would_do_is_counted(observing, verdict, counted):
+async def test_actions_of_interceptors_are_counted(observing, verdict, counted):
     assert isinstance(verdict, Verdict)
     assert isinstance(verdict.replacement, Replacement)
     observing.batches.submit(BATCH, DATA)
@@ -161,7 +161,7 @@ async def test_what_interceptors_would_do_is_counted(observing, verdict, counted
     assert observing.refusals == []
 
 
-async def test_what_finds_no_room_is_counted_and_not_judged():
+async def test_batches_without_room_are_counted_and_not_judged():
     observing = Observing(max_bytes=2 * len(DATA))
     for _ in range(3):
         observing.batches.submit(BATCH, DATA)

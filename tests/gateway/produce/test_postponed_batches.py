@@ -1,28 +1,30 @@
 """What an idempotent producer sent after a batch that has to come again does not overtake it."""
 
+from functools import partial
+
 import pytest
 
 from penstock.engine.verdict import postponed, refused
 from penstock.gateway.produce import postponed_batches
 from penstock.gateway.produce.postponed_batches import (
-    ASKED_AGAIN_S,
     KEPT_MAX,
     KEPT_S,
+    REQUEST_INTERVAL_S,
     PostponedBatches,
-    SentBy,
 )
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests.producers import LastSequence
-from tests.gateway.produce.test_forwarded_at_once import Inline
+from tests.gateway.produce.test_forwarded_at_once import Inline, talk_with
 from tests.gateway.produce.test_intercepted_batches import array, framed, frames_of, word
 from tests.gateway.sessions.test_session import Talk, answer, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
 LAST = 2**31 - 1
-SENT_BY = SentBy("orders", 3, 17, "User:a")
+KEY = ProducerKey("orders", 3, 17, "User:a")
 LATER = postponed("shop.Registry", RetriableException("the registry is away"))
 
 
@@ -39,48 +41,64 @@ class Clock:
 
 def kept(*answers, clock=None):
     batches = PostponedBatches(clock or Clock())
-    for batch, comes_again in answers:
-        batches.answered(SENT_BY, batch, connection=1, comes_again=comes_again)
+    for batch, is_retriable in answers:
+        batches.answered(KEY, batch, connection=1, is_retriable=is_retriable)
     return batches
 
 
 def test_later_batches_wait_and_others_do_not():
     batches = kept((by(4), True))
     assert batches
-    assert batches.overtakes(SENT_BY, by(6), connection=1)
-    assert not batches.overtakes(SENT_BY, by(4), connection=1)
-    assert not batches.overtakes(SENT_BY, by(2), connection=1)
-    assert not batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    assert batches.overtakes(KEY, by(6), connection=1)
+    assert not batches.overtakes(KEY, by(4), connection=1)
+    assert not batches.overtakes(KEY, by(2), connection=1)
+    assert not batches.overtakes(KEY, by(6, epoch=1), connection=1)
     for other in ({"topic": "o"}, {"partition": 4}, {"producer_id": 18}, {"principal": "User:b"}):
-        assert not batches.overtakes(SENT_BY._replace(**other), by(6), connection=1)
+        assert not batches.overtakes(KEY._replace(**other), by(6), connection=1)
 
 
-def test_the_first_one_counts_until_it_gets_another_answer():
+def test_the_first_batch_counts_until_it_gets_another_response():
     batches = kept((by(4), True), (by(6), True), (by(4), True))
-    assert batches.overtakes(SENT_BY, by(6), connection=1)
-    batches.answered(SENT_BY, by(4), connection=1, comes_again=False)
+    assert batches.overtakes(KEY, by(6), connection=1)
+    batches.answered(KEY, by(4), connection=1, is_retriable=False)
     assert not batches
-    assert not batches.overtakes(SENT_BY, by(6), connection=1)
+    assert not batches.overtakes(KEY, by(6), connection=1)
+
+
+@pytest.mark.parametrize(
+    ("batch", "holds_it"),
+    [
+        (by(2), False),
+        (by(3, count=1), False),
+        (by(3), True),
+        (by(4, count=0), True),
+        (by(4), True),
+        (by(5), False),
+    ],
+)
+def test_only_a_batch_that_holds_the_first_record_ends_the_wait(batch, holds_it):
+    batches = kept((by(4), True), (batch, False))
+    assert batches.overtakes(KEY, by(8), connection=1) is not holds_it
 
 
 def test_the_answer_to_another_batch_changes_nothing():
     batches = kept((by(4), True), (by(2), False), (by(6), False))
-    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    assert batches.overtakes(KEY, by(6), connection=1)
 
 
-def test_sequence_numbers_begin_anew_behind_the_largest():
+def test_sequence_numbers_begin_again_behind_the_largest():
     batches = kept((by(LAST - 1), True))
-    assert batches.overtakes(SENT_BY, by(0), connection=1)
-    assert batches.overtakes(SENT_BY, by(5), connection=1)
-    assert not batches.overtakes(SENT_BY, by(LAST - 3), connection=1)
-    batches.answered(SENT_BY, by(LAST - 1), connection=1, comes_again=False)
+    assert batches.overtakes(KEY, by(0), connection=1)
+    assert batches.overtakes(KEY, by(5), connection=1)
+    assert not batches.overtakes(KEY, by(LAST - 3), connection=1)
+    batches.answered(KEY, by(LAST - 1), connection=1, is_retriable=False)
     assert not batches
 
 
 def test_a_newer_epoch_is_another_beginning_and_an_older_one_changes_nothing():
     batches = kept((by(4, epoch=1), True), (by(0, epoch=0), True), (by(4, epoch=0), False))
-    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
-    batches.answered(SENT_BY, by(0, epoch=2), connection=1, comes_again=False)
+    assert batches.overtakes(KEY, by(6, epoch=1), connection=1)
+    batches.answered(KEY, by(0, epoch=2), connection=1, is_retriable=False)
     assert not batches
 
 
@@ -89,41 +107,41 @@ def test_only_idempotent_producers_have_an_order(batch):
     assert not kept((batch, True))
 
 
-def test_what_does_not_come_again_is_forgotten():
+def test_a_batch_that_is_not_retried_is_forgotten():
     clock = Clock()
     batches = kept((by(4), True), clock=clock)
     clock.now = KEPT_S - 1
-    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    batches.answered(KEY, by(4), connection=1, is_retriable=True)
     clock.now = 2 * KEPT_S - 2
-    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    assert batches.overtakes(KEY, by(6), connection=1)
     clock.now = 2 * KEPT_S
-    assert not batches.overtakes(SENT_BY, by(6), connection=1)
+    assert not batches.overtakes(KEY, by(6), connection=1)
     assert not batches
 
 
 def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
     clock = Clock()
     batches = PostponedBatches(clock)
-    sent = [SENT_BY, SENT_BY._replace(partition=4), SENT_BY._replace(principal="User:b")]
+    sent = [KEY, KEY._replace(partition=4), KEY._replace(principal="User:b")]
     for one in (*sent, sent[0]):
-        batches.answered(one, by(4), connection=1, comes_again=True)
+        batches.answered(one, by(4), connection=1, is_retriable=True)
     assert batches.has_topic("orders")
     assert not batches.has_topic("others")
     for one in sent:
         assert batches.has_topic("orders")
-        batches.answered(one, by(4), connection=1, comes_again=False)
+        batches.answered(one, by(4), connection=1, is_retriable=False)
     assert not batches.has_topic("orders")
 
 
 def test_a_topic_is_known_for_as_long_as_the_last_batch_that_is_kept():
     clock = Clock()
     batches = PostponedBatches(clock)
-    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    batches.answered(KEY, by(4), connection=1, is_retriable=True)
     clock.now += KEPT_S - 1
-    other = SENT_BY._replace(partition=4)
-    batches.answered(other, by(4), connection=1, comes_again=True)
+    other = KEY._replace(partition=4)
+    batches.answered(other, by(4), connection=1, is_retriable=True)
     clock.now += KEPT_S - 1
-    assert SENT_BY not in batches
+    assert KEY not in batches
     assert other in batches
     assert batches.has_topic("orders")
     clock.now += 1
@@ -134,34 +152,34 @@ def test_a_topic_whose_batches_made_room_is_not_known(monkeypatch):
     monkeypatch.setattr(postponed_batches, "KEPT_MAX", 2)
     batches = PostponedBatches(Clock())
     for topic in ("first", "second", "third"):
-        sent_by = SENT_BY._replace(topic=topic)
-        batches.answered(sent_by, by(4), connection=1, comes_again=True)
+        key = KEY._replace(topic=topic)
+        batches.answered(key, by(4), connection=1, is_retriable=True)
     known = [batches.has_topic(topic) for topic in ("first", "second", "third")]
     assert known == [False, True, True]
 
 
-def test_the_broker_is_asked_where_batches_do_not_follow_each_other():
+def test_the_last_sequence_is_requested_where_batches_do_not_follow_each_other():
     batches = kept((by(4), True))
-    assert not batches.may_be_past(SENT_BY, by(6), connection=1), "sent before it had its answer"
-    batches.answered(SENT_BY, by(6), connection=1, comes_again=True)
-    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
-    assert batches.may_be_past(SENT_BY, by(6), connection=1), "it comes again, and not the first"
-    assert batches.may_be_past(SENT_BY, by(10), connection=1), "those between were sent elsewhere"
+    assert not batches.may_be_past(KEY, by(6), connection=1), "sent before it had its answer"
+    batches.answered(KEY, by(6), connection=1, is_retriable=True)
+    assert not batches.may_be_past(KEY, by(8), connection=1)
+    assert batches.may_be_past(KEY, by(6), connection=1), "it comes again, and not the first"
+    assert batches.may_be_past(KEY, by(10), connection=1), "those between were sent elsewhere"
     for other in (by(4), by(2), by(6, epoch=1)):
-        assert not batches.may_be_past(SENT_BY, other, connection=1), "it is not held up"
-    assert not batches.may_be_past(SENT_BY, by(6), connection=2)
-    assert not batches.may_be_past(SENT_BY._replace(partition=4), by(6), connection=1)
+        assert not batches.may_be_past(KEY, other, connection=1), "it is not held up"
+    assert not batches.may_be_past(KEY, by(6), connection=2)
+    assert not batches.may_be_past(KEY._replace(partition=4), by(6), connection=1)
 
 
-def test_the_broker_is_not_asked_again_at_once():
+def test_the_last_sequence_is_not_requested_again_at_once():
     clock = Clock()
     batches = kept((by(4), True), (by(6), True), clock=clock)
-    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, 3))
-    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
-    clock.now = ASKED_AGAIN_S / 2
-    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
-    clock.now = ASKED_AGAIN_S
-    assert batches.may_be_past(SENT_BY, by(8), connection=1)
+    batches.on_last_sequence(KEY, LastSequence(0, 0, 3))
+    batches.answered(KEY, by(4), connection=1, is_retriable=True)
+    clock.now = REQUEST_INTERVAL_S / 2
+    assert not batches.may_be_past(KEY, by(8), connection=1)
+    clock.now = REQUEST_INTERVAL_S
+    assert batches.may_be_past(KEY, by(8), connection=1)
 
 
 @pytest.mark.parametrize(
@@ -169,41 +187,39 @@ def test_the_broker_is_not_asked_again_at_once():
     [None, LastSequence(6), LastSequence(29), LastSequence(0), LastSequence(0, 1, -1),
      LastSequence(0, 1, 3), LastSequence(0, 1, 1), LastSequence(0, 0, 9)],
 )  # fmt: skip
-def test_what_is_not_known_to_be_stored_comes_first(last):
+def test_batches_not_known_to_be_stored_come_first(last):
     batches = kept((by(4, epoch=1), True))
-    batches.on_last_sequence(SENT_BY, last)
-    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
-    assert not batches.overtakes(SENT_BY, by(4, epoch=1), connection=1)
+    batches.on_last_sequence(KEY, last)
+    assert batches.overtakes(KEY, by(6, epoch=1), connection=1)
+    assert not batches.overtakes(KEY, by(4, epoch=1), connection=1)
 
 
 @pytest.mark.parametrize(
     ("first", "last", "following"), [(4, 5, 6), (4, 9, 10), (LAST - 1, LAST, 0), (LAST - 1, 3, 4)]
 )
-def test_what_follows_the_last_that_is_stored_is_the_first_to_come(first, last, following):
+def test_the_batch_behind_the_last_stored_batch_is_the_first_to_come(first, last, following):
     batches = kept((by(first), True))
-    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, last))
-    assert not batches.overtakes(SENT_BY, by(following), connection=1)
-    assert batches.overtakes(SENT_BY, by(following + 2), connection=1), "it would leave a hole"
-    batches.answered(SENT_BY, by(following), connection=1, comes_again=False)
+    batches.on_last_sequence(KEY, LastSequence(0, 0, last))
+    assert not batches.overtakes(KEY, by(following), connection=1)
+    assert batches.overtakes(KEY, by(following + 2), connection=1), "it would leave a hole"
+    batches.answered(KEY, by(following), connection=1, is_retriable=False)
     assert not batches
 
 
 def test_a_newer_epoch_at_the_broker_leaves_the_older_one_to_it():
     batches = kept((by(4), True))
-    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+    batches.on_last_sequence(KEY, LastSequence(0, 1, 1))
     assert not batches
-    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+    batches.on_last_sequence(KEY, LastSequence(0, 1, 1))
 
 
 @pytest.mark.thorough
 def test_the_number_of_producers_is_bounded():
     batches = PostponedBatches(Clock())
     for number in range(10_001):
-        batches.answered(
-            SENT_BY._replace(producer_id=number), by(0), connection=1, comes_again=True
-        )
-    assert not batches.overtakes(SENT_BY._replace(producer_id=0), by(6), connection=1)
-    assert batches.overtakes(SENT_BY._replace(producer_id=1), by(6), connection=1)
+        batches.answered(KEY._replace(producer_id=number), by(0), connection=1, is_retriable=True)
+    assert not batches.overtakes(KEY._replace(producer_id=0), by(6), connection=1)
+    assert batches.overtakes(KEY._replace(producer_id=1), by(6), connection=1)
 
 
 # The requests of a connection
@@ -231,9 +247,11 @@ def answers(talk):
     return found
 
 
-def test_batches_in_flight_behind_a_postponed_one_come_again_and_in_order():
+@pytest.mark.parametrize("producer_id", [0, 17])
+def test_batches_in_flight_behind_a_postponed_batch_are_retried_in_order(producer_id):
+    batch = partial(sent, producer_id=producer_id)
     talk = Talk()
-    talk.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged") + sent(3, 4, "judged"))
+    talk.session.client_data(batch(1, 0, "judged") + batch(2, 2, "judged") + batch(3, 4, "judged"))
     talk.decide(LATER)
     talk.decide()
     talk.decide()
@@ -243,14 +261,14 @@ def test_batches_in_flight_behind_a_postponed_one_come_again_and_in_order():
     assert [found[n]["judged"][0] for n in (2, 3)] == [7, 7]
     assert "come again" in found[2]["judged"][1]
 
-    talk.session.client_data(sent(4, 0, "judged") + sent(5, 2, "judged"))
+    talk.session.client_data(batch(4, 0, "judged") + batch(5, 2, "judged"))
     talk.decide()
     talk.decide()
-    assert talk.broker.take() == sent(4, 0, "judged") + sent(5, 2, "judged")
+    assert talk.broker.take() == batch(4, 0, "judged") + batch(5, 2, "judged")
     assert not talk.postponed
 
 
-class Asked(Talk):
+class WithLastSequences(Talk):
     """A session after a first batch of two records that was postponed; its broker is asked."""
 
     def __init__(self, *topics):
@@ -284,10 +302,10 @@ class Asked(Talk):
         """Answer whether the broker leads, and how far the producer has come."""
         own, count = self._asked[0][8:12], len(topics)
         offsets = b"".join(
-            word(len(topic)) + topic.encode() + array(bytes(4) + word(leader) + bytes(16))
+            word(len(topic)) + topic.encode() + array(bytes(4) + word(leader) + bytes(20))
             for topic in topics
         )
-        self.session.upstream_data(framed(own + count.to_bytes(4, "big") + offsets))
+        self.session.upstream_data(framed(own + bytes(4) + count.to_bytes(4, "big") + offsets))
         producers = b""
         if last is not None:
             producers = (17).to_bytes(8, "big") + epoch.to_bytes(4, "big", signed=True)
@@ -300,9 +318,9 @@ class Asked(Talk):
         self.session.upstream_data(framed(own + bytes(5) + bytes([count + 1]) + told + b"\0"))
 
 
-def test_what_was_stored_through_another_gateway_is_found_at_the_broker():
+def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
     """The leader moved to another broker and back, and the connection stayed."""
-    talk = Asked()
+    talk = WithLastSequences()
     later = talk.send(4)
     assert talk.asked_for() == [2, 61], "ListOffsets comes first"
     talk.respond(last=3)
@@ -310,8 +328,8 @@ def test_what_was_stored_through_another_gateway_is_found_at_the_broker():
     assert not talk.postponed
 
 
-def test_batches_that_come_again_without_the_first_one_are_asked_about():
-    talk = Asked()
+def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
+    talk = WithLastSequences()
     talk.send(2)
     assert talk.asked_for() == [], "it was in flight behind the first one"
     assert talk.codes() == {"judged": 7}
@@ -322,7 +340,7 @@ def test_batches_that_come_again_without_the_first_one_are_asked_about():
 
 
 def test_nothing_is_stored_into_a_hole():
-    talk = Asked()
+    talk = WithLastSequences()
     talk.send(4)
     assert talk.asked_for() == [2, 61]
     talk.respond(last=1)
@@ -338,8 +356,8 @@ def test_nothing_is_stored_into_a_hole():
     [({}, 7), ({"last": 5, "epoch": -1}, 7), ({"leader": 6, "last": 3}, 6), ({"code": 29}, 7),
      ({"code": 3}, 3)],
 )  # fmt: skip
-def test_a_flood_of_what_comes_too_early_is_asked_about_once(response, code):
-    talk = Asked()
+def test_for_many_early_batches_the_last_sequence_is_requested_once(response, code):
+    talk = WithLastSequences()
     talk.send(4)
     assert talk.asked_for() == [2, 61]
     talk.respond(**response)
@@ -348,13 +366,13 @@ def test_a_flood_of_what_comes_too_early_is_asked_about_once(response, code):
         talk.send(8 + 4 * number)
         assert talk.broker.take() == b""
         assert talk.codes() == {"judged": 7}
-    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.postponed._clock.now += REQUEST_INTERVAL_S
     talk.send(4)
     assert talk.asked_for() == [2, 61]
 
 
-def test_what_comes_behind_waits_for_the_broker_and_stays_in_order():
-    talk = Asked()
+def test_later_batches_wait_for_the_broker_and_stay_in_order():
+    talk = WithLastSequences()
     requests = [talk.send(4), talk.send(6)]
     assert talk.asked_for() == [2, 61], "one question"
     assert talk.client.take() == b""
@@ -362,22 +380,22 @@ def test_what_comes_behind_waits_for_the_broker_and_stays_in_order():
     assert talk.broker.take() == b"".join(requests)
 
 
-def test_all_partitions_of_a_request_are_one_question():
-    talk = Asked("judged", "other")
+def test_all_partitions_of_a_request_are_in_the_same_question():
+    talk = WithLastSequences("judged", "other")
     later = talk.send(4, "judged", "other")
     assert talk.asked_for() == [2, 61]
     talk.respond(last=3, topics=("judged", "other"))
     assert talk.broker.take() == later
 
 
-def test_the_first_one_comes_and_the_broker_is_not_asked():
-    talk = Asked()
+def test_when_the_first_batch_comes_no_last_sequence_is_requested():
+    talk = WithLastSequences()
     requests = [talk.send(0), talk.send(2), talk.send(4)]
     assert talk.broker.take() == b"".join(requests)
 
 
-def test_an_older_broker_is_not_asked():
-    talk = Asked()
+def test_an_older_broker_gets_no_request_for_last_sequences():
+    talk = WithLastSequences()
     talk.session._supports_describe_producers = None
     talk.send(4)
     (question,) = frames_of(talk.broker.take())
@@ -385,21 +403,21 @@ def test_an_older_broker_is_not_asked():
     none = question[8:12] + bytes(2) + bytes(4)
     talk.session.upstream_data(framed(none))
     assert talk.codes() == {"judged": 7}
-    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.postponed._clock.now += REQUEST_INTERVAL_S
     talk.send(4)
     assert talk.broker.take() == b""
     assert talk.codes() == {"judged": 7}
 
 
 def test_a_client_that_goes_away_meanwhile_stores_nothing():
-    talk = Asked()
+    talk = WithLastSequences()
     talk.send(4)
     assert talk.asked_for() == [2, 61]
     talk.session.closed()
     assert talk.broker.take() == b""
 
 
-def test_what_comes_over_a_later_connection_is_the_first_that_has_no_answer():
+def test_the_first_batch_of_a_later_connection_has_no_response_yet():
     """The batch before it came again through another gateway."""
     before = Talk()
     before.session.client_data(sent(1, 0, "judged"))
@@ -436,7 +454,7 @@ def test_a_later_connection_has_an_order_of_its_own():
     assert before.broker.take() == b"", "the second batch is held up by the first of either"
 
 
-def test_what_is_postponed_again_over_a_later_connection_is_the_first_from_then_on():
+def test_a_batch_postponed_again_on_a_later_connection_is_the_first_from_then_on():
     before = Talk()
     before.session.client_data(sent(1, 0, "judged"))
     before.decide(LATER)
@@ -500,7 +518,7 @@ def test_with_acks_0_the_connection_is_closed():
     assert not talk.postponed
 
 
-def test_a_request_that_is_refused_as_a_whole_comes_again_as_a_whole():
+def test_a_request_that_is_refused_as_a_whole_is_retried_as_a_whole():
     talk = Talk(judged=frozenset({"judged", "other"}))
     talk.policies = talk.policies._replace(whole_request=True)
     talk.session.client_data(sent(1, 0, "judged", "other") + sent(2, 2, "other"))
@@ -511,8 +529,21 @@ def test_a_request_that_is_refused_as_a_whole_comes_again_as_a_whole():
     assert found[1]["other"][0] == found[1]["judged"][0] == found[2]["other"][0] == 7
 
 
+@pytest.mark.parametrize(("producer", "is_behind"), [(0, True), (17, True), (18, False)])
+def test_a_batch_behind_a_postponed_batch_of_its_producer_is_not_forwarded_at_once(
+    producer, is_behind
+):
+    talk = talk_with(Inline())
+    postponed_id = producer if is_behind else producer + 1
+    first = BatchProducer(postponed_id, 0, 0, 2, False)
+    talk.postponed.answered(ProducerKey("judged", 0, postponed_id, ""), first, 1, is_retriable=True)
+    request = sent(1, 2, "judged", producer_id=producer)
+    talk.session.client_data(request)
+    assert (talk.broker.take() == request) != is_behind
+
+
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_small_batch_is_not_forwarded_at_once_while_one_before_it_is_judged(idempotent):
+def test_a_small_batch_is_not_forwarded_at_once_while_an_earlier_batch_is_judged(idempotent):
     talk = Talk()
     talk.session._supports_describe_producers = False
     talk.policies = talk.policies._replace(inline=Inline(_data(0)))
@@ -543,9 +574,9 @@ def _data(sequence):
 
 def by_principal(batches, principal, count, topic="orders"):
     """Have batches of so many producers of a principal come again."""
-    sent = [SentBy(topic, 0, number, principal) for number in range(count)]
+    sent = [ProducerKey(topic, 0, number, principal) for number in range(count)]
     for one in sent:
-        batches.answered(one, by(4), connection=1, comes_again=True)
+        batches.answered(one, by(4), connection=1, is_retriable=True)
     return sent
 
 
@@ -573,12 +604,12 @@ def test_many_principals_share_the_room():
 
 
 @pytest.mark.thorough
-def test_what_is_answered_or_too_old_makes_room():
+def test_batches_with_a_response_or_too_old_make_room():
     clock = Clock()
     batches = PostponedBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
     for one in first:
-        batches.answered(one, by(4), connection=1, comes_again=False)
+        batches.answered(one, by(4), connection=1, is_retriable=False)
     assert not batches
     by_principal(batches, "User:a", KEPT_MAX)
     clock.now += KEPT_S

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import FailureCause
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
 from penstock.records.batch import read_batch
 from tests.records.encoding import encode_batch, values
@@ -23,10 +24,9 @@ BATCH = encode_batch(values(b"a", b"b", b"c"), producer_id=5, base_sequence=7)
 async def dropped_again(data, dropped_before, limits=LIMITS):
     verdict = asyncio.get_running_loop().create_future()
     drops = RepeatedDrops(limits, asyncio.ensure_future)
-    drops.submit(
-        TopicPlan(topic="t"), 0, UUID(int=0), 9, data, verdict.set_result,
-        dropped_before=dropped_before, client=1,
-    )  # fmt: skip
+    plan = TopicPlan(topic="t")
+    batch = BatchToJudge(plan, 0, UUID(int=0), 9, data, dropped_before=dropped_before, client=1)
+    drops.submit(batch, verdict.set_result)
     return await asyncio.wait_for(verdict, 10)
 
 

@@ -26,7 +26,7 @@ IN_TIME_S = 4.0
 NO_TIME = i32Timedelta.parse(datetime.timedelta(0))
 
 
-class Asked:
+class Context:
     """The context of a request that is never sent on."""
 
     def __init__(self, request):
@@ -82,13 +82,13 @@ def records_to_delete(names):
 @pytest.mark.parametrize(
     ("handler", "made"), [(delete_topics, topics_to_delete), (delete_records, records_to_delete)]
 )
-async def test_what_is_refused_is_taken_out_of_a_long_request(handler, made):
+async def test_a_refused_batch_is_taken_out_of_a_long_request(handler, made):
     others = [f"topic-{number}" for number in range(MANY)]
-    asked = Asked(made([OURS] * MANY + others))
+    context = Context(made([OURS] * MANY + others))
     began = time.process_time()
-    await handler(asked)
+    await handler(context)
     assert time.process_time() - began < IN_TIME_S
-    assert [topic.name for topic in asked.sent.topics] == others
+    assert [topic.name for topic in context.sent.topics] == others
 
 
 @pytest.mark.parametrize("operation", [APPEND, SUBTRACT])

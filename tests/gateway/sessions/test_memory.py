@@ -24,7 +24,7 @@ class Connection:
     def __init__(self, budget):
         self.budget = budget
         self.held_bytes = 0
-        self.missing_bytes = 0
+        self.missing_bytes = self.remembered_bytes = 0
         self.is_paused = False
         self.is_open = True
 
@@ -101,18 +101,31 @@ def test_who_goes_ahead_is_read_again_when_its_request_needs_another_response(bu
     assert ahead.is_open
 
 
+def test_one_at_a_time_goes_ahead_also_where_nobody_waits_and_others_come_and_go(budget):
+    """Ten clients that left requests of 50 MiB unfinished, one after the other, had 500 MiB."""
+    small, *unfinished = connections(budget, 11)
+    for large in unfinished:
+        for held_bytes in range(READ_BYTES, 5 * MIB, READ_BYTES):
+            large.missing_bytes = 5 * MIB - held_bytes
+            if not large.is_paused:
+                large.hold(held_bytes)
+            small.hold(100)  # a batch comes, and is answered
+            small.hold(0)
+    assert budget.used_bytes < 10 * MIB + 5 * MIB + 10 * READ_BYTES
+
+
 def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
     large, *waiting = connections(budget, 4)
     large.hold(10 * MIB)
-    for one in waiting:
-        one.hold(MIB)
-    assert all(one.is_paused for one in waiting)
+    for reader in waiting:
+        reader.hold(MIB)
+    assert all(reader.is_paused for reader in waiting)
     large.hold(10 * MIB - 2 * MIB - 2 * READ_BYTES)
-    assert [one.is_paused for one in waiting] == [True, True, True]
+    assert [reader.is_paused for reader in waiting] == [True, True, True]
     large.hold(10 * MIB - 3 * MIB - 2 * READ_BYTES)
-    assert [one.is_paused for one in waiting] == [False, False, True]
+    assert [reader.is_paused for reader in waiting] == [False, False, True]
     large.abort()
-    assert not any(one.is_paused for one in waiting)
+    assert not any(reader.is_paused for reader in waiting)
     assert budget.used_bytes == 3 * MIB
 
 
@@ -138,29 +151,29 @@ def test_requests_that_fill_it_together_are_read_to_their_ends_in_turn(budget):
     """Each paused in the midst of its request would wait for the others for ever."""
     size = 5 * MIB
     reading = connections(budget, 20)
-    for one in reading:
-        one.missing_bytes = size
+    for reader in reading:
+        reader.missing_bytes = size
     used = []
     while reading:
-        able = [one for one in reading if not one.is_paused]
+        able = [reader for reader in reading if not reader.is_paused]
         assert able
-        for one in able:
-            read = min(READ_BYTES, one.missing_bytes)
-            one.missing_bytes -= read
-            one.hold(one.held_bytes + read)
+        for reader in able:
+            read = min(READ_BYTES, reader.missing_bytes)
+            reader.missing_bytes -= read
+            reader.hold(reader.held_bytes + read)
             used.append(budget.used_bytes)
-            if not one.missing_bytes:
-                one.hold(0)
-                reading.remove(one)
+            if not reader.missing_bytes:
+                reader.hold(0)
+                reading.remove(reader)
     assert max(used) < 10 * MIB + size + 20 * READ_BYTES
 
 
 def test_only_one_request_is_read_beyond_it_until_that_is_answered(budget):
     first, second, third = connections(budget, 3)
     third.hold(10 * MIB)
-    for one in (first, second):
-        one.missing_bytes = 5 * MIB
-        one.hold(MIB)
+    for reader in (first, second):
+        reader.missing_bytes = 5 * MIB
+        reader.hold(MIB)
     assert second.is_paused
     first.missing_bytes = 0
     first.hold(6 * MIB)
@@ -173,11 +186,32 @@ def test_only_one_request_is_read_beyond_it_until_that_is_answered(budget):
     assert budget.used_bytes == 11 * MIB
 
 
+def test_who_only_remembers_topics_when_it_is_answered_keeps_nobody_out(budget):
+    """It is not paused, so that it does not forget them: nobody else was read for half a minute."""
+    first, second, third = connections(budget, 3)
+    third.hold(9 * MIB)
+    first.missing_bytes = 5 * MIB
+    first.hold(2 * MIB)
+    second.missing_bytes = 5 * MIB
+    second.hold(MIB)
+    assert second.is_paused
+    assert not first.is_paused
+    third.hold(7 * MIB - 2 * LOW_USE_BYTES)
+    first.missing_bytes = 0
+    first.hold(2 * MIB + LOW_USE_BYTES)
+    third.hold(9 * MIB)
+    assert second.is_paused
+    assert not first.is_paused
+    first.remembered_bytes = 2 * LOW_USE_BYTES
+    first.hold(first.remembered_bytes)
+    assert not second.is_paused
+
+
 def test_a_request_that_all_wait_for_has_a_time_to_come_in(budget, clock):
     trickling, waiting, moving = connections(budget, 3)
-    for one in (trickling, waiting):
-        one.missing_bytes = 50 * MIB
-        one.hold(11 * MIB)
+    for reader in (trickling, waiting):
+        reader.missing_bytes = 50 * MIB
+        reader.hold(11 * MIB)
     assert waiting.is_paused
     while clock[0] < STUCK_S:
         clock[0] += 5
@@ -203,9 +237,9 @@ def test_those_that_hold_little_have_a_share_beyond_the_budget(budget):
     large, *small = connections(budget, 1001)
     large.hold(10 * MIB)
     for _ in range(63):
-        for one in small:
-            if not one.is_paused:
-                one.hold(one.held_bytes + 1024)
+        for reader in small:
+            if not reader.is_paused:
+                reader.hold(reader.held_bytes + 1024)
     assert budget.used_bytes <= 10 * MIB + 10 * MIB // LOW_USE_SHARE + 1000 * 1024
     newcomer = Connection(budget)
     newcomer.hold(1024)
@@ -215,27 +249,27 @@ def test_those_that_hold_little_have_a_share_beyond_the_budget(budget):
 def test_those_that_were_paused_with_little_are_read_again(budget):
     large, *small = connections(budget, 101)
     large.hold(10 * MIB)
-    for one in small:
-        one.hold(60 * 1024)
-    paused = [one for one in small if one.is_paused]
+    for reader in small:
+        reader.hold(60 * 1024)
+    paused = [reader for reader in small if reader.is_paused]
     assert paused
-    for one in small:
-        if not one.is_paused:
-            one.hold(0)
+    for reader in small:
+        if not reader.is_paused:
+            reader.hold(0)
     assert large.held_bytes == 10 * MIB
-    for one in paused[: len(paused) // 2]:
-        one.hold(0)
-    assert not any(one.is_paused for one in small if one.held_bytes == 0)
-    for one in paused:
-        one.hold(0)
-    assert not any(one.is_paused for one in small)
+    for reader in paused[: len(paused) // 2]:
+        reader.hold(0)
+    assert not any(reader.is_paused for reader in small if reader.held_bytes == 0)
+    for reader in paused:
+        reader.hold(0)
+    assert not any(reader.is_paused for reader in small)
 
 
 def test_within_the_budget_those_that_hold_little_may_be_many(budget):
     small = connections(budget, 150)
-    for one in small:
-        one.hold(60 * 1024)
-    assert not any(one.is_paused for one in small)
+    for reader in small:
+        reader.hold(60 * 1024)
+    assert not any(reader.is_paused for reader in small)
 
 
 def test_who_begins_to_miss_something_while_paused_may_go_ahead(budget):
@@ -263,38 +297,38 @@ class AnyConnections(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 5), size=st.integers(1, READ_BYTES))
     def read(self, number, size):
-        one = self.open[number]
-        if not one.is_paused:
-            one.missing_bytes = max(0, one.missing_bytes - size)
-            one.hold(one.held_bytes + size)
+        reader = self.open[number]
+        if not reader.is_paused:
+            reader.missing_bytes = max(0, reader.missing_bytes - size)
+            reader.hold(reader.held_bytes + size)
 
     @rule(number=st.integers(0, 5), size=st.integers(1, 5 * MIB))
     def begin(self, number, size):
-        one = self.open[number]
-        if not one.is_paused and not one.missing_bytes:
-            one.missing_bytes = size
+        reader = self.open[number]
+        if not reader.is_paused and not reader.missing_bytes:
+            reader.missing_bytes = size
 
     @rule(number=st.integers(0, 5), part=st.floats(0, 1))
     def answer(self, number, part):
-        one = self.open[number]
-        one.hold(int(one.held_bytes * part))
+        reader = self.open[number]
+        reader.hold(int(reader.held_bytes * part))
 
     @rule(number=st.integers(0, 5))
     def leave(self, number):
         self.open[number].abort()
         self.open[number] = Connection(self.budget)
 
-    @precondition(lambda self: any(one.is_paused for one in self.open))
+    @precondition(lambda self: any(reader.is_paused for reader in self.open))
     @rule()
     def all_is_answered(self):
-        for one in self.open:
-            one.missing_bytes = 0
-            one.hold(0)
-        assert not any(one.is_paused for one in self.open)
+        for reader in self.open:
+            reader.missing_bytes = 0
+            reader.hold(0)
+        assert not any(reader.is_paused for reader in self.open)
 
     @invariant()
     def it_adds_up(self):
-        assert self.budget.used_bytes == sum(one.held_bytes for one in self.open)
+        assert self.budget.used_bytes == sum(reader.held_bytes for reader in self.open)
 
     @invariant()
     def it_is_bounded(self):
@@ -302,11 +336,12 @@ class AnyConnections(RuleBasedStateMachine):
 
     @invariant()
     def somebody_can_go_on(self):
-        unfinished = [one for one in self.open if one.missing_bytes]
-        if all(one.is_paused for one in unfinished) and unfinished:
+        unfinished = [reader for reader in self.open if reader.missing_bytes]
+        if all(reader.is_paused for reader in unfinished) and unfinished:
             # Only because what is whole waits for its answer.
             assert any(
-                one.held_bytes > LOW_USE_BYTES and not one.missing_bytes for one in self.open
+                reader.held_bytes > LOW_USE_BYTES and not reader.missing_bytes
+                for reader in self.open
             )
 
 
@@ -342,11 +377,14 @@ def test_who_waits_to_be_read_is_not_taken_for_those_who_keep_it_out(budget, clo
         budget.tick()
     assert large.is_open
     assert not large.is_paused
-    assert sum(not one.is_open for one in hoarders) >= 1
+    assert sum(not reader.is_open for reader in hoarders) >= 1
 
 
-def test_many_objects_do_not_have_all_others_looked_at():
-    """A full collection beside a request of 20,000 entries took 0.1 s."""
+def test_many_objects_do_not_have_many_others_looked_at_at_once():
+    """A full collection beside a request of 20,000 entries took 0.1 s, one of 60,000 objects 30 ms.
+
+    Nothing else is done meanwhile.
+    """
     thresholds, seen = gc.get_threshold(), []
 
     def collected(phase, info):
@@ -364,4 +402,4 @@ def test_many_objects_do_not_have_all_others_looked_at():
     assert kept
     assert len(seen) >= 15
     assert 2 not in {generation for generation, _ in seen}
-    assert max(count for _, count in seen) < 70_000
+    assert max(count for _, count in seen) < 8_000

@@ -19,10 +19,11 @@ class GatewayState:
     requires_sasl = False
 
     def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True,
-                 audit_topic="", intercepted=False, **topics):  # fmt: skip
+                 audit_topic="", intercepted=False, shared=None, **topics):  # fmt: skip
         self.audit_topic = audit_topic
         self.topic_configs = SimpleNamespace(are_stored=are_stored)
         self.producers = producers
+        self.shared_producers = shared
         names = {"records.policy.class.name": topics.pop("named", ())}
         self.policies = SimpleNamespace(
             plan=SimpleNamespace(is_empty=not judged, names=names, has_interceptors=intercepted),
@@ -62,6 +63,7 @@ def test_an_api_without_a_row_passes_in_all_versions():
         (GatewayState(judged=True), {0}),
         (GatewayState(producers=("there were interceptors",)), {0, 26}),
         (GatewayState(judged=True, intercepted=True), {0, 26}),
+        (GatewayState(shared="state that others may write to"), {0}),
         (GatewayState(audit_topic="audit"), {0}),
         (GatewayState(are_stored=True), {0} | TOPIC_APIS),
         (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
@@ -87,6 +89,7 @@ def test_the_end_of_a_transaction_is_held_only_where_all_may_be_dropped():
 def test_versions_of_produce_that_cannot_be_judged(version):
     produce = route(routes.PRODUCE)
     assert produce.hold(GatewayState(), version) is None
+    assert produce.hold(GatewayState(shared="state that others may write to"), version) is None
     with pytest.raises(WireError, match=f"Produce version {version}"):
         produce.hold(GatewayState(judged=True), version)
 

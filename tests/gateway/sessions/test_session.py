@@ -126,8 +126,8 @@ class Talk:
     def refused(self, what):
         self.refusals.append(what)
 
-    def _submit(self, plan, partition, topic_id, version, data, done, **_):
-        self.verdicts.append((plan.topic, partition, bytes(data), done))
+    def _submit(self, batch, done):
+        self.verdicts.append((batch.plan.topic, batch.partition, bytes(batch.data), done))
 
     def _finished(self):
         self.done = True

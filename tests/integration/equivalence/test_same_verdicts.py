@@ -1,7 +1,7 @@
-"""One policy over topics twice: in Java inside a broker, in Python in the gateway (KIP-108).
+"""The same policy of topics twice: in Java inside a broker, in Python in the gateway (KIP-108).
 
-`Rules.java` and `RULES` below decide the same. Whatever is asked, a client must not be able to
-tell which of the two it talks to.
+`Rules.java` and `RULES` below decide the same. For any request, a client must not be able to
+distinguish the two.
 """
 
 import importlib
@@ -111,7 +111,7 @@ def as_java(value):
 PREFIX = "shop-"
 BROKERS = (0, 1)
 SHARED = {
-    # No request asks for 4 partitions: that is what a policy sees instead of -1.
+    # No request has 4 partitions: a policy gets them instead of -1.
     "num.partitions": "4",
     "default.replication.factor": "2",
     # On a busy machine no broker is taken for dead: topics could not be placed on it.
@@ -184,21 +184,21 @@ class CreateTopicsGenerator:
         self._module = importlib.import_module(self._schema.__module__)
 
     def request(self) -> Any:
-        """Ask for one to four topics, sometimes for one of them again."""
+        """Return a request for one to four topics, sometimes with a repeated topic."""
         topics = [self._topic(self._name()) for _ in range(self._random.randint(1, 4))]
         if self._happens(0.1):
             topics.append(self._topic(topics[0].name))
         return self._request(topics, validate_only=self._happens(0.6))
 
     def too_many_partitions(self) -> Any:
-        """Ask for more than a broker makes at once: it judges no topic, whatever its name."""
+        """Return a request for too many partitions: a broker judges none of its topics."""
         names = (f"{PREFIX}many", f"{PREFIX}more", f"{PREFIX}twice", f"{PREFIX}twice", "", "other")
         return self._request(
             [self._creatable_topic(name, 6000) for name in names], validate_only=True
         )
 
     def nothing(self) -> Any:
-        """Ask for no topics."""
+        """Return a request for no topics."""
         return self._request([], validate_only=False)
 
     def _request(self, topics: Sequence[Any], *, validate_only: bool) -> Any:
@@ -267,7 +267,7 @@ class CreateTopicsGenerator:
 
 
 def bad_assignments(count: int, size: int) -> Assignments:
-    """What must not stand with partitions 0 to `count`, of `size` replicas each."""
+    """Invalid assignments next to partitions 0 to `count`, of `size` replicas each."""
     replicas = BROKERS[:size]
     return [
         (count, [0, 0]),
@@ -304,7 +304,9 @@ def _without_id(topic: Any) -> Any:
 
 def created(request: Any, found: Sequence[Any]) -> set[str]:
     """The topics that exist now because of a request."""
-    return set() if request.validate_only else {one.name for one in found if one.error_code == 0}
+    return (
+        set() if request.validate_only else {topic.name for topic in found if topic.error_code == 0}
+    )
 
 
 def listed(admin: AdminClient, least: set[str]) -> dict[str, list[int]]:
@@ -322,7 +324,7 @@ def listed(admin: AdminClient, least: set[str]) -> dict[str, list[int]]:
 
 
 def assert_same_topics(expected: set[str], judging: AdminClient, plain: AdminClient) -> None:
-    """Both clusters have these topics and no others, and they are of the same size."""
+    """Assert that both clusters have only these topics, with the same sizes."""
     topics = listed(judging, expected)
     assert topics == listed(plain, expected)
     assert topics.keys() == expected
@@ -330,9 +332,9 @@ def assert_same_topics(expected: set[str], judging: AdminClient, plain: AdminCli
 
 def assert_everything_occurred(seen: Sequence[Any]) -> None:
     """The requests reach every answer of the broker, and every rule of the policy."""
-    assert {one.error_code for one in seen} == CODES
-    assert sum(one.error_code == 0 for one in seen) >= LEAST_SUCCESSES
-    messages = [one.error_message for one in seen if one.error_code == 44]
+    assert {topic.error_code for topic in seen} == CODES
+    assert sum(topic.error_code == 0 for topic in seen) >= LEAST_SUCCESSES
+    messages = [topic.error_message for topic in seen if topic.error_code == 44]
     assert len(messages) >= LEAST_REFUSALS
     assert {None, ""} < set(messages)
     for reason in REASONS:
@@ -377,15 +379,13 @@ def address_of(kafka: LocalKafka) -> str:
 
 
 def admin_of(kafka: LocalKafka) -> AdminClient:
-    """Ask a cluster itself, once all its brokers may get replicas."""
+    """Return a client of a cluster, once all its brokers may get replicas."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     wait_until(lambda: len(admin.list_topics(timeout=60).brokers) == len(BROKERS), what="brokers")
     return admin
 
 
-def test_a_client_cannot_tell_the_gateways_verdicts_from_the_brokers(
-    judging_kafka, plain_kafka, gateway
-):
+def test_verdicts_of_the_gateway_equal_verdicts_of_brokers(judging_kafka, plain_kafka, gateway):
     properties = {
         "create.topic.policy.class.name": "policies.Rules",
         "rules.prefix": PREFIX,

@@ -30,7 +30,7 @@ INVALID_CONFIG, POLICY_VIOLATION = 40, 44
 
 @pytest.fixture(autouse=True)
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests' own clients ask for it, too."""
+    """Clients of the tests describe the key, too."""
     monkeypatch.setitem(TOPIC_KEYS, ADDED.name, ADDED)
 
 
@@ -66,7 +66,7 @@ def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
 
 
 def described(gateway: RunningGateway, topic: str) -> ConfigEntry:
-    """What an admin client is told of the key."""
+    """Return the key as an admin client describes it."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": gateway.address})
     return admin.describe_configs([resource])[resource].result(60)[ADDED.name]
@@ -76,7 +76,7 @@ def name() -> str:
     return f"added-{uuid.uuid4().hex[:8]}"
 
 
-def test_a_topic_is_created_with_it_altered_and_described(judging, topic_client):
+def test_a_topic_is_created_altered_and_described_with_the_key(judging, topic_client):
     topic = name()
     topic_client.create(topic, {ADDED.name: "HIGH"})
 
@@ -89,7 +89,7 @@ def test_a_topic_is_created_with_it_altered_and_described(judging, topic_client)
     assert (entry.value, entry.is_default) == (ADDED.default, True)
 
 
-def test_a_topic_that_has_it_is_judged(topic_client):
+def test_a_topic_with_the_key_is_judged(topic_client):
     topic = name()
     topic_client.create(topic, {ADDED.name: "high"} | judged_by("NotBad"))
 
@@ -97,7 +97,7 @@ def test_a_topic_that_has_it_is_judged(topic_client):
     assert topic_client.produce(topic, b"bad").error_code == POLICY_VIOLATION
 
 
-def test_kafka_configs_sets_and_shows_it(judging, topic_client):
+def test_kafka_configs_sets_and_shows_the_key(judging, topic_client):
     topic = name()
     topic_client.create(topic, {})
     of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")

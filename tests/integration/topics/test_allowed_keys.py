@@ -59,7 +59,7 @@ def judging(file: Path) -> Iterator[RunningGateway]:
     running.stop()
 
 
-def test_a_key_that_is_not_allowed_is_refused_read_only_and_without_effect(judging, file):
+def test_a_disallowed_key_is_refused_read_only_and_without_effect(judging, file):
     topic, other = (f"allowed-{uuid.uuid4().hex[:8]}" for _ in range(2))
     admin = AdminClient({"bootstrap.servers": judging.address})
     resource = ConfigResource(ResourceType.TOPIC, topic)

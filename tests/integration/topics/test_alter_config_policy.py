@@ -17,9 +17,9 @@ from tests.integration.topics.test_create_topic_policy import (
     Topic,
     create_on_broker,
     create_topics,
+    errors_by_topic,
     exists,
     start_gateway,
-    told,
     unique,
 )
 from tests.raw import RawClient
@@ -68,7 +68,7 @@ def incremental(*resources: Resource, version: int = 1, validate_only: bool = Fa
 
 
 def legacy(*resources: Resource, version: int = 2, validate_only: bool = False) -> Any:
-    """An AlterConfigs request: what it does not name is reset."""
+    """Return an AlterConfigs request: keys that it does not name are reset."""
     return _alter(ALTER_CONFIGS, resources, version, validate_only)
 
 
@@ -96,11 +96,12 @@ def _alter(api_key: int, resources: Sequence[Resource], version: int, validate_o
 def answers(response: Any) -> list[tuple[str, int, str | None]]:
     """Name, code and message of each resource, in order."""
     return [
-        (one.resource_name, int(one.error_code), one.error_message) for one in response.responses
+        (resource.resource_name, int(resource.error_code), resource.error_message)
+        for resource in response.responses
     ]
 
 
-def shown(client: RawClient, request: Any) -> list:
+def policy_arguments(client: RawClient, request: Any) -> list:
     """What the policy was shown: type, name, configs."""
     ((_, code, message),) = answers(client.call(request))
     assert code == 44, message
@@ -129,7 +130,7 @@ def configs(admin):
     def of(topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         found = admin.describe_configs([resource])[resource].result(60)
-        return {name: one.value for name, one in found.items() if one.source == 1}
+        return {name: entry.value for name, entry in found.items() if entry.source == 1}
 
     return of
 
@@ -167,15 +168,17 @@ SHOWN = {
 
 
 @pytest.fixture
-def tell(broker, configs):
-    """A topic with configs of its own, of whose changes the policy tells what it sees."""
+def observed_topic(broker, configs):
+    """A topic with configs, whose policy returns the changes that it gets in its message."""
     name = unique("tell")
     own = {
         "retention.ms": "5000",
         "cleanup.policy": "compact",
         "follower.replication.throttled.replicas": "0:0,1:0",
     }
-    assert told(broker.call(create_topics(Topic(name, configs=own)))) == {name: (0, None)}
+    assert errors_by_topic(broker.call(create_topics(Topic(name, configs=own)))) == {
+        name: (0, None)
+    }
 
     def is_described() -> bool:  # a broker learns of a topic after the controller
         with contextlib.suppress(KafkaException):
@@ -188,30 +191,42 @@ def tell(broker, configs):
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("what", SHOWN)
-def test_a_policy_is_shown_what_the_named_keys_become(client, configs, tell, what, version):
+def test_a_policy_gets_the_new_values_of_the_named_keys(
+    client, configs, observed_topic, what, version
+):
     changes, expected = SHOWN[what]
-    before = configs(tell)
+    before = configs(observed_topic)
 
-    assert shown(client, incremental((TOPIC, tell, changes), version=version)) == [
+    assert policy_arguments(
+        client, incremental((TOPIC, observed_topic, changes), version=version)
+    ) == [
         "TOPIC",
-        tell,
+        observed_topic,
         expected,
     ]
-    assert configs(tell) == before
+    assert configs(observed_topic) == before
 
 
-def test_what_is_appended_to_a_default_is_shown_behind_it(client, broker):
+def test_values_appended_to_a_default_are_shown_behind_the_default(client, broker):
     name = unique("tell")
     create_on_broker(broker, Topic(name))
     request = incremental((TOPIC, name, [Change("cleanup.policy", "compact", APPEND)]))
-    assert shown(client, request) == ["TOPIC", name, {"cleanup.policy": "delete,compact"}]
+    assert policy_arguments(client, request) == [
+        "TOPIC",
+        name,
+        {"cleanup.policy": "delete,compact"},
+    ]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_what_the_old_api_resets_by_leaving_it_out_is_not_shown(client, tell, version):
-    request = legacy((TOPIC, tell, [Change("flush.ms", "2")]), version=version)
-    assert shown(client, request) == ["TOPIC", tell, {"flush.ms": "2"}]
-    assert shown(client, legacy((TOPIC, tell, []), version=version)) == ["TOPIC", tell, {}]
+def test_keys_that_the_old_api_resets_by_omission_are_not_shown(client, observed_topic, version):
+    request = legacy((TOPIC, observed_topic, [Change("flush.ms", "2")]), version=version)
+    assert policy_arguments(client, request) == ["TOPIC", observed_topic, {"flush.ms": "2"}]
+    assert policy_arguments(client, legacy((TOPIC, observed_topic, []), version=version)) == [
+        "TOPIC",
+        observed_topic,
+        {},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +234,7 @@ def test_what_the_old_api_resets_by_leaving_it_out_is_not_shown(client, tell, ve
 )
 def test_brokers_are_resources_too(client, request_of, node):
     change = Change("log.cleaner.threads", "2")
-    assert shown(client, request_of((BROKER, node, [change]))) == [
+    assert policy_arguments(client, request_of((BROKER, node, [change]))) == [
         "BROKER",
         node,
         {"log.cleaner.threads": "2"},
@@ -229,14 +244,14 @@ def test_brokers_are_resources_too(client, request_of, node):
 def test_other_resources_have_their_types(client):
     name = unique("tell")
     request = incremental((CLIENT_METRICS, name, [Change("interval.ms", "50000")]))
-    assert shown(client, request) == ["CLIENT_METRICS", name, {"interval.ms": "50000"}]
+    assert policy_arguments(client, request) == ["CLIENT_METRICS", name, {"interval.ms": "50000"}]
 
 
 # What is decided
 
 
 @pytest.mark.parametrize("request_of", [incremental, legacy])
-def test_a_refused_resource_takes_no_other_with_it(client, broker, configs, request_of):
+def test_a_refused_resource_fails_no_other_resource(client, broker, configs, request_of):
     good, bad, invalid = unique("good"), unique("bad"), unique("invalid")
     create_on_broker(broker, *(Topic(name) for name in (good, bad, invalid)))
 
@@ -262,7 +277,7 @@ def test_a_refused_resource_takes_no_other_with_it(client, broker, configs, requ
 
 
 @pytest.mark.parametrize("request_of", [incremental, legacy])
-def test_validate_only_tells_the_same_and_alters_nothing(client, broker, configs, request_of):
+def test_validate_only_returns_the_same_and_alters_nothing(client, broker, configs, request_of):
     good, bad = unique("good"), unique("bad")
     create_on_broker(broker, Topic(good), Topic(bad))
     resources = [
@@ -274,11 +289,11 @@ def test_validate_only_tells_the_same_and_alters_nothing(client, broker, configs
 
     assert answer == [(good, 0, None), (bad, 44, "7 ms are too short")]
     client.call(incremental((TOPIC, bad, [Change("flush.ms", "3")])))
-    wait_until(lambda: configs(bad) == {"flush.ms": "3"})  # what came before would be there, too
+    wait_until(lambda: configs(bad) == {"flush.ms": "3"})  # earlier changes would be visible, too
     assert configs(good) == {}
 
 
-def test_what_is_allowed_happens(client, broker, configs):
+def test_allowed_alterations_are_made(client, broker, configs):
     name = unique("t")
     create_on_broker(broker, Topic(name, configs={"cleanup.policy": "compact", "flush.ms": "1000"}))
     changes = [
@@ -308,8 +323,8 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("fault", FAULTY)
-def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fault):
-    """The policy refuses all of them, if it is asked."""
+def test_errors_of_the_cluster_come_before_the_policy(client, broker, fault):
+    """The policy refuses all of them, if it judges them."""
     name = unique("t")
     create_on_broker(broker, Topic(name))
     for version in (0, 1):
@@ -323,7 +338,7 @@ def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fau
 
 @pytest.mark.parametrize("request_of", [incremental, legacy])
 @pytest.mark.parametrize(("value", "code"), [("8", 44), ("9", -1), ("10", -1)])
-def test_without_a_text_after_an_error_or_an_attempt_to_change(
+def test_a_refusal_without_a_text_an_error_and_an_attempt_to_change(
     client, broker, judging, configs, request_of, value, code
 ):
     good, bad = unique("good"), unique("bad")
@@ -355,7 +370,7 @@ def test_the_configs_of_a_new_topic_are_judged_before_the_topic(client, broker, 
         Topic(odd, configs={"retention.ms": "9"}),
     ]
 
-    answer = told(client.call(create_topics(*topics, version=version)))
+    answer = errors_by_topic(client.call(create_topics(*topics, version=version)))
 
     assert answer == {
         good: (0, None),
@@ -368,15 +383,19 @@ def test_the_configs_of_a_new_topic_are_judged_before_the_topic(client, broker, 
     assert [exists(broker, name) for name in names] == [True, False, False, False, False]
 
 
-def test_the_configs_of_a_new_topic_are_shown_as_those_of_the_topic(client):
+def test_configs_of_a_new_topic_are_shown_as_configs_of_the_topic(client):
     name, own = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
-    ((code, message),) = told(client.call(create_topics(Topic(name, configs=own)))).values()
+    ((code, message),) = errors_by_topic(
+        client.call(create_topics(Topic(name, configs=own)))
+    ).values()
     assert (code, json.loads(message)) == (44, ["TOPIC", name, own])
 
 
-def test_a_new_topic_without_configs_is_not_put_to_this_policy(client):
+def test_a_new_topic_without_configs_is_not_judged_by_this_policy(client):
     name = unique("tell")
-    assert told(client.call(create_topics(Topic(name)))) == {name: (44, "not this topic")}
+    assert errors_by_topic(client.call(create_topics(Topic(name)))) == {
+        name: (44, "not this topic")
+    }
 
 
 NEVER = {"retention.ms": "7"}
@@ -396,6 +415,6 @@ NEVER = {"retention.ms": "7"}
         ([Topic("never", 1, 1, configs=NEVER, assignments={0: [0]})], 44),
     ],
 )
-def test_what_comes_before_the_configs_of_a_new_topic(client, topics, code):
-    ((found, _),) = told(client.call(create_topics(*topics))).values()
+def test_checks_before_the_configs_of_a_new_topic(client, topics, code):
+    ((found, _),) = errors_by_topic(client.call(create_topics(*topics))).values()
     assert found == code

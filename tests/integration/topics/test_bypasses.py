@@ -1,4 +1,4 @@
-"""The other ways to a topic, or to more partitions: a CreateTopicPolicy (KIP-108) is asked there, too."""
+"""A CreateTopicPolicy (KIP-108) also judges the other ways to a topic, or to more partitions."""
 
 import datetime
 import json
@@ -19,11 +19,11 @@ from tests.integration.topics.test_create_topic_policy import (
     Topic,
     create_on_broker,
     create_topics,
+    errors_by_topic,
     exists,
     metadata,
     partitions,
     start_gateway,
-    told,
     unique,
 )
 from tests.raw import RawClient
@@ -58,7 +58,7 @@ class AtMostTen(CreateTopicPolicy):
 
 @pytest.fixture(scope="module")
 def creating():
-    """A Kafka that creates topics by itself, and has none of its own topics yet."""
+    """A Kafka that creates topics automatically, and has none of its internal topics yet."""
     properties = {
         "auto.create.topics.enable": "true",
         "num.partitions": str(DEFAULT_PARTITIONS),
@@ -86,7 +86,7 @@ def judging(creating, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def other_options(creating, tmp_path_factory):
-    """A gateway with those options that the other one leaves at their defaults."""
+    """A gateway with the options that the other gateway leaves at their defaults."""
     options = {
         "create.topic.policy.auto.create.error.code": "44",
         "create.topic.policy.create.partitions": "false",
@@ -114,7 +114,7 @@ def codes(response: Any) -> dict[str, int]:
 
 @pytest.mark.kips("B8")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_metadata_creates_what_the_policy_allows_and_nothing_else(client, broker, version):
+def test_metadata_creates_only_topics_that_the_policy_allows(client, broker, version):
     allowed, refused, failed = unique("allowed"), unique("no"), unique("error")
     request = metadata(refused, allowed, failed, version=version)
 
@@ -129,7 +129,7 @@ def test_metadata_creates_what_the_policy_allows_and_nothing_else(client, broker
 
 @pytest.mark.kips("B8")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_client_may_be_told_that_the_policy_refused_a_topic(other_options, broker, version):
+def test_a_client_may_get_the_refusal_of_a_topic(other_options, broker, version):
     allowed, refused = unique("allowed"), unique("no")
     request = metadata(refused, allowed, "no good name", version=version)
 
@@ -141,42 +141,42 @@ def test_a_client_may_be_told_that_the_policy_refused_a_topic(other_options, bro
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_brokers_are_told_of_as_the_gateways_ports_in_every_version(client, judging, version):
-    """Also where the gateway asks in another version than the client."""
+def test_brokers_are_returned_as_the_gateways_ports_in_every_version(client, judging, version):
+    """Also if the gateway sends another version than the client."""
     (told_of,) = client.call(metadata(unique("no"), version=version)).brokers
     assert f"{told_of.host}:{told_of.port}" == judging.broker_address()
 
 
-def test_the_policy_is_shown_what_the_cluster_would_create(client, judging):
+def test_the_policy_gets_the_topic_that_the_cluster_would_create(client, judging):
     name = unique("tell")
     client.call(metadata(name))
     (entry,) = refusals_of(judging, name)
     assert json.loads(entry["message"]) == [DEFAULT_PARTITIONS, 1, None, {}]
 
 
-def test_counts_that_a_client_leaves_open_are_those_of_the_cluster(client):
+def test_counts_that_a_client_omits_are_the_defaults_of_the_cluster(client):
     name = unique("tell")
-    ((_, message),) = told(client.call(create_topics(Topic(name, -1, -1)))).values()
+    ((_, message),) = errors_by_topic(client.call(create_topics(Topic(name, -1, -1)))).values()
     assert json.loads(message) == [DEFAULT_PARTITIONS, 1, None, {}]
 
 
-def test_a_question_that_creates_nothing_is_no_question_to_the_policy(client, broker, judging):
-    refused, allowed, asked = unique("no"), unique("allowed"), unique("no")
+def test_a_request_that_creates_nothing_is_not_judged(client, broker, judging):
+    refused, allowed, listed = unique("no"), unique("allowed"), unique("no")
     for version in (4, 12):
         request = metadata(refused, allowed, version=version, creating=False)
         assert codes(client.call(request)) == {refused: 3, allowed: 3}
-    client.call(metadata(asked))
+    client.call(metadata(listed))
 
-    refusals_of(judging, asked)
-    assert not [one for one in judging.events("topic refused") if one["topic"] == refused]
+    refusals_of(judging, listed)
+    assert not [event for event in judging.events("topic refused") if event["topic"] == refused]
     assert not exists(broker, allowed)
 
 
 def refusals_of(gateway: RunningGateway, topic: str) -> list[dict]:
-    """Wait for the log to tell of a topic's refusal."""
+    """Wait for the event of a topic's refusal in the log."""
 
     def found() -> list[dict]:
-        return [one for one in gateway.events("topic refused") if one["topic"] == topic]
+        return [event for event in gateway.events("topic refused") if event["topic"] == topic]
 
     wait_until(found)
     return found()
@@ -232,22 +232,26 @@ def find_coordinator(key_type: int = GROUPS, *keys: str, version: int = 4) -> An
 def coordinators(response: Any) -> list[tuple[str | None, int, str | None]]:
     """Key, code and message, as far as the version has them."""
     return [
-        (getattr(one, "key", None), int(one.error_code), getattr(one, "error_message", None))
-        for one in getattr(response, "coordinators", [response])
+        (
+            getattr(coordinator, "key", None),
+            int(coordinator.error_code),
+            getattr(coordinator, "error_message", None),
+        )
+        for coordinator in getattr(response, "coordinators", [response])
     ]
 
 
 @pytest.fixture(scope="module")
 def refused_coordinators(creating, judging):
-    """What clients are told while the policy refuses Kafka's own topics. Then it allows them."""
+    """Responses while the policy refuses Kafka's internal topics. Then it allows them."""
     with RawClient(judging.address) as client, RawClient(creating.bootstrap_servers) as broker:
         answers = {
             version: coordinators(client.call(find_coordinator(GROUPS, "a", "b", version=version)))
             for version in range(7)
         }
         answers["transactions"] = coordinators(client.call(find_coordinator(TRANSACTIONS, "t")))
-        asked = codes(client.call(metadata("__consumer_offsets", "__transaction_state")))
-        assert asked == {"__consumer_offsets": 3, "__transaction_state": 3}
+        found = codes(client.call(metadata("__consumer_offsets", "__transaction_state")))
+        assert found == {"__consumer_offsets": 3, "__transaction_state": 3}
         assert not exists(broker, "__consumer_offsets")
         assert not exists(broker, "__transaction_state")
     judging.file.with_name("allows-internal").touch()
@@ -314,7 +318,7 @@ def results(response: Any) -> dict[str, tuple[int, str | None]]:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_no_topic_grows_beyond_what_the_policy_allows(client, broker, version):
+def test_partitions_that_the_policy_refuses_are_not_created(client, broker, version):
     good, bad = unique("good"), unique("bad")
     create_on_broker(broker, Topic(good, 2), Topic(bad, 2))
     counts = [(bad, 11), (good, 10), ("absent", 11)]
@@ -335,7 +339,7 @@ def test_no_topic_grows_beyond_what_the_policy_allows(client, broker, version):
     assert partitions(broker, bad) == 2
 
 
-def test_a_topic_that_grows_is_shown_with_what_it_has(client, broker):
+def test_new_partitions_are_judged_with_the_existing_topic(client, broker):
     name, configs = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
     create_on_broker(broker, Topic(name, 2, configs=configs))
 
@@ -346,7 +350,7 @@ def test_a_topic_that_grows_is_shown_with_what_it_has(client, broker):
 
 
 @pytest.mark.parametrize("counts", [[2], [1], [0], [11, 12]])
-def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, counts):
+def test_errors_of_the_cluster_come_before_the_policy(client, broker, counts):
     name = unique("no")
     create_on_broker(broker, Topic(name, 2))
     request = create_partitions([(name, count) for count in counts])
@@ -355,7 +359,7 @@ def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, cou
     assert answer[name][0] in {37, 42}
 
 
-def test_growing_topics_may_be_left_to_the_cluster(other_options, broker):
+def test_new_partitions_may_be_left_to_the_cluster(other_options, broker):
     name = unique("no")
     create_on_broker(broker, Topic(name, 2))
     with RawClient(other_options.address) as client:
@@ -491,7 +495,7 @@ def test_a_topology_with_a_refused_topic_does_not_join(
 
     assert (int(answer.error_code), answer.error_message) == (44, why)
     assert (answer.member_id, answer.member_epoch) == ("member", 0)
-    assert client.call(staying(group, 1)).error_code != 0  # the group has no such member
+    assert client.call(staying(group, 1)).error_code != 0  # the group does not have this member
     assert not exists(broker, changelog[0])
     assert not exists(broker, repartition[0])
 
@@ -502,9 +506,7 @@ def test_topics_of_a_topology_are_shown_as_the_broker_would_create_them(client, 
     assert json.loads(answer.error_message) == [5, 1, None, {"cleanup.policy": "compact"}]
 
 
-def test_a_source_that_comes_later_does_not_make_topics_that_would_be_refused(
-    client, broker, group
-):
+def test_a_source_created_later_creates_no_refused_topics(client, broker, group):
     """Brokers remember the topology, and create its topics when they can."""
     source, changelog = unique("later"), unique("changelog")
     epoch = client.call(joining(group, [source], changelogs=[(changelog, 0)])).member_epoch

@@ -1,4 +1,4 @@
-"""Policies that are told who asks, and what topics there are (the wishes of KIP-170 and KIP-201)."""
+"""Policies with the principal and the existing topics (requested by KIP-170 and KIP-201)."""
 
 import json
 import sys
@@ -37,9 +37,9 @@ from tests.integration.topics.test_create_topic_policy import (
     Topic,
     assigned,
     create_topics,
+    errors_by_topic,
     exists,
     start_gateway,
-    told,
     unique,
 )
 from tests.raw import RawClient
@@ -111,27 +111,27 @@ def team():
 
 def codes(client: RawClient, *topics: Topic, **options: Any) -> list[int]:
     """Have topics created; give the error codes in the order of the topics."""
-    answer = told(client.call(create_topics(*topics, **options)))
+    answer = errors_by_topic(client.call(create_topics(*topics, **options)))
     return [answer[topic.name][0] for topic in topics]
 
 
 # What is counted
 
 
-def test_topics_of_one_request_count_each_other(client, team):
+def test_topics_of_a_request_count_each_other(client, team):
     topics = [Topic(f"{team}.a", 6), Topic(f"{team}.b", 5), Topic(f"{team}.c", 4)]
-    assert told(client.call(create_topics(*topics))) == {
+    assert errors_by_topic(client.call(create_topics(*topics))) == {
         f"{team}.a": (0, None),
         f"{team}.b": (44, "6 and 5 partitions are more than 10"),
         f"{team}.c": (0, None),
     }
 
 
-def test_a_request_counts_those_before_it_at_once(client, team):
+def test_a_request_counts_earlier_requests_immediately(client, team):
     counts = [4, 4, 4, 2, 1]
     requests = [create_topics(Topic(f"{team}.{i}", count)) for i, count in enumerate(counts)]
     client.send(b"".join(map(client.frame, requests)))
-    found = [told(client.response(type(requests[0]))) for _ in requests]
+    found = [errors_by_topic(client.response(type(requests[0]))) for _ in requests]
     assert [code for answer in found for code, _ in answer.values()] == [0, 0, 44, 0, 44]
 
 
@@ -140,7 +140,7 @@ def test_assigned_replicas_count(client, team):
     assert codes(client, placed, Topic(f"{team}.b", 5), Topic(f"{team}.c", 4)) == [0, 44, 0]
 
 
-def test_topics_that_others_made_count(client, broker, team):
+def test_topics_of_other_clients_count(client, broker, team):
     codes(broker, Topic(f"{team}.there", 8))
     wait_until(lambda: codes(client, Topic(f"{team}.more", 3), validate_only=True) == [44])
     assert codes(client, Topic(f"{team}.more", 2)) == [0]
@@ -160,19 +160,19 @@ def test_requests_of_several_clients_count_each_other(judging, broker):
     assert sum(exists(broker, name) for name in names) == 3
 
 
-def test_what_is_only_tried_does_not_count(client, team):
+def test_validate_only_does_not_count(client, team):
     assert codes(client, Topic(f"{team}.tried", 10), validate_only=True) == [0]
     assert codes(client, Topic(f"{team}.made", 10)) == [0]
 
 
-def test_what_is_refused_does_not_count(client, team):
+def test_refused_topics_do_not_count(client, team):
     assert codes(client, Topic(f"{team}.large", 11)) == [44]
     assert codes(client, Topic(f"{team}.bad", 10, configs={"retention.ms": "x"})) == [40]
     assert codes(client, Topic(f"{team}.good", 10)) == [0]
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_what_is_deleted_counts_no_more(client, team, version):
+def test_deleted_topics_do_not_count(client, team, version):
     assert codes(client, Topic(f"{team}.a", 10)) == [0]
     (deleted,) = client.call(delete_topics(f"{team}.a", version=version)).responses
     assert deleted.error_code == 0
@@ -188,7 +188,7 @@ def test_added_partitions_count(client, team):
 
     assert results(client.call(grow())) == {name: (0, None)}
 
-    assert told(client.call(create_topics(Topic(f"{team}.b", 3)))) == {
+    assert errors_by_topic(client.call(create_topics(Topic(f"{team}.b", 3)))) == {
         f"{team}.b": (44, "8 and 3 partitions are more than 10")
     }
     assert results(client.call(create_partitions([(name, 11)]))) == {
@@ -196,35 +196,35 @@ def test_added_partitions_count(client, team):
     }
 
 
-# What is told
+# The context
 
 
-def shown(client: RawClient, topic: Topic, client_id: str | None = "raw") -> list:
-    """What the policy was told: principal, client id, topics, and what is asked for."""
-    ((code, message),) = told(client.call(create_topics(topic), client_id)).values()
+def policy_arguments(client: RawClient, topic: Topic, client_id: str | None = "raw") -> list:
+    """Return the arguments of the policy: principal, client id, topics, and the request."""
+    ((code, message),) = errors_by_topic(client.call(create_topics(topic), client_id)).values()
     assert code == 44
     return json.loads(message)
 
 
-def test_topics_are_told_with_their_counts(client, broker):
+def test_the_context_has_topics_with_their_counts(client, broker):
     name = unique("tell.of")
     codes(broker, Topic(f"{name}.a", 3))
     expected = [None, "raw", {f"{name}.a": [3, 1]}, 2]
-    wait_until(lambda: shown(client, Topic(name, 2)) == expected)
+    wait_until(lambda: policy_arguments(client, Topic(name, 2)) == expected)
 
 
 @pytest.mark.parametrize("client_id", ["billing", "Zürich", "", None])
-def test_the_client_id_is_told_and_no_principal_where_nobody_authenticates(client, client_id):
-    assert shown(client, Topic("tell.id"), client_id) == [None, client_id, {}, 1]
+def test_the_context_has_the_client_id_and_no_principal_without_authentication(client, client_id):
+    assert policy_arguments(client, Topic("tell.id"), client_id) == [None, client_id, {}, 1]
 
 
 def test_the_context_cannot_be_changed(client, broker):
     name = unique("clear.all")
-    assert told(client.call(create_topics(Topic(name)))) == {name: (-1, None)}
+    assert errors_by_topic(client.call(create_topics(Topic(name)))) == {name: (-1, None)}
     assert not exists(broker, name)
 
 
-def test_a_policy_of_configs_is_told_the_same(client, team):
+def test_a_config_policy_gets_the_same_context(client, team):
     name = f"{team}.a"
     assert codes(client, Topic(name, 3)) == [0]
     request = incremental((TOPIC, name, [Change("flush.ms", "1000")]))
@@ -236,7 +236,7 @@ def test_a_policy_of_configs_is_told_the_same(client, team):
     assert answer() == [(name, 44, json.dumps([None, "billing", [3, 1]]))]
 
 
-# Who asks, where clients authenticate
+# The principal, if clients authenticate
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +259,8 @@ def secured(files):
         )
         done = [*admin.alter_user_scram_credentials([alter]).values()]
         done += admin.create_acls([may_create]).values()
-        for one in done:
-            one.result(60)
+        for future in done:
+            future.result(60)
         yield running
 
 
@@ -291,7 +291,7 @@ def secured_judging(secured, files, tmp_path_factory):
     ("user", "password", "mechanism"),
     [("admin", "a-secret", "PLAIN"), ("alice", "alice-secret", "SCRAM-SHA-256")],
 )
-def test_the_principal_is_told_as_the_cluster_names_it(
+def test_the_context_has_the_principal_as_the_cluster_names_it(
     secured_judging, files, user, password, mechanism
 ):
     settings = as_client(secured_judging.address, files, user, password, mechanism)
@@ -299,22 +299,22 @@ def test_the_principal_is_told_as_the_cluster_names_it(
     assert refusal(admin, NewTopic("tell.who", 2, 1)) == (44, [f"User:{user}", "billing", {}, 2])
 
 
-def test_defaults_are_filled_in_for_those_who_may_not_see_them(secured_judging, files):
-    """Brokers tell the counts only to who may describe the topic's configs."""
+def test_defaults_are_filled_in_for_clients_that_may_not_describe_them(secured_judging, files):
+    """Brokers return the counts only to clients that may describe the topic's configs."""
     settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
     code, seen = refusal(AdminClient(settings), NewTopic("tell.counts", -1, -1))
     assert (code, seen[-1]) == (44, 1)
 
 
 @pytest.mark.slow
-def test_who_may_not_create_a_topic_is_told_so_by_the_cluster(secured_judging, files):
+def test_a_client_that_may_not_create_a_topic_gets_the_error_of_the_cluster(secured_judging, files):
     settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
     code, _ = refusal(AdminClient(settings), NewTopic("others.topic", 50, 1))
     assert code == 29
 
 
 @pytest.mark.kips("B49")
-def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, files):
+def test_a_client_that_may_not_alter_a_topic_changes_no_key(secured, secured_judging, files):
     admin = AdminClient(as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
     create_topic(admin, "others.altered")
     settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
@@ -331,14 +331,14 @@ def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, file
     assert raised.value.args[0].code() == 29
 
     through = AdminClient(as_client(secured_judging.address, files, "admin", "a-secret", "PLAIN"))
-    asked = ConfigResource(ConfigResource.Type.TOPIC, "others.altered")
-    configs = through.describe_configs([asked])[asked].result(60)
+    altered = ConfigResource(ConfigResource.Type.TOPIC, "others.altered")
+    configs = through.describe_configs([altered])[altered].result(60)
     assert configs[RECORDS_POLICY_ENABLED].value == "false"
     assert configs["retention.ms"].value != "1000"
 
 
 def refusal(admin: AdminClient, topic: NewTopic) -> tuple[int, list | None]:
-    """Ask for a topic that is refused; give the code, and what the policy was told."""
+    """Request a topic that is refused; return the code, and the arguments of the policy."""
     with pytest.raises(KafkaException) as raised:
         admin.create_topics([topic])[topic.topic].result(60)
     error = raised.value.args[0]

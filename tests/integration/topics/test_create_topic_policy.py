@@ -1,4 +1,4 @@
-"""KIP-108 on the wire: what a policy is shown, what clients are told, what the cluster has then."""
+"""KIP-108 on the wire: arguments of a policy, responses to clients, topics of the cluster."""
 
 import datetime
 import json
@@ -90,7 +90,7 @@ class Notes(CreateTopicPolicy):
 
 
 class Topic(NamedTuple):
-    """A topic as a client asks for it."""
+    """A topic in a client's request."""
 
     name: str
     partitions: int = 1
@@ -132,8 +132,8 @@ def create_topics(*topics: Topic, version: int = 7, validate_only: bool = False)
     )
 
 
-def told(response: Any) -> dict[str, tuple[int, str | None]]:
-    """Code and message by topic, of which each is there once."""
+def errors_by_topic(response: Any) -> dict[str, tuple[int, str | None]]:
+    """Return code and message by topic; each topic must be in the response once."""
     results = {
         topic.name: (int(topic.error_code), topic.error_message) for topic in response.topics
     }
@@ -142,7 +142,7 @@ def told(response: Any) -> dict[str, tuple[int, str | None]]:
 
 
 def metadata(*topics: str, version: int = 12, creating: bool = True) -> Any:
-    """A Metadata request, which creates topics unless it says otherwise."""
+    """Return a Metadata request, which creates topics by default."""
     schema = load_request_schema(METADATA, version)
     types = sys.modules[schema.__module__]
     by_id = {"topic_id": None} if version >= 10 else {}
@@ -158,27 +158,29 @@ def metadata(*topics: str, version: int = 12, creating: bool = True) -> Any:
 
 
 def partitions(broker: RawClient, topic: str) -> int:
-    """How many partitions a topic has for the broker; it may hear of new ones a little late."""
+    """Return how many partitions of a topic a broker knows; it may be late."""
     (found,) = broker.call(metadata(topic, creating=False)).topics
     return len(found.partitions)
 
 
 def create_on_broker(broker: RawClient, *topics: Topic) -> None:
-    """Make topics on the broker itself, and wait until it knows them: the controller answers."""
+    """Create topics on the broker itself, and wait until it knows them: the controller responds."""
     names = {topic.name for topic in topics}
-    assert told(broker.call(create_topics(*topics))) == dict.fromkeys(names, (0, None))
+    assert errors_by_topic(broker.call(create_topics(*topics))) == dict.fromkeys(names, (0, None))
     wait_until(lambda: all(partitions(broker, topic.name) == topic.partitions for topic in topics))
 
 
 def exists(broker: RawClient, topic: str) -> bool:
-    """Ask the controller, which knows at once."""
-    ((code, message),) = told(broker.call(create_topics(Topic(topic), validate_only=True))).values()
+    """Return whether a topic exists, by the controller, which knows it immediately."""
+    ((code, message),) = errors_by_topic(
+        broker.call(create_topics(Topic(topic), validate_only=True))
+    ).values()
     assert code in {0, 36}, message
     return code == 36
 
 
 def unique(beginning: str) -> str:
-    """A name that no topic has."""
+    """Return a name that no topic has."""
     return f"{beginning}-{uuid.uuid4().hex[:8]}"
 
 
@@ -192,7 +194,7 @@ def start_gateway(
 
 @pytest.fixture(scope="module")
 def judging(kafka, tmp_path_factory):
-    """A gateway whose policy does what the topic's name begins with."""
+    """A gateway whose policy acts by the beginning of the topic's name."""
     running = start_gateway(
         tmp_path_factory.mktemp("gateway"),
         kafka.bootstrap_servers,
@@ -211,29 +213,32 @@ def judging(kafka, tmp_path_factory):
 
 @pytest.mark.kips("B1")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refused_topic_takes_no_other_with_it(client, broker, version):
+def test_a_refused_topic_fails_no_other_topic(client, broker, version):
     few, many, last = unique("few"), unique("many"), unique("last")
     topics = [Topic(few, 5), Topic(many, 50), Topic(last, 10)]
 
     response = client.call(create_topics(*topics, version=version))
 
     refusal = (44, "50 partitions are too many")
-    assert told(response) == {few: (0, None), many: refusal, last: (0, None)}
+    assert errors_by_topic(response) == {few: (0, None), many: refusal, last: (0, None)}
     assert [exists(broker, name) for name in (few, many, last)] == [True, False, True]
 
 
 @pytest.mark.kips("B2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_validate_only_tells_the_same_and_creates_nothing(client, broker, version):
+def test_validate_only_returns_the_same_and_creates_nothing(client, broker, version):
     few, many = unique("few"), unique("many")
     request = create_topics(Topic(few, 5), Topic(many, 50), version=version, validate_only=True)
 
-    assert told(client.call(request)) == {few: (0, None), many: (44, "50 partitions are too many")}
+    assert errors_by_topic(client.call(request)) == {
+        few: (0, None),
+        many: (44, "50 partitions are too many"),
+    }
     assert not exists(broker, few)
     assert not exists(broker, many)
 
 
-def test_results_tell_of_each_topic_what_a_broker_tells(client, broker):
+def test_results_of_each_topic_equal_a_brokers(client, broker):
     few, many = unique("few"), unique("many")
     request = create_topics(Topic(few, 5, configs={"retention.ms": "1000"}), Topic(many, 50))
 
@@ -245,18 +250,18 @@ def test_results_tell_of_each_topic_what_a_broker_tells(client, broker):
     assert {config.name: config.value for config in created.configs}["retention.ms"] == "1000"
     broker_refused = broker.call(create_topics(Topic(few))).topics[0]
     told_of_refused = [
-        (one.topic_id, one.num_partitions, one.replication_factor, one.configs)
-        for one in (refused, broker_refused)
+        (topic.topic_id, topic.num_partitions, topic.replication_factor, topic.configs)
+        for topic in (refused, broker_refused)
     ]
     assert told_of_refused[0] == told_of_refused[1]
 
 
-def test_requests_that_come_at_once_are_answered_in_their_order(client):
+def test_concurrent_requests_are_answered_in_order(client):
     names = [unique("hasty") for _ in range(3)]
     requests = [create_topics(Topic(name, 10 + 10 * i)) for i, name in enumerate(names)]
     client.send(b"".join(client.frame(request) for request in requests))
 
-    answers = [told(client.response(type(requests[0]))) for _ in requests]
+    answers = [errors_by_topic(client.response(type(requests[0]))) for _ in requests]
 
     assert answers == [
         {names[0]: (0, None)},
@@ -268,20 +273,22 @@ def test_requests_that_come_at_once_are_answered_in_their_order(client):
 # What a policy is shown
 
 
-def shown(client: RawClient, topic: Topic, version: int = 7) -> list:
+def policy_arguments(client: RawClient, topic: Topic, version: int = 7) -> list:
     """What the policy was shown: name, counts, assignments, configs."""
-    ((code, message),) = told(client.call(create_topics(topic, version=version))).values()
+    ((code, message),) = errors_by_topic(
+        client.call(create_topics(topic, version=version))
+    ).values()
     assert code == 44
     return json.loads(message)
 
 
 @pytest.mark.kips("B3")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_defaults_are_filled_in_before_a_policy_sees_them(client, version):
+def test_defaults_are_filled_in_before_a_policy_judges(client, version):
     name = unique("tell")
-    assert shown(client, Topic(name, -1, -1), version) == [name, 1, 1, None, {}]
-    assert shown(client, Topic(name, 4, -1), version) == [name, 4, 1, None, {}]
-    assert shown(client, Topic(name, -1, 1), version) == [name, 1, 1, None, {}]
+    assert policy_arguments(client, Topic(name, -1, -1), version) == [name, 1, 1, None, {}]
+    assert policy_arguments(client, Topic(name, 4, -1), version) == [name, 4, 1, None, {}]
+    assert policy_arguments(client, Topic(name, -1, 1), version) == [name, 1, 1, None, {}]
 
 
 @pytest.mark.kips("B3")
@@ -289,13 +296,13 @@ def test_defaults_are_filled_in_before_a_policy_sees_them(client, version):
 def test_assignments_are_shown_instead_of_counts(client, version):
     name = unique("tell")
     topic = assigned(name, {0: [0], 1: [0]})
-    assert shown(client, topic, version) == [name, None, None, {"0": [0], "1": [0]}, {}]
+    assert policy_arguments(client, topic, version) == [name, None, None, {"0": [0], "1": [0]}, {}]
 
 
 @pytest.mark.kips("B4")
-def test_configs_are_those_of_the_request_alone(client):
+def test_configs_are_only_those_of_the_request(client):
     name, configs = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
-    assert shown(client, Topic(name, configs=configs)) == [name, 1, 1, None, configs]
+    assert policy_arguments(client, Topic(name, configs=configs)) == [name, 1, 1, None, configs]
 
 
 @pytest.mark.kips("B4")
@@ -309,12 +316,12 @@ def test_configs_are_those_of_the_request_alone(client):
         ("broker", {0: [0]}),
     ],
 )
-def test_a_policy_cannot_change_what_it_is_shown(client, broker, attempt, assignments):
+def test_a_policy_cannot_change_its_arguments(client, broker, attempt, assignments):
     name, other = unique(attempt), unique("other")
     counts = (-1, -1) if assignments else (1, 1)
     topic = Topic(name, *counts, configs={"retention.ms": "1000"}, assignments=assignments)
 
-    assert told(client.call(create_topics(topic, Topic(other)))) == {
+    assert errors_by_topic(client.call(create_topics(topic, Topic(other)))) == {
         name: (-1, None),
         other: (0, None),
     }
@@ -343,14 +350,14 @@ FAULTY = {
 
 @pytest.mark.kips("B5")
 @pytest.mark.parametrize("fault", FAULTY)
-def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fault):
-    """The policy refuses all of them, if it is asked."""
+def test_errors_of_the_cluster_come_before_the_policy(client, broker, fault):
+    """The policy refuses all of them, if it judges them."""
     broker.call(create_topics(Topic("never-taken.so")))
     code, topics = FAULTY[fault]
     for version in VERSIONS:
         request = create_topics(*topics, version=version)
-        answer = told(client.call(request))
-        assert answer == told(broker.call(request))
+        answer = errors_by_topic(client.call(request))
+        assert answer == errors_by_topic(broker.call(request))
         assert {found for found, _ in answer.values()} == {code}
 
 
@@ -358,15 +365,15 @@ def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fau
 
 
 @pytest.mark.kips("B6")
-def test_after_an_error_the_others_proceed_and_the_log_says_where(client, broker, judging):
+def test_after_an_error_other_topics_are_created_and_the_log_has_the_line(client, broker, judging):
     name, other = unique("error"), unique("other")
 
-    answer = told(client.call(create_topics(Topic(name), Topic(other))))
+    answer = errors_by_topic(client.call(create_topics(Topic(name), Topic(other))))
 
     assert answer == {name: (-1, None), other: (0, None)}
     assert not exists(broker, name)
     assert exists(broker, other)
-    (entry,) = [one for one in judging.wait_for("policy failed") if one["topic"] == name]
+    (entry,) = [event for event in judging.wait_for("policy failed") if event["topic"] == name]
     assert entry["level"] == "error"
     assert entry["detail"].startswith("ValueError at ")
     assert "policies.py:" in entry["detail"]
@@ -376,10 +383,10 @@ def test_after_an_error_the_others_proceed_and_the_log_says_where(client, broker
 
 @pytest.mark.kips("B6")
 @pytest.mark.parametrize("does", ["quit", "unusual"])
-def test_nothing_that_a_policy_raises_ends_more_than_its_topic(client, broker, judging, does):
+def test_an_exception_of_a_policy_fails_only_its_topic(client, broker, judging, does):
     name, other = unique(does), unique("other")
 
-    answer = told(client.call(create_topics(Topic(name), Topic(other))))
+    answer = errors_by_topic(client.call(create_topics(Topic(name), Topic(other))))
 
     assert answer[name][0] == -1
     assert answer[other] == (0, None)
@@ -389,18 +396,18 @@ def test_nothing_that_a_policy_raises_ends_more_than_its_topic(client, broker, j
 
 
 def wait_for_failure(gateway: RunningGateway, topic: str) -> None:
-    """Wait until the log has what became of a topic, and what came before it."""
-    wait_until(lambda: any(one["topic"] == topic for one in gateway.events("policy failed")))
+    """Wait until the log has the failure of a topic, and earlier events."""
+    wait_until(lambda: any(event["topic"] == topic for event in gateway.events("policy failed")))
     # What a process printed at its end comes through another pipe.
     wait_until_settled(lambda: len(gateway.log))
 
 
 @pytest.mark.parametrize("does", ["hang", "exit"])
-def test_a_lost_process_is_replaced_and_costs_one_topic(client, broker, does):
+def test_a_lost_process_is_replaced_and_fails_a_single_topic(client, broker, does):
     before = judging_process(client)
     name, first, last = unique(does), unique("first"), unique("last")
 
-    answer = told(client.call(create_topics(Topic(first), Topic(name), Topic(last))))
+    answer = errors_by_topic(client.call(create_topics(Topic(first), Topic(name), Topic(last))))
 
     assert answer.pop(name)[0] == -1
     assert answer == {first: (0, None), last: (0, None)}
@@ -409,20 +416,22 @@ def test_a_lost_process_is_replaced_and_costs_one_topic(client, broker, does):
 
 
 def judging_process(client: RawClient) -> str | None:
-    ((_, message),) = told(client.call(create_topics(Topic(unique("pid"))))).values()
+    ((_, message),) = errors_by_topic(client.call(create_topics(Topic(unique("pid"))))).values()
     return message
 
 
 @pytest.mark.parametrize("version", [2, 5, 7])
 def test_a_refusal_without_a_text(client, broker, version):
     name = unique("silent")
-    assert told(client.call(create_topics(Topic(name), version=version))) == {name: (44, None)}
+    assert errors_by_topic(client.call(create_topics(Topic(name), version=version))) == {
+        name: (44, None)
+    }
     assert not exists(broker, name)
 
 
 @pytest.mark.parametrize("version", [2, 5, 7])
 def test_a_text_that_is_too_long_is_cut_between_characters(client, version):
-    ((code, message),) = told(
+    ((code, message),) = errors_by_topic(
         client.call(create_topics(Topic(unique("long")), version=version))
     ).values()
     assert code == 44
@@ -435,7 +444,7 @@ def test_a_text_that_is_too_long_is_cut_between_characters(client, version):
 
 @pytest.mark.kips("B7")
 def test_a_policy_is_configured_once_and_closed_once(gateway, broker, tmp_path):
-    """Also where topics have settings of their own, which other processes judge records by."""
+    """Also if topics have their own settings, by which other processes judge records."""
     notes = tmp_path / "notes"
     running = gateway(
         {
@@ -451,7 +460,7 @@ def test_a_policy_is_configured_once_and_closed_once(gateway, broker, tmp_path):
     configs = {"records.policy.enabled": "true", "retention.ms": "1000"}
     with RawClient(running.address) as client:
         for topic in (Topic(plain), Topic(own, configs=configs)):
-            assert told(client.call(create_topics(topic))) == {topic.name: (0, None)}
+            assert errors_by_topic(client.call(create_topics(topic))) == {topic.name: (0, None)}
 
     assert running.stop() == 0
 
@@ -470,7 +479,7 @@ DEFINE = "from penstock.policy import *\nclass P(CreateTopicPolicy):\n "
 UNUSABLE = {
     "there is no module": ("no_such_module.P", "", "no_such_module"),
     "there is no class": ("policies.Other", "class P: pass", "no class Other"),
-    "it is not a class": ("policies.P", "P = 1", "something else than a class"),
+    "it is not a class": ("policies.P", "P = 1", "must be a class"),
     "it has no validate": ("policies.P", "class P: pass", "no method validate()"),
     "it cannot be made": (
         "policies.P",
@@ -502,7 +511,7 @@ UNUSABLE = {
 
 
 def unusable(why: str, key: str) -> tuple[str, str, str]:
-    """The class, its module and what is told of it, for one of the two keys."""
+    """The class, its module and the expected error, for one of the two keys."""
     name, policies, telling = UNUSABLE[why]
     alters = key.startswith("alter")
     if alters:
@@ -539,7 +548,7 @@ async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
         ("it cannot be configured", KEYS[0]),
     ],
 )
-def test_commands_end_where_a_policy_cannot_be_used(tmp_path, why, key):
+def test_commands_report_a_policy_that_cannot_be_used(tmp_path, why, key):
     name, policies, telling = unusable(why, key)
     file = write_configuration(tmp_path, "none:1", free_ports(1)[0], {key: name}, policies)
 

@@ -87,12 +87,14 @@ def described(admin: AdminClient, topic: str) -> dict[str, tuple[str | None, boo
     resource = ConfigResource(ResourceType.TOPIC, topic)
     found = admin.describe_configs([resource])[resource].result(30)
     return {
-        key: (one.value, one.is_default) for key, one in found.items() if key.startswith("shop.")
+        key: (entry.value, entry.is_default)
+        for key, entry in found.items()
+        if key.startswith("shop.")
     }
 
 
-def told(running: RunningGateway, topic: str) -> str | None:
-    """What the policy is told of a topic; None where it does not judge it."""
+def error_of_policy(running: RunningGateway, topic: str) -> str | None:
+    """Produce a record; return the policy's message, or None if it does not judge the topic."""
     with TopicClient(running.broker_address()) as client:
         response = client.produce(topic, b"tell")
     if response.error_code == 0:
@@ -101,22 +103,22 @@ def told(running: RunningGateway, topic: str) -> str | None:
     return response.record_errors[0].batch_index_error_message
 
 
-def test_a_key_on_a_topic_switches_the_policy_on_and_off(judging, admin_client):
+def test_a_key_on_a_topic_enables_and_disables_the_policy(judging, admin_client):
     topic = name()
     create(admin_client, topic, {})
-    assert told(judging, topic) is None
+    assert error_of_policy(judging, topic) is None
     assert described(admin_client, topic) == {
         "shop.validation": ("false", True), "shop.level": ("low", True), "shop.size": (None, True),
     }  # fmt: skip
 
     alter(admin_client, topic, "shop.validation", "TRUE")
     alter(admin_client, topic, "shop.size", "7")
-    assert told(judging, topic) == (
+    assert error_of_policy(judging, topic) == (
         "('', [('shop.level', 'low'), ('shop.size', '7'), ('shop.validation', 'true')])"
     )
     assert described(admin_client, topic)["shop.validation"] == ("true", False)
     alter(admin_client, topic, "shop.validation", None)
-    assert told(judging, topic) is None
+    assert error_of_policy(judging, topic) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_a_key_on_a_topic_switches_the_policy_on_and_off(judging, admin_client):
         ("shop.validation", "x", "Expected value to be either true or false"),
     ],
 )
-def test_a_value_that_it_cannot_have_is_refused_as_by_a_broker(admin_client, key, value, why):
+def test_an_invalid_value_is_refused_as_by_a_broker(admin_client, key, value, why):
     topic = name()
     create(admin_client, topic, {})
     for attempt in (
@@ -142,20 +144,22 @@ def test_a_value_that_it_cannot_have_is_refused_as_by_a_broker(admin_client, key
 
 
 @pytest.mark.slow
-def test_the_file_has_defaults_and_they_are_kept_over_a_restart(judging, admin_client, file):
+def test_defaults_of_the_file_apply_and_topic_configs_survive_a_restart(
+    judging, admin_client, file
+):
     by_file, by_topic = name("file"), name()
     create(admin_client, by_file, {})
     create(admin_client, by_topic, {"shop.validation": "true", "shop.level": "high"})
     expected = "('', [('shop.level', 'high'), ('shop.validation', 'true')])"
-    assert told(judging, by_topic) == expected
-    assert "('shop.level', 'low')" in str(told(judging, by_file))
+    assert error_of_policy(judging, by_topic) == expected
+    assert "('shop.level', 'low')" in str(error_of_policy(judging, by_file))
 
     judging.restart()
-    assert told(judging, by_topic) == expected
+    assert error_of_policy(judging, by_topic) == expected
     assert described(admin_client, by_topic)["shop.level"] == ("high", False)
 
 
-def test_kafka_configs_sets_and_shows_them(judging, admin_client):
+def test_kafka_configs_sets_and_shows_the_keys(judging, admin_client):
     topic = name()
     create(admin_client, topic, {})
     of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
@@ -206,7 +210,7 @@ def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_p
         create(admin, has_keys, {"shop.validation": "true"})
         create(admin, was_off, {"shop.level": "high"})
         create(admin, has_none, {})
-        assert told(running, has_keys) is not None
+        assert error_of_policy(running, has_keys) is not None
 
         # After a reload or a restart nothing of a topic that has one of the keys passes.
         write(properties)
@@ -232,7 +236,7 @@ def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_p
         wait_until(lambda: code_of(running, was_off) == 0, timeout_s=60)
         assert described(admin, was_off)["shop.level"] == ("high", False)
         assert described(admin, has_keys)["shop.validation"] == ("true", False)
-        assert told(running, has_keys) is not None
+        assert error_of_policy(running, has_keys) is not None
 
         # A gateway that has no policy at all reads no keys of topics, unless the file says where.
         write({"policy.workers": 1})

@@ -1,14 +1,14 @@
-"""Admin clients are told the same with and without a gateway that has policies of topics.
+"""Admin clients get the same responses with and without a gateway that has policies of topics.
 
-Each request is sent to a broker, and through a gateway whose policies of topics and configs
-allow everything, and whose topics may have settings of their own. Both answers, and what has
-become of the cluster, must be equal, but for brokers' addresses, throttle times, and the ids
-and names of topics. The names of the two worlds end in `worldAa` and `worldBB`: both have the
-same `String.hashCode()`, so that a broker that tells something in the order of a hash map tells
-both in the same order. Of the order, only that of topics in Metadata (of those it creates) and
-in DeleteTopics (it hangs on their ids) is left out of the comparison.
+Each request is sent to a broker, and through a gateway whose policies of topics and configs allow
+everything, and whose topics may have settings of their own. Both responses, and the effects on the
+cluster, must be equal, but for brokers' addresses, throttle times, and the ids and names of topics.
+The names of the two worlds end in `worldAa` and `worldBB`: both have the same `String.hashCode()`,
+so that a broker that lists names in the order of a hash map lists both in the same order. Only the
+order of topics in Metadata (of those it creates) and in DeleteTopics (it depends on their ids) is
+not compared.
 
-At last Penstock's own boolean key is compared with a boolean key of Kafka's own.
+The last part compares Penstock's own boolean key with a boolean key of Kafka.
 """
 
 import base64
@@ -108,13 +108,13 @@ def _converted(kind: Any, value: Any, ids: Mapping[str, UUID]) -> Any:
     if isinstance(value, Mapping):
         return _entity(kind, value, ids)
     if isinstance(value, list):
-        return tuple(_converted(_element_of(kind), one, ids) for one in value)
+        return tuple(_converted(_element_of(kind), item, ids) for item in value)
     return value
 
 
 def _element_of(kind: Any) -> Any:
     """Give `X` for `tuple[X, ...]`, and for `tuple[X, ...] | None`."""
-    arrays = (one for one in (kind, *typing.get_args(kind)) if typing.get_origin(one) is tuple)
+    arrays = (part for part in (kind, *typing.get_args(kind)) if typing.get_origin(part) is tuple)
     return typing.get_args(next(arrays))[0]
 
 
@@ -151,7 +151,7 @@ def creation(*topics: dict, validate_only: bool = False) -> dict:
 
 
 def deletion(*names: str | IdOf) -> dict:
-    """Topics to delete, by name or id: in both ways of telling them."""
+    """Topics to delete, by name or id, in both forms of the request."""
     return {
         "topic_names": list(names),
         "topics": [
@@ -214,11 +214,11 @@ def description(*resources: dict, synonyms: bool = False, documentation: bool = 
     }
 
 
-def question(
+def metadata_fields(
     *topics: str | IdOf | dict, all_topics: bool = False, creates: bool = True, rights: bool = False
 ) -> dict:
-    """What Metadata is asked."""
-    asked = [
+    """Return the fields of a Metadata request."""
+    named = [
         topic
         if isinstance(topic, dict)
         else {"name": None, "topic_id": topic}
@@ -227,7 +227,7 @@ def question(
         for topic in topics
     ]
     return {
-        "topics": None if all_topics else asked,
+        "topics": None if all_topics else named,
         "allow_auto_topic_creation": creates,
         "include_cluster_authorized_operations": rights,
         "include_topic_authorized_operations": rights,
@@ -242,33 +242,33 @@ def search(kind: int, *keys: str) -> dict:
 
 
 class World:
-    """One of the ways to the cluster, with topics of its own."""
+    """A way to the cluster (direct or through the gateway), with its own topics."""
 
     def __init__(
         self,
         address: str,
         broker: str,
-        told: set[tuple[str, int]],
+        broker_addresses: set[tuple[str, int]],
         suffix: str,
         key: str = RETENTION,
     ) -> None:
         """Connect.
 
         Args:
-            address: The way.
-            broker: The broker itself, to see what has become of it.
-            told: Where the broker may be, as clients are told on this way.
+            address: The bootstrap address of the way.
+            broker: The broker itself, to read the effects of requests.
+            broker_addresses: The addresses of brokers in responses of this way.
             suffix: The end of all names of topics.
-            key: The name of a config that is another one in the other world.
+            key: The name of a config, which differs in the other world.
         """
         self.address = address
         self.key = key
         self._suffix = suffix
-        self._told = told
+        self._broker_addresses = broker_addresses
         self._batch = ""
         self._count = 0
-        self._given: set[str] = set()
-        self._wanted: dict[str, dict] = {}
+        self._batch_names: set[str] = set()
+        self._to_create: dict[str, dict] = {}
         self.ids: dict[str, UUID] = {}
         self._names: dict[UUID, str] = {}
         self._client = RawClient(address)
@@ -279,45 +279,45 @@ class World:
         self._broker.socket.close()
 
     def begin(self, batch: str) -> None:
-        """Give other names from here on."""
+        """Use other names from here on."""
         self._batch = batch
         self._count = 0
-        self._given = set()
+        self._batch_names = set()
 
     def fresh(self, label: str = "") -> str:
-        """Give the name of a topic that is not there; the same name for the same label."""
+        """Return the name of a topic that does not exist; the same name for the same label."""
         if not label:
             self._count += 1
             label = str(self._count)
         name = f"{self._batch}-{label}-{self._suffix}"
-        self._given.add(name)
+        self._batch_names.add(name)
         return name
 
-    def there(
+    def existing(
         self, label: str = "", partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Give the name of a topic that will be there; the same topic for the same label."""
+        """Return the name of a topic that will exist; the same topic for the same label."""
         name = self.fresh(label)
-        self._wanted[name] = new(name, partitions, configs=configs or {})
+        self._to_create[name] = new(name, partitions, configs=configs or {})
         return name
 
-    def create_wanted(self) -> None:
-        """Make the topics that have to be there."""
-        wanted, self._wanted = self._wanted, {}
-        if not wanted:
+    def create_existing(self) -> None:
+        """Create the topics that have to exist."""
+        topics, self._to_create = self._to_create, {}
+        if not topics:
             return
-        request = build(CREATE_TOPICS, 4, creation(*wanted.values()))
+        request = build(CREATE_TOPICS, 4, creation(*topics.values()))
         for topic in self._client.call(request).topics:
             assert not topic.error_code, topic
-        wait_until(lambda: len(self._partitions(wanted)) == len(wanted), 60, what="topics")
+        wait_until(lambda: len(self._partitions(topics)) == len(topics), 60, what="topics")
 
     def settle(self) -> None:
-        """Wait until the broker has heard from its controller of all that was done before."""
-        self.there("last")
-        self.create_wanted()
+        """Wait until the broker has all earlier changes from its controller."""
+        self.existing("last")
+        self.create_existing()
 
-    def ask(self, request: Any) -> Any:
-        """Send a request; give what can be compared of the answer."""
+    def send(self, request: Any) -> Any:
+        """Send a request; return the comparable parts of the response."""
         try:
             return self.comparable(self._client.call(request))
         except EOFError:
@@ -326,12 +326,12 @@ class World:
             return "closed"
 
     def comparable(self, value: Any) -> Any:
-        """Give a value without what differs between the worlds."""
+        """Return a value without differences between the worlds."""
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             fields.pop("throttle_time", None)
             if fields.get("host"):
-                assert (fields.pop("host"), fields.pop("port")) in self._told
+                assert (fields.pop("host"), fields.pop("port")) in self._broker_addresses
             return {name: self.comparable(field) for name, field in fields.items()}
         if isinstance(value, tuple):
             return self._comparable_elements(value)
@@ -346,16 +346,18 @@ class World:
         if kind == "MetadataResponseTopic":
             # Of all topics, those of this world's.
             values = tuple(
-                one for one in values if one.name in self._given or "world" not in (one.name or "")
+                value
+                for value in values
+                if value.name in self._batch_names or "world" not in (value.name or "")
             )
-        elements = [self.comparable(one) for one in values]
+        elements = [self.comparable(value) for value in values]
         if kind in {"MetadataResponseTopic", "DeletableTopicResult"}:
             elements.sort(key=str)
         return elements
 
     def topics(self) -> list[str]:
         """Give the topics of this batch that are there."""
-        return sorted(self._partitions(self._given))
+        return sorted(self._partitions(self._batch_names))
 
     def has(self, label: str) -> bool:
         """Whether a topic is there."""
@@ -363,18 +365,18 @@ class World:
 
     def effects(self) -> list:
         """Give partitions and configs of this batch's topics, as the broker has them."""
-        partitions = self._partitions(self._given)
+        partitions = self._partitions(self._batch_names)
         keys = (CLEANUP, RETENTION, THROTTLED)
         resources = [described(TOPIC, name, keys) for name in partitions]
-        told = self._broker.call(build(DESCRIBE_CONFIGS, 4, description(*resources)))
+        response = self._broker.call(build(DESCRIBE_CONFIGS, 4, description(*resources)))
         topics = [
             (result.resource_name, partitions[result.resource_name], *set_on_topic(result.configs))
-            for result in told.results
+            for result in response.results
         ]
         return sorted(map(self.comparable, topics), key=str)
 
     def _partitions(self, names: Iterable[str]) -> dict[str, int]:
-        request = build(METADATA, 12, question(*names, creates=False))
+        request = build(METADATA, 12, metadata_fields(*names, creates=False))
         found = [
             topic
             for topic in self._broker.call(request).topics
@@ -398,9 +400,9 @@ def set_on_topic(configs: Iterable[Any]) -> list[str]:
 
 
 def create_topics(world: World, _: int) -> Cases:
-    fresh, there = world.fresh, world.there
+    fresh, existing = world.fresh, world.existing
     mixed = lambda: (  # noqa: E731
-        new(there()),
+        new(existing()),
         new(fresh(), 2),
         new("a b"),
         new(fresh(), 1, 9),
@@ -429,8 +431,8 @@ def create_topics(world: World, _: int) -> Cases:
         "zero replicas": creation(new(fresh(), 1, 0)),
         "negative replicas": creation(new(fresh(), 1, -2)),
         "too many replicas": creation(new(fresh(), 1, 3)),
-        "there": creation(new(there("standing"))),
-        "there and all wrong": creation(new(there("standing"), 0, 3, {RETENTION: "x"})),
+        "there": creation(new(existing("standing"))),
+        "there and all wrong": creation(new(existing("standing"), 0, 3, {RETENTION: "x"})),
         "named with nothing": creation(new("")),
         "named with a dot": creation(new(".")),
         "named with dots": creation(new("..")),
@@ -439,7 +441,7 @@ def create_topics(world: World, _: int) -> Cases:
         "named with an umlaut": creation(new(fresh("ä"))),
         "named too long": creation(new(fresh("x" * 250))),
         "named as long as can be": creation(new(fresh("x" * (250 - len(fresh("-")))))),
-        "named like another": creation(new(there("x.y")), new(fresh("x_y"))),
+        "named like another": creation(new(existing("x.y")), new(fresh("x_y"))),
         "named like each other": creation(new(fresh("u.v")), new(fresh("u_v"))),
         "named as the log of metadata": creation(new("__cluster_metadata")),
         "named as the topic of offsets": creation(new(OFFSETS)),
@@ -476,18 +478,18 @@ def create_topics(world: World, _: int) -> Cases:
         "an invalid config, validated only": creation(
             new(fresh(), configs={RETENTION: "x"}), validate_only=True
         ),
-        "there, validated only": creation(new(there("standing")), validate_only=True),
+        "there, validated only": creation(new(existing("standing")), validate_only=True),
     }
 
 
 def delete_topics(world: World, version: int) -> Cases:
-    fresh, there = world.fresh, world.there
+    fresh, existing = world.fresh, world.existing
     cases = {
-        "one": deletion(there()),
+        "one": deletion(existing()),
         "unknown": deletion(fresh()),
-        "several": deletion(there(), fresh(), there()),
-        "twice": deletion(there("twice"), there("twice")),
-        "twice, and another": deletion(there(), there("2"), there("2")),
+        "several": deletion(existing(), fresh(), existing()),
+        "twice": deletion(existing("twice"), existing("twice")),
+        "twice, and another": deletion(existing(), existing("2"), existing("2")),
         "unknown, twice": deletion(fresh("unknown"), fresh("unknown")),
         "none": deletion(),
         "named with nothing": deletion(""),
@@ -495,18 +497,18 @@ def delete_topics(world: World, version: int) -> Cases:
         "named as the log of metadata": deletion("__cluster_metadata"),
     }
     if version >= 6:
-        both = {"name": there("named"), "topic_id": IdOf(there("named"))}
+        both = {"name": existing("named"), "topic_id": IdOf(existing("named"))}
         neither = {"name": None, "topic_id": None}
         cases |= {
-            "an id": deletion(IdOf(there())),
-            "an unknown id": deletion(IdOf("nothing's"), there()),
-            "an id twice": deletion(IdOf(there("id")), IdOf(there("id"))),
-            "an id and its name": deletion(there("both"), IdOf(there("both"))),
-            "an id and another's name": deletion(there(), IdOf(there())),
+            "an id": deletion(IdOf(existing())),
+            "an unknown id": deletion(IdOf("nothing's"), existing()),
+            "an id twice": deletion(IdOf(existing("id")), IdOf(existing("id"))),
+            "an id and its name": deletion(existing("both"), IdOf(existing("both"))),
+            "an id and another's name": deletion(existing(), IdOf(existing())),
             "an id with its name": {"topics": [both], "timeout": TIMEOUT},
             "neither id nor name": {"topics": [neither], "timeout": TIMEOUT},
             "neither, and another": {
-                "topics": [neither, {"name": there(), "topic_id": None}],
+                "topics": [neither, {"name": existing(), "topic_id": None}],
                 "timeout": TIMEOUT,
             },
         }
@@ -514,15 +516,15 @@ def delete_topics(world: World, version: int) -> Cases:
 
 
 def create_partitions(world: World, _: int) -> Cases:
-    fresh, there = world.fresh, world.there
-    standing = there("standing", partitions=2)
+    fresh, existing = world.fresh, world.existing
+    standing = existing("standing", partitions=2)
 
     def mixed() -> tuple[dict, ...]:
-        return more(there(), 3), more(fresh(), 3), more(standing, 1), more(there(), 2)
+        return more(existing(), 3), more(fresh(), 3), more(standing, 1), more(existing(), 2)
 
     return {
-        "one": creation(more(there(), 3)),
-        "of a topic with configs": creation(more(there(configs={RETENTION: "7"}), 3)),
+        "one": creation(more(existing(), 3)),
+        "of a topic with configs": creation(more(existing(configs={RETENTION: "7"}), 3)),
         "as many": creation(more(standing, 2)),
         "fewer": creation(more(standing, 1)),
         "zero": creation(more(standing, 0)),
@@ -532,8 +534,8 @@ def create_partitions(world: World, _: int) -> Cases:
         "named with nothing": creation(more("", 3)),
         "named with a space": creation(more("a b", 3)),
         "twice": creation(more(standing, 3), more(standing, 3)),
-        "twice, and another": creation(more(standing, 3), more(there(), 2), more(standing, 4)),
-        "assigned": creation(more(there(), 3, [0], [0])),
+        "twice, and another": creation(more(standing, 3), more(existing(), 2), more(standing, 4)),
+        "assigned": creation(more(existing(), 3, [0], [0])),
         "assigned too few": creation(more(standing, 4, [0])),
         "assigned to nobody": creation(more(standing, 3, [])),
         "assigned to an unknown broker": creation(more(standing, 3, [9])),
@@ -547,14 +549,15 @@ def create_partitions(world: World, _: int) -> Cases:
 
 
 def delete_records(world: World, _: int) -> Cases:
-    standing, unknown = world.there("standing"), world.fresh()
+    standing, unknown = world.existing("standing"), world.fresh()
 
     def of(*topics: tuple[str, Sequence[tuple[int, int]]]) -> dict:
         named = [
             {
                 "name": name,
                 "partitions": [
-                    {"partition_index": one, "offset": until} for one, until in partitions
+                    {"partition_index": partition, "offset": until}
+                    for partition, until in partitions
                 ],
             }
             for name, partitions in topics
@@ -577,26 +580,26 @@ def delete_records(world: World, _: int) -> Cases:
 
 
 def alter_configs(world: World, _: int) -> Cases:
-    fresh, there = world.fresh, world.there
-    standing = there("standing")
+    fresh, existing = world.fresh, world.existing
+    standing = existing("standing")
     retention = {RETENTION: "1000"}
 
     def mixed() -> tuple[dict, ...]:
         return (
-            altered(TOPIC, there(), retention),
+            altered(TOPIC, existing(), retention),
             altered(TOPIC, fresh(), retention),
             altered(TOPIC, standing, {RETENTION: "x"}),
             altered(BROKER, "0", {BROKER_KEY: "1000"}),
             altered(99, "0", {BROKER_KEY: "1000"}),
-            altered(TOPIC, there(), retention),
+            altered(TOPIC, existing(), retention),
         )
 
     return {
-        "one": alteration(altered(TOPIC, there(), retention)),
+        "one": alteration(altered(TOPIC, existing(), retention)),
         "another is reset": alteration(
-            altered(TOPIC, there(configs={RETENTION: "7", CLEANUP: "compact"}), retention)
+            altered(TOPIC, existing(configs={RETENTION: "7", CLEANUP: "compact"}), retention)
         ),
-        "all are reset": alteration(altered(TOPIC, there(configs=retention))),
+        "all are reset": alteration(altered(TOPIC, existing(configs=retention))),
         "an unknown config": alteration(altered(TOPIC, standing, {"no.such": "1"})),
         "an invalid config": alteration(altered(TOPIC, standing, {RETENTION: "x"})),
         "a null config": alteration(altered(TOPIC, standing, {RETENTION: None})),
@@ -640,32 +643,34 @@ def alter_configs(world: World, _: int) -> Cases:
 
 
 def incremental_alter_configs(world: World, _: int) -> Cases:
-    fresh, there = world.fresh, world.there
-    standing = there("standing")
+    fresh, existing = world.fresh, world.existing
+    standing = existing("standing")
     retention = (RETENTION, SET, "1000")
     broker = (BROKER_KEY, SET, "1000")
 
     def mixed() -> tuple[dict, ...]:
         return (
-            changed(TOPIC, there(), retention),
+            changed(TOPIC, existing(), retention),
             changed(TOPIC, fresh(), retention),
             changed(TOPIC, standing, (RETENTION, SET, "x")),
             changed(BROKER, "0", broker),
             changed(BROKER_LOGGER, "0", ("no.such", SET, "WARN")),
             changed(99, "0", broker),
-            changed(TOPIC, there(), (CLEANUP, APPEND, "compact")),
+            changed(TOPIC, existing(), (CLEANUP, APPEND, "compact")),
         )
 
     def of_standing(*changes: tuple[str, int, str | None]) -> dict:
         return alteration(changed(TOPIC, standing, *changes))
 
     def of_compacted(change: tuple[str, int, str | None]) -> dict:
-        return alteration(changed(TOPIC, there(configs={CLEANUP: "compact"}), change))
+        return alteration(changed(TOPIC, existing(configs={CLEANUP: "compact"}), change))
 
     return {
-        "set": alteration(changed(TOPIC, there(), retention)),
+        "set": alteration(changed(TOPIC, existing(), retention)),
         "set and deleted": alteration(
-            changed(TOPIC, there(configs={CLEANUP: "compact"}), retention, (CLEANUP, DELETE, None))
+            changed(
+                TOPIC, existing(configs={CLEANUP: "compact"}), retention, (CLEANUP, DELETE, None)
+            )
         ),
         "set to null": of_standing((RETENTION, SET, None)),
         "set to nulls": of_standing(
@@ -677,11 +682,11 @@ def incremental_alter_configs(world: World, _: int) -> Cases:
         "deleted with a value": of_compacted((CLEANUP, DELETE, "x")),
         "deleted, not set": of_standing((RETENTION, DELETE, None)),
         "deleted, unknown": of_standing(("no.such", DELETE, None)),
-        "appended": alteration(changed(TOPIC, there(), (CLEANUP, APPEND, "compact"))),
-        "appended two": alteration(changed(TOPIC, there(), (CLEANUP, APPEND, "compact,delete"))),
+        "appended": alteration(changed(TOPIC, existing(), (CLEANUP, APPEND, "compact"))),
+        "appended two": alteration(changed(TOPIC, existing(), (CLEANUP, APPEND, "compact,delete"))),
         "appended what is there": of_compacted((CLEANUP, APPEND, "compact")),
         "appended where nothing is": alteration(
-            changed(TOPIC, there(), (THROTTLED, APPEND, "0:0"))
+            changed(TOPIC, existing(), (THROTTLED, APPEND, "0:0"))
         ),
         "appended null": of_standing((CLEANUP, APPEND, None)),
         "appended invalid": of_standing((CLEANUP, APPEND, "x")),
@@ -689,7 +694,7 @@ def incremental_alter_configs(world: World, _: int) -> Cases:
         "appended to what is unknown": of_standing(("no.such", APPEND, "1")),
         "subtracted": alteration(
             changed(
-                TOPIC, there(configs={CLEANUP: "compact,delete"}), (CLEANUP, SUBTRACT, "compact")
+                TOPIC, existing(configs={CLEANUP: "compact,delete"}), (CLEANUP, SUBTRACT, "compact")
             )
         ),
         "subtracted all": of_compacted((CLEANUP, SUBTRACT, "compact")),
@@ -704,7 +709,7 @@ def incremental_alter_configs(world: World, _: int) -> Cases:
         ),
         "a resource twice, and another": alteration(
             changed(TOPIC, standing, retention),
-            changed(TOPIC, there(), retention),
+            changed(TOPIC, existing(), retention),
             changed(TOPIC, standing, (CLEANUP, SET, "compact")),
         ),
         "an unknown topic": alteration(changed(TOPIC, fresh(), retention)),
@@ -741,7 +746,7 @@ def incremental_alter_configs(world: World, _: int) -> Cases:
         ),
         "a logger and a topic": alteration(
             changed(BROKER_LOGGER, "0", ("no.such", SET, "WARN")),
-            changed(TOPIC, there(), retention),
+            changed(TOPIC, existing(), retention),
         ),
         "metrics": alteration(changed(CLIENT_METRICS, fresh(), ("interval.ms", SET, "1000"))),
         "metrics, invalid": alteration(changed(CLIENT_METRICS, fresh(), ("interval.ms", SET, "1"))),
@@ -769,7 +774,7 @@ def incremental_alter_configs(world: World, _: int) -> Cases:
 
 
 def describe_configs(world: World, _: int) -> Cases:
-    standing = world.there("standing", configs={RETENTION: "7"})
+    standing = world.existing("standing", configs={RETENTION: "7"})
     every = described(TOPIC, standing)
     retention = described(TOPIC, standing, [RETENTION])
     unknown = world.fresh()
@@ -816,41 +821,41 @@ def describe_configs(world: World, _: int) -> Cases:
 
 
 def metadata(world: World, version: int) -> Cases:
-    fresh, there = world.fresh, world.there
-    standing, other = there("standing", partitions=3), there("other")
+    fresh, existing = world.fresh, world.existing
+    standing, other = existing("standing", partitions=3), existing("other")
     cases = {
-        "all": question(all_topics=version > 0),
-        "none": question(),
-        "one": question(standing),
-        "one, creating none": question(standing, creates=False),
-        "one and the rights": question(standing, rights=True),
-        "one twice": question(standing, standing),
-        "unknown": question(fresh("unknown")),
-        "unknown, creating none": question(fresh(), creates=version < 4),
-        "unknown and the rights": question(fresh(), rights=True),
-        "unknown twice": question(fresh("twice"), fresh("twice")),
-        "named with nothing": question(""),
-        "named with dots": question(".."),
-        "named with a space": question(fresh("a b")),
-        "named with a space, creating none": question(fresh("a b"), creates=False),
-        "named too long": question(fresh("x" * 250)),
-        "named like another": question(there("x.y"), fresh("x_y")),
-        "named like each other": question(fresh("u.v"), fresh("u_v")),
-        "the topic of offsets": question(OFFSETS),
-        "the log of metadata": question("__cluster_metadata"),
-        "all sorts": question(other, fresh(), "a b", standing, fresh()),
+        "all": metadata_fields(all_topics=version > 0),
+        "none": metadata_fields(),
+        "one": metadata_fields(standing),
+        "one, creating none": metadata_fields(standing, creates=False),
+        "one and the rights": metadata_fields(standing, rights=True),
+        "one twice": metadata_fields(standing, standing),
+        "unknown": metadata_fields(fresh("unknown")),
+        "unknown, creating none": metadata_fields(fresh(), creates=version < 4),
+        "unknown and the rights": metadata_fields(fresh(), rights=True),
+        "unknown twice": metadata_fields(fresh("twice"), fresh("twice")),
+        "named with nothing": metadata_fields(""),
+        "named with dots": metadata_fields(".."),
+        "named with a space": metadata_fields(fresh("a b")),
+        "named with a space, creating none": metadata_fields(fresh("a b"), creates=False),
+        "named too long": metadata_fields(fresh("x" * 250)),
+        "named like another": metadata_fields(existing("x.y"), fresh("x_y")),
+        "named like each other": metadata_fields(fresh("u.v"), fresh("u_v")),
+        "the topic of offsets": metadata_fields(OFFSETS),
+        "the log of metadata": metadata_fields("__cluster_metadata"),
+        "all sorts": metadata_fields(other, fresh(), "a b", standing, fresh()),
     }
     if version >= 10:
         by_id, another = IdOf(standing), {"name": other, "topic_id": IdOf(standing)}
         cases |= {
-            "an id": question(by_id),
-            "an id, creating none": question(by_id, creates=False),
-            "an unknown id": question({"name": None, "topic_id": UNKNOWN_ID}),
-            "an id with its name": question({"name": standing, "topic_id": by_id}),
-            "an id with another name": question(another),
-            "an id and a name": question(other, by_id),
-            "an id and an unknown name": question(fresh(), by_id),
-            "neither id nor name": question({"name": None, "topic_id": None}),
+            "an id": metadata_fields(by_id),
+            "an id, creating none": metadata_fields(by_id, creates=False),
+            "an unknown id": metadata_fields({"name": None, "topic_id": UNKNOWN_ID}),
+            "an id with its name": metadata_fields({"name": standing, "topic_id": by_id}),
+            "an id with another name": metadata_fields(another),
+            "an id and a name": metadata_fields(other, by_id),
+            "an id and an unknown name": metadata_fields(fresh(), by_id),
+            "neither id nor name": metadata_fields({"name": None, "topic_id": None}),
         }
     return cases
 
@@ -938,8 +943,8 @@ def start(cluster, tmp_path_factory):
         return running[-1]
 
     yield begin
-    for one in running:
-        assert one.stop() == 0
+    for running_gateway in running:
+        assert running_gateway.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -959,18 +964,18 @@ def two_worlds(cluster: LocalKafka, through: RunningGateway, keys: Sequence[str]
 
 @pytest.fixture(scope="module")
 def first_searches(cluster, through) -> list[list[Any]]:
-    """How searches for coordinators are answered while Kafka's own topics are not there yet.
+    """Responses to searches for coordinators before Kafka's internal topics exist.
 
-    The first are asked of the broker, the second through the gateway.
+    The first are sent to the broker, the second through the gateway.
     """
     worlds = two_worlds(cluster, through, (RETENTION, RETENTION))
     answers = []
     for kind, world in ((1, worlds[0]), (2, worlds[1]), (0, worlds[0])):
         request = build(FIND_COORDINATOR, 6, search(kind, SHARE_KEY))
-        answers.append([world.ask(request)])
+        answers.append([world.send(request)])
 
         def found(answers=answers[-1], request=request, world=world) -> bool:
-            answers.append(world.ask(request))
+            answers.append(world.send(request))
             return answers[-1]["coordinators"][0]["error_code"] == 0
 
         wait_until(found, what="a coordinator")
@@ -993,12 +998,12 @@ def worlds(cluster, through, first_searches) -> Iterator[list[World]]:
 
 def test_all_versions_that_the_broker_and_the_protocol_library_share_are_compared(cluster):
     with RawClient(cluster.bootstrap_servers) as client:
-        told = {
-            one.api_key: range(one.min_version, one.max_version + 1)
-            for one in client.call(ApiVersionsRequest()).api_keys
+        versions = {
+            api.api_key: range(api.min_version, api.max_version + 1)
+            for api in client.call(ApiVersionsRequest()).api_keys
         }
 
-    assert {key: told[key] for key in VERSIONS} == VERSIONS
+    assert {key: versions[key] for key in VERSIONS} == VERSIONS
 
 
 def test_searches_for_coordinators_have_kafkas_own_topics_created(first_searches):
@@ -1008,17 +1013,17 @@ def test_searches_for_coordinators_have_kafkas_own_topics_created(first_searches
 
 
 @every_version()
-def test_answers_and_effects(worlds, api_key, version):
+def test_responses_and_effects(worlds, api_key, version):
     def answers_of(world: World) -> dict[str, Any]:
         world.begin(f"{api_key}v{version}")
         cases = CASES[api_key](world, version)
-        world.create_wanted()
+        world.create_existing()
         requests = {case: build(api_key, version, of, world.ids) for case, of in cases.items()}
-        told = {case: world.ask(request) for case, request in requests.items()}
+        answers_by_case = {case: world.send(request) for case, request in requests.items()}
         if api_key == DESCRIBE_CONFIGS and world is worlds[1]:
             for case, request in requests.items():
-                take_out_own_keys(request, told[case])
-        return told
+                take_out_own_keys(request, answers_by_case[case])
+        return answers_by_case
 
     with ThreadPoolExecutor() as both:
         answers = both.map(answers_of, worlds)
@@ -1028,13 +1033,13 @@ def test_answers_and_effects(worlds, api_key, version):
         world.settle()
         if api_key == METADATA:
             wait_until(lambda world=world: world.has("unknown"), 60, what="automatic creation")
-    with contextlib.suppress(AssertionError):  # the next line tells what is missing
+    with contextlib.suppress(AssertionError):  # the next assertion shows the missing keys
         wait_until(lambda: worlds[0].effects() == worlds[1].effects())
     assert worlds[1].effects() == worlds[0].effects()
 
 
 def differences(direct: Mapping[str, Any], through: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the cases that differ."""
+    """Return the cases that differ."""
     return {
         case: {"direct": direct[case], "through": through[case]}
         for case in direct
@@ -1043,32 +1048,34 @@ def differences(direct: Mapping[str, Any], through: Mapping[str, Any]) -> dict[s
 
 
 def take_out_own_keys(request: Any, answer: Any) -> None:
-    """Take Penstock's keys out of what was told of all configs of a topic."""
-    for asked, told in zip(request.resources, answer["results"], strict=True):
-        if asked.resource_type != TOPIC or asked.configuration_keys or told["error_code"]:
+    """Remove Penstock's keys from the description of all configs of a topic."""
+    for resource, result in zip(request.resources, answer["results"], strict=True):
+        if resource.resource_type != TOPIC or resource.configuration_keys or result["error_code"]:
             continue
-        names = {config["name"] for config in told["configs"]}
+        names = {config["name"] for config in result["configs"]}
         assert names >= OWN_KEYS
-        told["configs"] = [config for config in told["configs"] if config["name"] not in OWN_KEYS]
+        result["configs"] = [
+            config for config in result["configs"] if config["name"] not in OWN_KEYS
+        ]
 
 
-def test_requests_that_come_at_once_are_answered_in_their_order(worlds):
+def test_concurrent_requests_are_answered_in_order(worlds):
     answers = []
     for world in worlds:
         world.begin("at-once")
-        there, fresh = world.there(), world.fresh()
-        world.create_wanted()
+        existing, fresh = world.existing(), world.fresh()
+        world.create_existing()
         requests = [
             ApiVersionsRequest(),
             build(CREATE_TOPICS, 5, creation(new(fresh))),
-            build(METADATA, 3, question(there)),
+            build(METADATA, 3, metadata_fields(existing)),
             build(INCREMENTAL_ALTER_CONFIGS, 1, alteration(changed(TOPIC, fresh, (RETENTION, SET, "7")))),
             build(ALTER_CONFIGS, 2, alteration(altered(TOPIC, fresh, {CLEANUP: "compact"}))),
             ApiVersionsRequest(),
             build(CREATE_PARTITIONS, 3, creation(more(fresh, 2), more("a b", 2))),
-            build(DESCRIBE_CONFIGS, 4, description(described(TOPIC, there, [RETENTION]))),
+            build(DESCRIBE_CONFIGS, 4, description(described(TOPIC, existing, [RETENTION]))),
             build(FIND_COORDINATOR, 0, search(0, "key")),
-            build(DELETE_TOPICS, 6, deletion(there, "unknown")),
+            build(DELETE_TOPICS, 6, deletion(existing, "unknown")),
             ApiVersionsRequest(),
         ]  # fmt: skip
         with RawClient(world.address) as client:
@@ -1076,38 +1083,38 @@ def test_requests_that_come_at_once_are_answered_in_their_order(worlds):
             frames = [client.receive() for _ in requests]
         numbers = [struct.unpack_from(">i", frame, 4)[0] for frame in frames]
         assert numbers == list(range(1, len(requests) + 1))
-        told = [
+        responses = [
             world.comparable(
                 parse_response(frame, type(request).__api_key__, type(request).__version__)
             )
             for frame, request in zip(frames, requests, strict=True)
             if not isinstance(request, ApiVersionsRequest)  # narrowed on purpose
         ]
-        answers.append({str(number): one for number, one in enumerate(told)})
+        answers.append({str(number): answer for number, answer in enumerate(responses)})
 
     assert differences(*answers) == {}
 
 
 @pytest.mark.parametrize("api_key", CASES)
-def test_clients_names_and_tagged_fields_that_nobody_knows(worlds, api_key):
+def test_client_names_and_unknown_tagged_fields(worlds, api_key):
     version = VERSIONS[api_key][-1]
     answers = []
     for world in worlds:
         world.begin(f"tagged-{api_key}")
         cases = CASES[api_key](world, version)
-        world.create_wanted()
+        world.create_existing()
         request = build(api_key, version, next(iter(cases.values())), world.ids)
-        told = {}
+        received = {}
         with RawClient(world.address) as client:
             for client_id in (None, "", "ü" * 1000):
                 client.send(request_frame(request, 5, client_id))
-                told[str(client_id)[:1]] = client.receive()
+                received[str(client_id)[:1]] = client.receive()
             client.send(with_tagged_field(request_frame(request, 5)))
-            told["tagged"] = client.receive()
+            received["tagged"] = client.receive()
         answers.append(
             {
                 case: world.comparable(parse_response(frame, api_key, version))
-                for case, frame in told.items()
+                for case, frame in received.items()
             }
         )
     if api_key == DESCRIBE_CONFIGS:
@@ -1124,7 +1131,7 @@ def with_tagged_field(frame: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-# A key of Penstock's beside one of Kafka's
+# A key of Penstock next to a key of Kafka
 
 KAFKAS_KEY, OWN_KEY = "unclean.leader.election.enable", "records.policy.enabled"
 """Both are booleans that are false by default."""
@@ -1149,7 +1156,7 @@ def create_topics_with_key(world: World) -> Cases:
         "twice, the second invalid": creation(new(fresh(), configs=[(key, "true"), (key, "x")])),
         "twice, the first null": creation(new(fresh(), configs=[(key, None), (key, "true")])),
         "twice, the second null": creation(new(fresh(), configs=[(key, "true"), (key, None)])),
-        "there": creation(new(world.there(), configs={key: "maybe"})),
+        "there": creation(new(world.existing(), configs={key: "maybe"})),
         "named with a space": creation(new("a b", configs={key: "maybe"})),
         "too many replicas": creation(new(fresh(), 1, 9, {key: "true"})),
         "invalid, too many replicas": creation(new(fresh(), 1, 9, {key: "maybe"})),
@@ -1166,55 +1173,55 @@ def create_topics_with_key(world: World) -> Cases:
 
 
 def alter_configs_with_key(world: World) -> Cases:
-    key, there = world.key, world.there
+    key, existing = world.key, world.existing
     on = {key: "true"}
     values = ("true", "false", "maybe", "", None)
     return {
         **{
             f"{value!r} {'validated only' * only}": alteration(
-                altered(TOPIC, there(), {key: value}), validate_only=only
+                altered(TOPIC, existing(), {key: value}), validate_only=only
             )
             for value in values
             for only in (False, True)
         },
-        "beside another": alteration(altered(TOPIC, there(), {**on, RETENTION: "1000"})),
-        "beside an invalid one": alteration(altered(TOPIC, there(), {**on, RETENTION: "x"})),
-        "beside nulls": alteration(altered(TOPIC, there(), {key: None, RETENTION: None})),
-        "reset": alteration(altered(TOPIC, there(configs=on), {RETENTION: "1000"})),
+        "beside another": alteration(altered(TOPIC, existing(), {**on, RETENTION: "1000"})),
+        "beside an invalid one": alteration(altered(TOPIC, existing(), {**on, RETENTION: "x"})),
+        "beside nulls": alteration(altered(TOPIC, existing(), {key: None, RETENTION: None})),
+        "reset": alteration(altered(TOPIC, existing(configs=on), {RETENTION: "1000"})),
         "reset, validated only": alteration(
-            altered(TOPIC, there(configs=on), {RETENTION: "1000"}), validate_only=True
+            altered(TOPIC, existing(configs=on), {RETENTION: "1000"}), validate_only=True
         ),
         "not reset, another is invalid": alteration(
-            altered(TOPIC, there(configs=on), {RETENTION: "x"})
+            altered(TOPIC, existing(configs=on), {RETENTION: "x"})
         ),
-        "all are reset": alteration(altered(TOPIC, there(configs={**on, RETENTION: "7"}))),
-        "set anew": alteration(altered(TOPIC, there(configs=on), {key: "false"})),
-        "twice": alteration(altered(TOPIC, there(), [(key, "true"), (key, "false")])),
-        "twice, one null": alteration(altered(TOPIC, there(), [(key, "true"), (key, None)])),
+        "all are reset": alteration(altered(TOPIC, existing(configs={**on, RETENTION: "7"}))),
+        "set anew": alteration(altered(TOPIC, existing(configs=on), {key: "false"})),
+        "twice": alteration(altered(TOPIC, existing(), [(key, "true"), (key, "false")])),
+        "twice, one null": alteration(altered(TOPIC, existing(), [(key, "true"), (key, None)])),
         "an unknown topic": alteration(altered(TOPIC, world.fresh(), on)),
         "named with a space": alteration(altered(TOPIC, "a b", on)),
         "named with nothing": alteration(altered(TOPIC, "", on)),
         "a group": alteration(altered(GROUP, world.fresh(), on)),
         "one of several": alteration(
-            altered(TOPIC, there(), {RETENTION: "9"}),
-            altered(TOPIC, there(), {key: "maybe"}),
-            altered(TOPIC, there(), on),
+            altered(TOPIC, existing(), {RETENTION: "9"}),
+            altered(TOPIC, existing(), {key: "maybe"}),
+            altered(TOPIC, existing(), on),
         ),
     }
 
 
 def incremental_alter_configs_with_key(world: World) -> Cases:
-    key, there = world.key, world.there
+    key, existing = world.key, world.existing
     on, off, deleted = (key, SET, "true"), (key, SET, "false"), (key, DELETE, None)
     retention = (RETENTION, SET, "1000")
     values = ("true", "false", "maybe", "", None)
 
     def of_set(*changes: tuple[str, int, str | None], validate_only: bool = False) -> dict:
-        resource = changed(TOPIC, there(configs={key: "true"}), *changes)
+        resource = changed(TOPIC, existing(configs={key: "true"}), *changes)
         return alteration(resource, validate_only=validate_only)
 
     def of_new(*changes: tuple[str, int, str | None], validate_only: bool = False) -> dict:
-        return alteration(changed(TOPIC, there(), *changes), validate_only=validate_only)
+        return alteration(changed(TOPIC, existing(), *changes), validate_only=validate_only)
 
     return {
         **{
@@ -1240,7 +1247,7 @@ def incremental_alter_configs_with_key(world: World) -> Cases:
         "twice null": of_new((key, SET, None), (key, SET, None)),
         "twice and another twice": of_new(on, retention, off, retention),
         "a resource twice": alteration(
-            changed(TOPIC, there("2"), on), changed(TOPIC, there("2"), retention)
+            changed(TOPIC, existing("2"), on), changed(TOPIC, existing("2"), retention)
         ),
         "an unknown topic": alteration(changed(TOPIC, world.fresh(), on)),
         "an unknown topic, deleted": alteration(changed(TOPIC, world.fresh(), deleted)),
@@ -1249,10 +1256,10 @@ def incremental_alter_configs_with_key(world: World) -> Cases:
         "a group": alteration(changed(GROUP, world.fresh(), on)),
         "a logger": alteration(changed(BROKER_LOGGER, "0", on)),
         "one of several": alteration(
-            changed(TOPIC, there(), retention),
-            changed(TOPIC, there(), (key, SET, "maybe")),
+            changed(TOPIC, existing(), retention),
+            changed(TOPIC, existing(), (key, SET, "maybe")),
             changed(TOPIC, world.fresh(), on),
-            changed(TOPIC, there(), on),
+            changed(TOPIC, existing(), on),
         ),
     }
 
@@ -1266,7 +1273,7 @@ CASES_WITH_KEY = {
 
 @pytest.fixture(scope="module")
 def worlds_with_key(cluster, through, first_searches) -> Iterator[list[World]]:
-    """A key of Kafka's in the one, Penstock's in the other."""
+    """A key of Kafka in the first world, a key of Penstock in the second."""
     made = two_worlds(cluster, through, (KAFKAS_KEY, OWN_KEY))
     yield made
     for world in made:
@@ -1275,17 +1282,17 @@ def worlds_with_key(cluster, through, first_searches) -> Iterator[list[World]]:
 
 @pytest.mark.kips("B49", "B50")
 @every_version(*CASES_WITH_KEY)
-def test_our_key_behaves_as_one_of_kafkas(worlds_with_key, api_key, version):
+def test_our_key_behaves_as_a_key_of_kafka(worlds_with_key, api_key, version):
     def answers_and_effects_of(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
         world.begin(f"key-{api_key}v{version}")
         cases = CASES_WITH_KEY[api_key](world)
-        world.create_wanted()
-        told = {
-            case: without_other_configs(world.ask(build(api_key, version, of)))
+        world.create_existing()
+        answers_by_case = {
+            case: without_other_configs(world.send(build(api_key, version, of)))
             for case, of in cases.items()
         }
         world.settle()
-        return told, configs_of_topics(world)
+        return answers_by_case, configs_of_topics(world)
 
     with ThreadPoolExecutor() as both:
         answers, effects = zip(*both.map(answers_and_effects_of, worlds_with_key), strict=True)
@@ -1295,38 +1302,38 @@ def test_our_key_behaves_as_one_of_kafkas(worlds_with_key, api_key, version):
 
 
 @pytest.mark.kips("B50")
-def test_our_key_is_read_and_told_as_one_of_kafkas(worlds_with_key):
-    """Brokers read `TRUE` and ` true ` as what they are, and tell `true`."""
-    told = []
+def test_our_key_is_read_and_described_as_a_key_of_kafka(worlds_with_key):
+    """Brokers read `TRUE` and ` true ` as true, and describe `true`."""
+    configs = []
     for world in worlds_with_key:
         world.begin("spelling")
         for value in ("TRUE", " true ", "False"):
-            world.there(configs={world.key: value})
-        world.create_wanted()
-        told.append(configs_of_topics(world))
+            world.existing(configs={world.key: value})
+        world.create_existing()
+        configs.append(configs_of_topics(world))
 
-    assert differences(*told) == {}
+    assert differences(*configs) == {}
 
 
-def test_an_operation_that_nobody_knows_changes_nothing(worlds_with_key):
+def test_an_unknown_operation_changes_nothing(worlds_with_key):
     """Brokers answer it with UNKNOWN_SERVER_ERROR."""
     world = worlds_with_key[1]
     world.begin("operation")
-    topic = world.there(configs={OWN_KEY: "true"})
-    world.create_wanted()
+    topic = world.existing(configs={OWN_KEY: "true"})
+    world.create_existing()
     request = alteration(changed(TOPIC, topic, (OWN_KEY, 7, "false")))
 
-    (result,) = world.ask(build(INCREMENTAL_ALTER_CONFIGS, 1, request))["responses"]
+    (result,) = world.send(build(INCREMENTAL_ALTER_CONFIGS, 1, request))["responses"]
 
     assert result["error_code"] != 0
-    (told,) = configs_of_topics(world).values()
-    assert [config["value"] for config in told["configs"] if config["name"] == "the key"] == [
+    (configs,) = configs_of_topics(world).values()
+    assert [config["value"] for config in configs["configs"] if config["name"] == "the key"] == [
         "true"
     ]
 
 
 def without_other_configs(answer: Any) -> Any:
-    """Leave of new topics' configs those that were set: of others, ours are not told."""
+    """Keep only the configs that were set on new topics: others are not described for our keys."""
     for topic in answer.get("topics", ()):
         if topic.get("configs"):
             topic["configs"] = [
@@ -1339,23 +1346,23 @@ def without_other_configs(answer: Any) -> Any:
 
 
 def configs_of_topics(world: World) -> dict[str, Any]:
-    """Give what clients are told of the configs of a batch's topics, by topic."""
+    """Return the described configs of a batch's topics, by topic."""
     resources = [described(TOPIC, name, [RETENTION, world.key]) for name in world.topics()]
-    told = world.ask(
+    answer = world.send(
         build(DESCRIBE_CONFIGS, 4, description(*resources, synonyms=True, documentation=True))
     )
-    for topic in told["results"]:
+    for topic in answer["results"]:
         topic["configs"].sort(key=lambda config: config["name"])
         for config in topic["configs"]:
             assert config.pop("documentation")
-    return {topic["resource_name"]: topic for topic in told["results"]}
+    return {topic["resource_name"]: topic for topic in answer["results"]}
 
 
 # Without policies: bytes
 
 
 class Wiretap(socketserver.ThreadingTCPServer):
-    """Stands between a gateway and a broker, and keeps what they say on the last connection."""
+    """A relay between a gateway and a broker that keeps the bytes of the last connection."""
 
     daemon_threads = True
 
@@ -1386,7 +1393,7 @@ class Tapped(socketserver.BaseRequestHandler):
 
 
 def copy(source: socket.socket, target: socket.socket, kept: bytearray) -> None:
-    """Send on what comes, and keep it."""
+    """Forward received bytes, and keep them."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             kept += data
@@ -1409,10 +1416,10 @@ def plain(start, wiretap) -> RunningGateway:
 
 
 @pytest.mark.parametrize("api_key", CASES)
-def test_without_policies_bytes_are_passed_in_both_directions(cluster, plain, wiretap, api_key):
+def test_without_policies_bytes_pass_unchanged_in_both_directions(cluster, plain, wiretap, api_key):
     broker, (host, port) = cluster.nodes[0], plain.host_port
-    told = {(broker.host, broker.port), (host, port + 1)}
-    world = World(plain.address, cluster.bootstrap_servers, told, "worldCC")
+    addresses = {(broker.host, broker.port), (host, port + 1)}
+    world = World(plain.address, cluster.bootstrap_servers, addresses, "worldCC")
     sent, received, versions = [], [], []
     with RawClient(plain.address) as client:
         for version in {VERSIONS[api_key][0], VERSIONS[api_key][-1]}:
@@ -1430,9 +1437,9 @@ def test_without_policies_bytes_are_passed_in_both_directions(cluster, plain, wi
     if api_key not in {METADATA, FIND_COORDINATOR}:
         assert b"".join(received) == answers
         return
-    for version, one, given in zip(versions, received, split(answers), strict=True):
-        assert world.comparable(parse_response(one, api_key, version)) == world.comparable(
-            parse_response(given, api_key, version)
+    for version, response, expected in zip(versions, received, split(answers), strict=True):
+        assert world.comparable(parse_response(response, api_key, version)) == world.comparable(
+            parse_response(expected, api_key, version)
         )
 
 

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def judging(kafka: LocalKafka, folder: Path) -> Iterator[RunningGateway]:
-    """A gateway whose schemas stand in a folder beside its file."""
+    """A gateway whose schemas are in a folder next to its file."""
     properties = {
         "record.validation.policy.class.name": "penstock.policies.JsonSchema",
         "json.schema.folder": "schemas",
@@ -57,8 +57,10 @@ def test_a_topic_names_its_schema(client_of):
     assert client_of.produce(topic, b'{"id": 1}').error_code == OK
     answer = client_of.produce(topic, b'{"id": 1}', b'{"id": "Secret"}', b"{}", b"[")
     assert answer.error_code == INVALID_RECORD
-    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
-    assert told == {
+    messages = {
+        error.batch_index: error.batch_index_error_message for error in answer.record_errors
+    }
+    assert messages == {
         1: "the value at /id must be of type integer",
         2: 'the value lacks the property "id"',
         3: "the value is not JSON",
@@ -68,9 +70,12 @@ def test_a_topic_names_its_schema(client_of):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("none.json", "none.json: there is no such file in the folder of schemas"),
+        ("none.json", "none.json: the folder of schemas does not have this file"),
         ("../penstock.properties", "../penstock.properties is outside the folder of schemas"),
-        ("broken.json", "broken.json: $ref to none.json: none.json: there is no such file in"),
+        (
+            "broken.json",
+            "broken.json: $ref to none.json: none.json: the folder of schemas does not have this file",
+        ),
         ("a=b", "must name a schema file, like order.schema.json, or key=FILE,value=FILE, not a=b"),
     ],
 )
@@ -89,7 +94,7 @@ def test_a_schema_that_cannot_be_used_is_not_set(client_of, text, why):
     assert client_of.produce(topic, b'{"id": "x"}').error_code == INVALID_RECORD
 
 
-def test_a_schema_that_is_gone_lets_nothing_pass(client_of, folder):
+def test_with_a_deleted_schema_all_records_are_refused(client_of, folder):
     """Until it is there again: no worker had read it before."""
     file = folder / "schemas" / f"{name()}.json"
     file.write_text(json.dumps(SCHEMA))
@@ -97,9 +102,9 @@ def test_a_schema_that_is_gone_lets_nothing_pass(client_of, folder):
     client_of.create(topic, {KEY: file.name})
     file.unlink()
 
-    gone = client_of.produce(topic, b'{"id": 1}')
+    deleted = client_of.produce(topic, b'{"id": 1}')
     file.write_text(json.dumps(SCHEMA))
     back = client_of.produce(topic, b'{"id": 1}')
 
-    assert gone.error_code not in {OK, INVALID_RECORD}
+    assert deleted.error_code not in {OK, INVALID_RECORD}
     assert back.error_code == OK

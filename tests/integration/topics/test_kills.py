@@ -76,22 +76,22 @@ def start(tmp_path_factory) -> Iterator[Callable[[str], RunningGateway]]:
         return running[-1]
 
     yield start
-    for one in running:
-        one.stop()
+    for gateway in running:
+        gateway.stop()
 
 
 @pytest.fixture(scope="module")
-def one(start, proxy) -> RunningGateway:
+def first(start, proxy) -> RunningGateway:
     """The gateway that is killed."""
     return start(proxy.address)
 
 
 @pytest.fixture
-def killed(one) -> RunningGateway:
+def killed(first) -> RunningGateway:
     """The same, running again."""
-    if one.process.poll() is not None:
-        one.restart(kill=True)
-    return one
+    if first.process.poll() is not None:
+        first.restart(kill=True)
+    return first
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def other(start, kafka) -> RunningGateway:
 class Point(NamedTuple):
     """A frame between the gateway and its broker, at which the gateway is killed.
 
-    A request is lost then. A response is not seen, but the broker has done what it was asked.
+    A request is lost then. A response is lost, too, but the broker has executed the request.
     """
 
     api_key: int
@@ -153,15 +153,15 @@ class Alteration:
         gate.wait()
 
     def check(self, gateway: RunningGateway, topics: Mapping[str, object]) -> None:
-        """The settings are the new ones as soon as they are in the log, and else the old ones."""
+        """Assert new settings once they are in the log, and else the old settings."""
         kept = self.point == Point(PRODUCE, 1, RESPONSE)
         with TopicClient(gateway.broker_address()) as client:
             check_settings(client, self.topic, settings("B" if kept else "A"))
 
 
 ON_THE_CLIENTS_CONNECTION = {
-    f"{what}: {kind}": act(Point(api_key, number, kind))
-    for what, act, api_key, number in (
+    f"{description}: {kind}": act(Point(api_key, number, kind))
+    for description, act, api_key, number in (
         ("may it be created", Creation, CREATE_TOPICS, 1),
         ("create it", Creation, CREATE_TOPICS, 2),
         ("may it be altered", Alteration, INCREMENTAL_ALTER_CONFIGS, 1),
@@ -170,8 +170,8 @@ ON_THE_CLIENTS_CONNECTION = {
     for kind in (REQUEST, RESPONSE)
 }
 ON_THE_GATEWAYS_OWN = {
-    f"{what}: {kind}": act(Point(PRODUCE, number, kind))
-    for what, act, number in (
+    f"{description}: {kind}": act(Point(PRODUCE, number, kind))
+    for description, act, number in (
         ("keep the creation", Creation, 1),
         ("keep settings by id", Creation, 2),
         ("withdraw the creation", Creation, 3),
@@ -186,7 +186,7 @@ PAIRS = {
 
 
 def check_settings(client: TopicClient, topic: str, expected: Mapping[str, str]) -> None:
-    """By what batches are judged, and what is told of the topic."""
+    """Assert the class that judges batches, and the described configs of the topic."""
     answers = [client.produce(topic, value) for value in (b"bad", b"good")]
     policy = expected.get(RECORDS_POLICY, "").removeprefix("policies.")
     verdict = (44, policy) if policy else (0, None)
@@ -202,7 +202,7 @@ def topics_of(admin) -> Mapping[str, object]:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_gateway_that_is_killed_at_a_step(killed, proxy, admin, pair):
-    """One kill, two requests: each stands still at its step."""
+    """A kill during two requests, each stopped at its step."""
     with ExitStack() as clients:
         for act in pair:
             act.begin(clients.enter_context(TopicClient(killed.broker_address())), proxy)
@@ -237,33 +237,35 @@ def test_a_topic_that_the_cluster_creates_only_after_the_restart(killed, proxy, 
 
 @dataclass
 class History:
-    """What was asked for a topic, and how much of it was acknowledged.
+    """The requested settings of a topic, and the acknowledged settings.
 
     Attributes:
-        acknowledged: The settings that the gateway has said it has; "" before it is created.
-        asked: Those that it was asked for last.
+        acknowledged: The settings of the last successful request; "" before the topic is created.
+        requested: The settings of the last request.
     """
 
     topic: str = field(default_factory=lambda: f"random-{uuid.uuid4().hex[:8]}")
     acknowledged: str = ""
-    asked: str = "A"
+    requested: str = "A"
 
-    def go_on(self, client: TopicClient) -> None:
+    def create_and_alter(self, client: TopicClient) -> None:
         """Create the topic, and alter it a few times."""
         client.create(self.topic, settings("A"))
-        for self.acknowledged, self.asked in (("A", "B"), ("B", "C"), ("C", "A"), ("A", "B")):
-            assert client.alter(self.topic, settings(self.asked)) == 0
+        for self.acknowledged, self.requested in (("A", "B"), ("B", "C"), ("C", "A"), ("A", "B")):
+            assert client.alter(self.topic, settings(self.requested)) == 0
         self.acknowledged = "B"
 
     def check(self, client: TopicClient, topics: Mapping[str, object]) -> None:
-        """The settings are those acknowledged last, or those asked for last, as a whole."""
+        """Assert that the settings are the acknowledged or the requested settings, as a whole."""
         if self.topic not in topics:
             assert not self.acknowledged, self
             client.create(self.topic, {})
             check_settings(client, self.topic, {})
             return
         found = client.own_settings(self.topic)
-        assert found in [settings(name) for name in (self.acknowledged, self.asked) if name], self
+        assert found in [settings(name) for name in (self.acknowledged, self.requested) if name], (
+            self
+        )
         check_settings(client, self.topic, found)
 
 
@@ -290,13 +292,13 @@ class Load:
                 while not self._ended.is_set():
                     history = History()
                     self.histories.append(history)
-                    history.go_on(client)
+                    history.create_and_alter(client)
         except (OSError, EOFError):
             pass  # it was killed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """As many rounds as the command line asks for, each with its own time limit."""
+    """As many rounds as the command line sets, each with its own time limit."""
     if "kill_round" in metafunc.fixturenames:
         metafunc.parametrize("kill_round", range(metafunc.config.option.kill_rounds))
 
@@ -320,7 +322,7 @@ def test_a_gateway_that_is_killed_at_random(killed, proxy, admin, kill_round):
 # Another gateway. The last test: it leaves the killed one as it is.
 
 
-def test_another_gateway_goes_on_where_one_was_killed(killed, other, proxy):
+def test_another_gateway_continues_after_one_is_killed(killed, other, proxy):
     planned = Creation(Point(CREATE_TOPICS, 2, REQUEST))
     created = Creation(Point(CREATE_TOPICS, 2, RESPONSE))
     left_open = Creation(Point(PRODUCE, 3, REQUEST))

@@ -113,8 +113,8 @@ def topic() -> str:
 def alter(client: TopicClient, topic: str, operation: int, value: str | None, key: str = KEY):
     """Alter the key in one way; return the error code and the message."""
     change = AlterableConfig(name=key, config_operation=i8(operation), value=value)
-    asked = AlterConfigsResource(resource_type=i8(2), resource_name=topic, configs=(change,))
-    request = IncrementalAlterConfigsRequest(resources=(asked,), validate_only=False)
+    resource = AlterConfigsResource(resource_type=i8(2), resource_name=topic, configs=(change,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     (result,) = client.call(request).responses
     return result.error_code, result.error_message
 
@@ -128,7 +128,7 @@ def test_the_files_default_holds(topic_client, topic):
     assert topic_client.produce(topic, b"b").error_code == 0
 
 
-def test_a_topic_is_created_with_some_and_judged_in_order(topic_client, topic):
+def test_a_topic_is_created_with_policies_and_judged_in_order(topic_client, topic):
     topic_client.create(topic, {KEY: "no-b , no-a,small"})
 
     assert topic_client.own_settings(topic) == {KEY: "no-b,no-a,small"}
@@ -139,7 +139,7 @@ def test_a_topic_is_created_with_some_and_judged_in_order(topic_client, topic):
     assert topic_client.produce(topic, b"1", b"2").error_code == 0
 
 
-def test_interceptors_come_first(topic_client, topic):
+def test_interceptors_run_first(topic_client, topic):
     topic_client.create(topic, {KEY: "no-b,mark"})
 
     refused = topic_client.produce(topic, b"1")
@@ -153,11 +153,11 @@ def test_a_policy_that_cannot_judge_the_topic_is_an_invalid_config(topic_client,
         (f"{topic}-other", f"some: it has no schema for topic {topic}-other"),
         (f"{topic}-fails", "the gateway's log says why"),
     ):
-        said = f"Invalid value no-a,some for configuration {KEY}: {why}"
+        expected = f"Invalid value no-a,some for configuration {KEY}: {why}"
         (result,) = topic_client.call(creation(name, {KEY: "no-a,some"})).topics
-        assert (result.error_code, result.error_message) == (INVALID_CONFIG, said)
+        assert (result.error_code, result.error_message) == (INVALID_CONFIG, expected)
         topic_client.create(name, {})
-        assert alter(topic_client, name, SET, "no-a,some") == (INVALID_CONFIG, said)
+        assert alter(topic_client, name, SET, "no-a,some") == (INVALID_CONFIG, expected)
     topic_client.create(topic, {KEY: "no-a,some"})
 
 
@@ -195,7 +195,7 @@ def test_a_list_is_appended_to_and_subtracted_from(topic_client, topic):
     )  # fmt: skip
 
 
-def test_admin_tools_set_and_show_it(judging, topic_client, topic):
+def test_admin_tools_set_and_show_the_list(judging, topic_client, topic):
     topic_client.create(topic, {})
     of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
     of_topic += ("--entity-name", topic)
@@ -210,7 +210,7 @@ def test_admin_tools_set_and_show_it(judging, topic_client, topic):
     assert (entry.value, entry.is_default) == ("no-b,small", False)
 
 
-def test_a_reload_takes_and_gives_policies(judging, topic_client, topic, file):
+def test_a_reload_removes_and_adds_policies(judging, topic_client, topic, file):
     topic_client.create(topic, {KEY: "no-a,no-b"})
     before = file.read_text()
 
@@ -240,18 +240,18 @@ def test_a_reload_takes_and_gives_policies(judging, topic_client, topic, file):
     wait_until(lambda: code(b"a") == INVALID_RECORD, what="the old settings")
 
 
-def test_metrics_have_the_names(metrics_port, topic_client, topic):
+def test_metrics_have_the_names_of_policies(metrics_port, topic_client, topic):
     topic_client.create(topic, {KEY: "no-a,no-b"})
     topic_client.produce(topic, b"1", b"2")
     topic_client.produce(topic, b"b")
 
     counted = scrape(metrics_port)
     both = counted("penstock_records_total", topic=topic, policy="no-a, no-b", outcome="accepted")
-    one = counted("penstock_records_total", topic=topic, policy="no-b", outcome="refused")
-    assert (both, one) == (2, 1)
+    by_no_b = counted("penstock_records_total", topic=topic, policy="no-b", outcome="refused")
+    assert (both, by_no_b) == (2, 1)
 
 
-def test_where_topics_may_not_have_it_no_operation_changes_it(kafka, tmp_path, topic):
+def test_if_the_key_is_not_allowed_no_operation_changes_it(kafka, tmp_path, topic):
     """A policy that the file demands could be subtracted otherwise."""
     running = RunningGateway(
         write_configuration(
@@ -289,18 +289,18 @@ MISNAMED = [
 ]
 
 
-def test_a_misspelt_key_is_an_error_that_says_what_was_meant(topic_client, topic):
+def test_the_error_about_a_misspelt_key_names_a_similar_key(topic_client, topic):
     topic_client.create(topic, {})
     for key, meant in MISNAMED:
-        said = INVALID_CONFIG, f"Unknown topic config name: {key}; {meant}"
+        expected = INVALID_CONFIG, f"Unknown topic config name: {key}; {meant}"
         (result,) = topic_client.call(creation(f"{topic}-new", {key: "no-a"})).topics
-        assert (result.error_code, result.error_message) == said
-        assert alter(topic_client, topic, SET, "no-a", key) == said
+        assert (result.error_code, result.error_message) == expected
+        assert alter(topic_client, topic, SET, "no-a", key) == expected
 
 
-def test_other_unknown_keys_have_the_brokers_message(topic_client, topic):
+def test_other_unknown_keys_get_the_message_of_the_broker(topic_client, topic):
     topic_client.create(topic, {})
 
-    said = alter(topic_client, topic, SET, "no-a", "retention.m")
+    expected = alter(topic_client, topic, SET, "no-a", "retention.m")
 
-    assert said == (INVALID_CONFIG, "Unknown topic config name: retention.m")
+    assert expected == (INVALID_CONFIG, "Unknown topic config name: retention.m")

@@ -51,13 +51,17 @@ def test_records_and_batches(client_of):
     assert client_of.produce(topic, GOOD, GOOD, GOOD).error_code == OK
     answer = client_of.produce(topic, GOOD, b'{"amount": 0}', b"{}")
     assert answer.error_code == INVALID_RECORD
-    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
-    assert told == {
+    messages = {
+        error.batch_index: error.batch_index_error_message for error in answer.record_errors
+    }
+    assert messages == {
         1: 'rule "positive" failed: value.amount > 0',
         2: 'rule "positive" has no result: a field or key that it reads is not there: '
         "value.amount > 0",
     }
     answer = client_of.produce(topic, *[GOOD] * 4)
     assert answer.error_code == INVALID_RECORD
-    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
-    assert told == dict.fromkeys(range(4), 'rule "small" failed: at most three records')
+    messages = {
+        error.batch_index: error.batch_index_error_message for error in answer.record_errors
+    }
+    assert messages == dict.fromkeys(range(4), 'rule "small" failed: at most three records')

@@ -55,7 +55,7 @@ class Validation(RecordValidationPolicy):
         pass
 """
 DEFAULT_TOPIC = "__penstock_topic_settings"
-CONVERGE_WITHIN_S = 30.0  # it takes milliseconds; on a machine that is busy, some seconds
+CONVERGE_WITHIN_S = 30.0  # it takes milliseconds; on a busy machine, a few seconds
 
 
 def configure(folder: Path, upstream: str, **properties: object) -> Path:
@@ -110,7 +110,7 @@ def single(own_kafka, tmp_path_factory) -> Iterator[RunningGateway]:
     running.stop()
 
 
-def test_the_topic_of_settings_is_compacted_and_has_one_partition(single, own_admin):
+def test_the_topic_of_settings_is_compacted_and_has_a_single_partition(single, own_admin):
     resource = ConfigResource(ResourceType.TOPIC, DEFAULT_TOPIC)
     configs = own_admin.describe_configs([resource])[resource].result(60)
 
@@ -141,8 +141,8 @@ def test_settings_survive_restarts_of_the_gateway_and_of_the_broker(single, own_
 
 
 @pytest.mark.slow
-def test_settings_can_be_changed_when_the_broker_has_been_away(single, own_kafka, own_admin):
-    """Its restart has made it a leader anew, in another epoch."""
+def test_settings_can_be_changed_after_the_broker_was_unavailable(single, own_kafka, own_admin):
+    """Its restart has made it the leader again, in another epoch."""
     before, after = new_name(), new_name()
     with TopicClient(single.broker_address()) as client:
         client.create(before, judged_by("A"))
@@ -219,7 +219,7 @@ class Pair:
 
     @property
     def log(self) -> list[tuple[bytes, bytes | None]]:
-        """Keys and values of what the gateways have written."""
+        """Return keys and values of the gateways' records."""
         found = read_topic(self.kafka.bootstrap_servers, self.topic_configs_topic)
         return [(key, value) for _, key, value, _ in found]
 
@@ -257,7 +257,7 @@ def b(pair) -> Iterator[TopicClient]:
 
 
 @pytest.mark.kips("B51")
-def test_settings_go_with_the_topic(pair, a):
+def test_settings_are_deleted_with_the_topic(pair, a):
     name = new_name()
     first = a.create(name, judged_by("A"))
     assert a.delete(name) == 0
@@ -270,7 +270,7 @@ def test_settings_go_with_the_topic(pair, a):
     assert topic_key(second).encode() not in log
 
 
-def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, admin):
+def test_settings_are_deleted_with_a_topic_that_is_deleted_without_a_gateway(pair, a, admin):
     name = new_name()
     before = a.create(name, judged_by("A"))
     assert verdict(a, name) == "A"
@@ -286,7 +286,7 @@ def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, adm
 
 
 @pytest.mark.kips("B51")
-def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b):
+def test_an_alteration_through_a_gateway_is_enforced_by_the_other(a, b):
     name = new_name()
     a.create(name, judged_by("A"))
     for policy in islice(cycle("BA"), 20):
@@ -296,7 +296,7 @@ def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b):
 
 @pytest.mark.slow
 @pytest.mark.kips("B51")
-def test_the_first_batch_of_a_topic_created_through_one_is_judged_by_the_other(pair, a, b):
+def test_the_first_batch_of_a_topic_created_through_a_gateway_is_judged_by_the_other(pair, a, b):
     for number in range(50):
         name = new_name()
         created = a.create(name, judged_by("AB"[number % 2]))
@@ -320,8 +320,8 @@ def test_the_first_batch_of_a_topic_is_not_judged_before_its_settings_are_read(a
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_nor_that_of_a_topic_whose_name_has_been_seen_before(pair, a, b, proxy, version):
-    """A topic that is made anew, and a connection that has not heard of the old one's id."""
+def test_nor_is_the_first_batch_of_a_topic_whose_name_is_known(pair, a, b, proxy, version):
+    """A topic that is created again, and a connection that does not know the old topic's id."""
     name = new_name()
     a.create(name, {})
     assert verdict(b, name) == ""
@@ -330,15 +330,15 @@ def test_nor_that_of_a_topic_whose_name_has_been_seen_before(pair, a, b, proxy, 
     gate.wait()
     created = a.create(name, judged_by("A"))
 
-    with TopicClient(pair.b.broker_address()) as anew, ThreadPoolExecutor() as threads:
-        judged = threads.submit(verdict, anew, name if version < 13 else created, version)
+    with TopicClient(pair.b.broker_address()) as created_again, ThreadPoolExecutor() as threads:
+        judged = threads.submit(verdict, created_again, name if version < 13 else created, version)
         time.sleep(0.2)
         assert not judged.done(), judged.result()
         gate.open()
         assert judged.result(60) == "A"
 
 
-def test_the_last_alteration_in_the_log_is_the_one_that_holds(pair, a, b):
+def test_the_last_alteration_in_the_log_is_used(pair, a, b):
     name = new_name()
     created = a.create(name, {})
 
@@ -347,8 +347,8 @@ def test_the_last_alteration_in_the_log_is_the_one_that_holds(pair, a, b):
             assert client.alter(name, {VALIDATION_POLICY: value}) == 0
 
     with ThreadPoolExecutor() as threads:
-        for client, who in ((a, "a"), (b, "b")):
-            threads.submit(alter, client, [f"{who}{number}" for number in range(25)])
+        for client, gateway in ((a, "a"), (b, "b")):
+            threads.submit(alter, client, [f"{gateway}{number}" for number in range(25)])
 
     last = [value for key, value in pair.log if key == topic_key(created).encode()][-1]
     expected = json.loads(last)["settings"]
@@ -357,7 +357,7 @@ def test_the_last_alteration_in_the_log_is_the_one_that_holds(pair, a, b):
     wait_until(lambda: b.own_settings(name) == expected, CONVERGE_WITHIN_S)
 
 
-def test_two_alterations_of_different_keys_both_hold(a, b):
+def test_two_alterations_of_different_keys_are_both_used(a, b):
     """Both were acknowledged: none may take the other back."""
     with ThreadPoolExecutor() as threads:
         for _ in range(15):
@@ -367,7 +367,7 @@ def test_two_alterations_of_different_keys_both_hold(a, b):
                 threads.submit(client.alter, name, {key: value})
                 for client, (key, value) in zip((a, b), judged_by("A").items(), strict=True)
             ]
-            assert [one.result(60) for one in altered] == [0, 0]
+            assert [future.result(60) for future in altered] == [0, 0]
             wait_until(
                 lambda name=name: a.own_settings(name) == b.own_settings(name), CONVERGE_WITHIN_S
             )
@@ -399,7 +399,7 @@ class Batch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An alteration: when it was asked for and acknowledged, and which class judges then."""
+    """An alteration: when it was requested and acknowledged, and the class that judges then."""
 
     asked_at: float
     acknowledged_at: float
@@ -417,7 +417,7 @@ def keep_producing(address: str, topic: str, ended: threading.Event) -> list[Bat
 
 
 def allowed(batch: Batch, changes: Sequence[Change]) -> set[str]:
-    """The classes that may have judged a batch: the one in force, and those that came meanwhile."""
+    """Return the classes that may have judged a batch: in force before, or set meanwhile."""
     before = [change for change in changes if change.acknowledged_at <= batch.sent_at]
     meanwhile = [
         change
@@ -428,7 +428,7 @@ def allowed(batch: Batch, changes: Sequence[Change]) -> set[str]:
 
 
 @pytest.mark.kips("B41")
-def test_every_batch_is_judged_by_the_class_in_force_when_it_was_sent(pair, a):
+def test_every_batch_is_judged_by_the_class_set_when_it_was_sent(pair, a):
     name, ended = new_name(), threading.Event()
     asked_at = time.monotonic()
     a.create(name, judged_by("A"))
@@ -479,7 +479,7 @@ class Lives:
 
 
 @pytest.mark.kips("B13")
-def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(pair, a):
+def test_each_topic_has_its_own_instance_until_its_class_changes_or_it_is_deleted(pair, a):
     lives, (first, second) = Lives(pair.a), (new_name(), new_name())
     for name in (first, second):
         a.create(name, judged_by("A"))

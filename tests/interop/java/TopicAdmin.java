@@ -79,10 +79,10 @@ public final class TopicAdmin implements AutoCloseable {
         }
         awaitKnown(result.topicId(topic).get());
         if (!configs.isEmpty()) {
-            Config told = result.config(topic).get();
+            Config described = result.config(topic).get();
             for (String name : SHOWN) {
-                ConfigEntry entry = told.get(name);
-                System.out.println("told\t" + name + "\t" + entry.value() + "\t" + entry.source());
+                ConfigEntry entry = described.get(name);
+                System.out.println("described\t" + name + "\t" + entry.value() + "\t" + entry.source());
             }
         }
     }

@@ -268,20 +268,20 @@ def test_wrong_properties(written, prop, told):
     ("text", "told"),
     [
         ("a: [", "c.yaml is not YAML at line 1"),
-        ("a: 1", "c.yaml is no contract of ODCS: it has no kind: DataContract"),
+        ("a: 1", "c.yaml is not an ODCS contract: it has no kind: DataContract"),
         (
             "kind: DataContract\napiVersion: v2.2.2",
-            "apiVersion must be of ODCS 3, like v3.1.0, not",
+            "apiVersion must be an ODCS 3 version, such as v3.1.0, not",
         ),
         ("kind: DataContract\napiVersion: v3.0.0", "schema has no object"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{}]", "an object of schema has no name"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{name: a}, {name: a}]", "two objects"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: {}", "schema must be a list of mappings"),
         ("kind: DataContract\napiVersion: v3.0.0\ndate: !!timestamp x", "c.yaml is not YAML"),
-        ("kind: DataContract\nid: a\nid: b", "not YAML at line 3: id is there twice in a mapping"),
+        ("kind: DataContract\nid: a\nid: b", "not YAML at line 3: id occurs twice in a mapping"),
         (
             "kind: DataContract\nschema: [{name: a, properties: [{required: true, required: false}]}]",
-            "c.yaml is not YAML at line 2: required is there twice in a mapping",
+            "c.yaml is not YAML at line 2: required occurs twice in a mapping",
         ),
     ],
 )

@@ -32,7 +32,7 @@ def objection(folder, name="schema.json"):
     ("text", "said"),
     [
         ("{", "schema.json is not JSON: Expecting property name"),
-        ('{"maximum": NaN}', "schema.json is not JSON: NaN is no number"),
+        ('{"maximum": NaN}', "schema.json is not JSON: NaN is not a number"),
         ('{"type": "string", "type": "array"}', "schema.json has 'type' twice in one object"),
         ("[]", "schema.json is not a schema, which is an object, true or false"),
         ("\ufeff{}", "schema.json is not JSON: "),
@@ -40,11 +40,11 @@ def objection(folder, name="schema.json"):
         ('{"$schema": 7}', "schema.json: $schema must be one of http"),
         ('{"type": "strin"}', 'schema.json is not a valid schema at /type: "strin" is not valid under'),
         ('{"pattern": "("}', '"(" is not a '),
-        ('{"$ref": "no.json"}', "schema.json: $ref to no.json: no.json: there is no such file"),
+        ('{"$ref": "no.json"}', "schema.json: $ref to no.json: no.json: the folder of schemas does not have this file"),
         ('{"$ref": "#/$defs/no"}', "/$defs/no"),
         ('{"$ref": "http://localhost:9/x.json"}', "no file in the folder of schemas has this $id"),
-        ('{"$ref": "../../../etc/passwd"}', "$ref to etc/passwd: etc/passwd: there is no such file"),
-        ('{"$ref": "file:///etc/passwd"}', "etc/passwd: there is no such file"),
+        ('{"$ref": "../../../etc/passwd"}', "$ref to etc/passwd: etc/passwd: the folder of schemas does not have this file"),
+        ('{"$ref": "file:///etc/passwd"}', "etc/passwd: the folder of schemas does not have this file"),
         ('{"$ref": "file:///%2e%2e/%2e%2e/etc/passwd"}', "etc/passwd"),
         ('{"$ref": "%2e%2e%2fother"}', "is outside the folder of schemas"),
         ('{"$ref": "#"}', "leads back to itself without a step into the document"),
@@ -66,7 +66,7 @@ def test_what_cannot_be_used_is_refused_with_a_reason(tmp_path, text, said):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no.json", "no.json: there is no such file in the folder of schemas"),
+        ("no.json", "no.json: the folder of schemas does not have this file"),
         ("../other.json", "../other.json is outside the folder of schemas"),
         ("/etc/passwd", "/etc/passwd is outside the folder of schemas"),
         ("link.json", "link.json is outside the folder of schemas"),
@@ -93,7 +93,7 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$ref to b.json: it: $schema must"),
         ({"pattern": "(a"}, '"(a" is not a '),
         ("{", "schema.json: $ref to b.json: b.json is not JSON"),
-        ({"$ref": "c.json"}, "$ref to c.json: c.json: there is no such file"),
+        ({"$ref": "c.json"}, "$ref to c.json: c.json: the folder of schemas does not have this file"),
     ],
 )  # fmt: skip
 def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, said):

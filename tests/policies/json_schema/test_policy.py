@@ -157,7 +157,7 @@ def test_schemas_are_read_at_start(folder):
     [
         (
             {"topics_orders__record_validation_policy": "none.json"},
-            "topics.orders*.record.validation.policy=none.json: none.json: there is no such file",
+            "topics.orders*.record.validation.policy=none.json: none.json: the folder of schemas does not have this file",
         ),
         (
             {"topics_orders__record_validation_policy": "a=b"},
@@ -191,7 +191,7 @@ def test_with_a_schema_of_its_own_no_text_of_a_topic_counts(folder):
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("none.json", "schema=none.json: none.json: there is no such file in the folder"),
+        ("none.json", "schema=none.json: none.json: the folder of schemas does not have this file"),
         ("values=order.json", "schema=values=order.json: must name a schema file"),
         ("../order.json", "schema=../order.json: ../order.json is outside the folder"),
     ],

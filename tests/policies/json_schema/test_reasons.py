@@ -60,6 +60,22 @@ def test_a_reason_is_said_in_the_words_of_the_schema(tmp_path, schema, text, sai
     assert judged.objection(text.encode(), "value") == said
 
 
+def test_what_is_encoded_and_no_text_is_refused_with_a_reason(tmp_path, implementation):
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "contentEncoding": "base64",
+        "contentMediaType": "application/json",
+    }
+    judged = check(tmp_path, schema, implementation=implementation)
+
+    said = judged.objection(b'"/w=="')
+    assert said in {
+        "the value breaks contentMediaType",
+        'the value must be of media type "application/json"',
+    }
+    assert judged.objection(b'"e30="', "value") is None
+
+
 def test_a_format_is_named(tmp_path, implementation):
     judged = check(tmp_path, {"format": "email"}, formats=True, implementation=implementation)
 

@@ -71,7 +71,7 @@ def test_each_value_is_read_by_its_schema(registry):
         f'rule "r" has no result: a value has a type that it cannot be used with: {rule}',
     ]
     assert texts[3].startswith(f"the value does not fit schema id {number}: ")
-    assert texts[4] == f"the value has schema id {other}, which is of JSON, not of AVRO"
+    assert texts[4] == f"the value has schema id {other}, which has the type JSON, not AVRO"
     assert texts[5] == "the value has schema id 999, which the registry does not know"
     assert texts[6].startswith("the value ")
     assert texts[7] is None

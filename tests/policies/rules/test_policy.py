@@ -155,7 +155,7 @@ def test_tombstones():
 def test_formats():
     assert text({"value": b"abc"}, "value == 'abc'", configs={"format": "string"}) is None
     assert text({"value": b"\xff"}, "value == 'abc'", configs={"format": "string"}) == (
-        "the value is not a text in UTF-8"
+        "the value is not UTF-8 text"
     )
     assert text({"value": b"\xff\0"}, "value == b'\\xff\\x00'", configs={"format": "bytes"}) is None
     configs = {"key.format": "json"}
@@ -211,6 +211,38 @@ def test_protobuf(tmp_path):
     assert found(b"\x08\x05", "value.amount == 5 && value.id == ''", **proto) is None
     assert found(b"\x08\x05", "value.amount > 5", **proto).startswith('rule "r" failed')
     assert found(b"\xff", "value.amount > 5", **proto).startswith("the value does not fit schema")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("value.amuont > 5", "undefined field 'amuont'"),
+        ("has(value.amuont)", "undefined field 'amuont'"),
+        ("value.lines.all(line, line.cuont > 0)", "undefined field 'cuont'"),
+        ("value.amount > 'x'", "no matching overload for '_>_' applied to '(int, string)'"),
+        ("value.id", "does not return true or false"),
+        ("value.amount > 1.5 && value.at < now && value.lines[0].count > 0", None),
+        ("value != null && value.big > 5 && value.big < 10", None),
+        ("dyn(value).amount > 5", None),
+    ],
+)
+def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_path, rule, told):
+    (tmp_path / "order.proto").write_text(
+        'syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";'
+        "message Order { int32 amount = 1; string id = 2; google.protobuf.Timestamp at = 3;"
+        "  repeated Line lines = 4; uint64 big = 5; }"
+        "message Line { int32 count = 1; }"
+    )
+    policy = Rules()
+    policy.use_folder(tmp_path)
+    configs = {"format": "protobuf", "schema.file": "order.proto#shop.Order", "rules.r": rule}
+    if told is None:
+        policy.configure(configs)
+    else:
+        with pytest.raises(ValueError, match=re.escape(told)) as raised:
+            policy.configure(configs)
+        assert str(raised.value).startswith("rules.r: its condition ")
 
 
 def test_a_rule_over_the_batch_refuses_all_of_it():
@@ -293,7 +325,7 @@ def test_too_much_work_is_refused():
         ({"rules.a": ""}, "rules.a must be a condition in CEL"),
         ({"rules.a": "value.x >"}, "rules.a: its condition is not valid"),
         ({"rules.a": "valu.x > 1"}, "rules.a: its condition is not valid"),
-        ({"rules.a": "1 + 1"}, "rules.a: its condition does not give true or false"),
+        ({"rules.a": "1 + 1"}, "rules.a: its condition does not return true or false"),
         ({"rules.a": "topic > 5"}, "rules.a: its condition is not valid"),
         ({"rules.a": "partition == 'x'"}, "rules.a: its condition is not valid"),
         ({"rules.a": "count > 5"}, "it may read key, value, headers, timestamp, topic"),
@@ -308,7 +340,7 @@ def test_too_much_work_is_refused():
         ({"rules.a": "true", "null.values": "x"}, "null.values must be one of accept, refuse"),
         ({"rules.a": "true", "rules.a.message": "x" * 501}, "has more than 500 characters"),
         ({f"rules.r{n}": "true" for n in range(201)}, "there are 201 rules, more than 200"),
-        ({"rules.a": "value.x.matches('(?=x)')"}, "no regular expression of RE2"),
+        ({"rules.a": "value.x.matches('(?=x)')"}, "not a regular expression of RE2"),
     ],
 )
 def test_wrong_settings(configs, told):

@@ -207,9 +207,11 @@ ID = {"id": CIPHER.decode()}
           "$ref": "#/$defs/b", "not": {"$ref": "#/$defs/b"}}, ID),
         ({"definitions": {"b": {"properties": {"id": SHORT}}},
           "if": {"$ref": "#/definitions/b"}, "else": False, "allOf": [{"$ref": "#/definitions/b"}]}, ID),
+        ({"$schema": D2020, "$dynamicRef": "#node",
+          "$defs": {"n": {"$dynamicAnchor": "node", "properties": {"id": SHORT}}}}, ID),
     ],
     ids=["dependencies", "additionalItems", "contains", "unevaluatedProperties",
-         "unevaluatedItems", "$id", "$ref and not", "if and allOf"],
+         "unevaluatedItems", "$id", "$ref and not", "if and allOf", "$dynamicRef"],
 )  # fmt: skip
 def test_an_encrypted_field_is_found_by_each_way_to_it(schema, value):
     assert texts_of(schema, ["PII"], value) == {}

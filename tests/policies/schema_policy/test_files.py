@@ -67,7 +67,7 @@ def test_all_files_together_are_bounded(tmp_path, monkeypatch):
     )
     for name in ("b.json", "c.json"):
         (tmp_path / name).write_text(json.dumps({"title": "x" * 1500}))
-    assert "a.json and what it refers to are larger than" in refused(tmp_path, "a.json")
+    assert "a.json and its references are larger than" in refused(tmp_path, "a.json")
 
 
 def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):

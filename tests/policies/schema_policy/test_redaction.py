@@ -106,6 +106,15 @@ def test_a_recursive_schema():
     assert of_avro(schema, value)[0] == {"ssn": "***", "next": {"ssn": "***", "next": None}}
 
 
+def test_a_recursive_schema_with_several_ways_is_looked_through_once():
+    """With 60 levels, there are more ways than could be gone in a lifetime."""
+    one = {"properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["PII"]}}}
+    value, expected = {"ssn": "1"}, {"ssn": "***"}
+    for _ in range(60):
+        value, expected = {"a": value, "ssn": "2"}, {"a": expected, "ssn": "***"}
+    assert of_json({"anyOf": [one, dict(one)]}, value) == expected
+
+
 def of_json(schema, value, tags=None):
     source = SchemaSource("JSON", json.dumps(schema))
     root = json_schema.read_fields(source, read_patterns({"tags": tags or {}}), widely=True)

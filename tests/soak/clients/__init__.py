@@ -2,5 +2,6 @@
 
 A producer is `NAME,KIND,TOPIC,MIX` (`tests.soak.producers`); RATE is records a second of each;
 SCHEMAS is how many schemas the registry has, the ids counted from 1. Lines that are printed are
-those of `tests.soak.told`. A producer that cannot go on is closed, and made anew as its next run.
+those of `tests.soak.producer_reports`. A producer that cannot continue is closed, and created again
+as its next run.
 """

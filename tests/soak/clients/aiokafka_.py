@@ -18,9 +18,9 @@ from tests.soak.clients.lines import (
     Sender,
     arguments,
 )
+from tests.soak.producer_reports import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 from tests.soak.producers import AIOKAFKA, PLAIN, TRANSACTIONAL
 from tests.soak.records import REFUSED as BAD_LETTERS
-from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 
 SETTINGS = {"linger_ms": 5, "max_batch_size": 400, "retry_backoff_ms": 50,
             "request_timeout_ms": 20_000, "acks": "all"}  # fmt: skip
@@ -28,7 +28,7 @@ FAILURES = (KafkaError, OSError, RuntimeError, AssertionError, TimeoutError)
 
 
 class Run:
-    """A producer for as long as it can go on."""
+    """A producer until it cannot continue."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -43,7 +43,7 @@ class Run:
         self._producer = AIOKafkaProducer(bootstrap_servers=sender.bootstrap, **settings)
 
     async def send(self) -> None:
-        """Send until all is over, or it cannot go on."""
+        """Send until the end of the soak, or until it cannot continue."""
         try:
             await asyncio.wait_for(self._producer.start(), DELIVERY_S)
             while not OVER.is_set() and not self._broken:
@@ -70,22 +70,22 @@ class Run:
             self._sender.note(UNKNOWN, number, type(error).__name__)
             raise
         self._waiting.add(future)
-        future.add_done_callback(lambda done: self._told(number, done))
+        future.add_done_callback(lambda done: self._note_delivery(number, done))
 
-    def _told(self, number: int, done: asyncio.Future[Any]) -> None:
+    def _note_delivery(self, number: int, done: asyncio.Future[Any]) -> None:
         self._window.release()
         self._waiting.discard(done)
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
         if error is None:
             self._sender.note(ACKNOWLEDGED, number, run=self._run)
             return
-        # It knows no 87, and makes of it what a -1 is, too.
+        # It does not know 87, and raises the same error as for -1.
         is_bad = self._sender.producer.letter(number) in BAD_LETTERS
         is_refused = isinstance(error, PolicyViolationError) or is_bad
         event = REFUSED if is_refused else UNKNOWN
         self._sender.note(event, number, type(error).__name__, self._run)
         if self._kind != PLAIN:
-            self._broken.append(error)  # later ones fail (docs/failures.md)
+            self._broken.append(error)  # later batches fail (docs/failures.md)
 
     async def _transact(self) -> None:
         numbers: list[int] = []
@@ -105,17 +105,17 @@ class Run:
         except FAILURES as error:
             if not numbers:
                 raise
-            told = f"{numbers[0]}-{numbers[-1]}"
-            self._sender.note(UNKNOWN, told, type(error).__name__)
+            range_of_numbers = f"{numbers[0]}-{numbers[-1]}"
+            self._sender.note(UNKNOWN, range_of_numbers, type(error).__name__)
             await asyncio.wait_for(self._producer.abort_transaction(), DELIVERY_S)
             if not is_committing:
-                self._sender.note(ABORTED, told)
+                self._sender.note(ABORTED, range_of_numbers)
 
     def _note_left_out(self, sent: Mapping[int, asyncio.Future[Any]]) -> None:
-        """Note what a transaction was committed without: the futures of its records alone tell.
+        """Note the records that a committed transaction lacks: only their futures have the errors.
 
         After such a failure every later batch for the partition fails, too: this client does not
-        take sequence numbers back. So it has to be made anew.
+        take sequence numbers back. So it has to be created again.
         """
         for number, future in sent.items():
             error = future.exception() if future.done() else TimeoutError()
@@ -125,7 +125,7 @@ class Run:
 
 
 async def run(sender: Sender) -> None:
-    """Run a producer, and make it anew when it cannot go on."""
+    """Run a producer, and create it again when it cannot continue."""
     while not OVER.is_set():
         sender.run += 1
         await Run(sender).send()
@@ -135,8 +135,10 @@ async def run(sender: Sender) -> None:
 
 async def main() -> None:
     """Run every producer until the input ends."""
-    given = arguments(AIOKAFKA)
-    running = asyncio.gather(*(run(Sender(producer, given)) for producer in given.producers))
+    command_line = arguments(AIOKAFKA)
+    running = asyncio.gather(
+        *(run(Sender(producer, command_line)) for producer in command_line.producers)
+    )
     await asyncio.to_thread(sys.stdin.read)
     OVER.set()
     await running

@@ -15,19 +15,19 @@ from kafka.errors import (
 )
 
 from tests.soak.clients.lines import DELIVERY_S, OVER, TRANSACTION, WINDOW, Sender, run_in_threads
+from tests.soak.producer_reports import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 from tests.soak.producers import KAFKA_PYTHON, PLAIN, TRANSACTIONAL
-from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 
 SETTINGS = {"linger_ms": 5, "batch_size": 400, "reconnect_backoff_max_ms": 500, "acks": "all",
             "retry_backoff_ms": 50, "request_timeout_ms": 20_000,
             "delivery_timeout_ms": DELIVERY_S * 1000}  # fmt: skip
 REFUSALS = (InvalidRecordError, PolicyViolationError)
-# It raises what is no `KafkaError`, too, where a producer is in a state that does not allow a call.
+# It also raises other errors than `KafkaError`, if the state of a producer does not allow a call.
 FAILURES = (KafkaError, RuntimeError, AssertionError, ValueError, OSError)
 
 
 def within(call: Callable[[], None]) -> None:
-    """Call what takes no time limit, and was seen to wait for ever.
+    """Call a function that has no time limit, and was seen to wait permanently.
 
     Raises:
         KafkaTimeoutError: It does not return; its producer is not to be used any more.
@@ -50,7 +50,7 @@ def within(call: Callable[[], None]) -> None:
 
 
 class Run:
-    """A producer for as long as it can go on."""
+    """A producer until it cannot continue."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -64,7 +64,7 @@ class Run:
         self._producer = KafkaProducer(bootstrap_servers=sender.bootstrap, **settings)
 
     def send(self) -> None:
-        """Send until all is over, or it cannot go on."""
+        """Send until the end of the soak, or until it cannot continue."""
         try:
             if self._kind == TRANSACTIONAL:
                 self._producer.init_transactions()
@@ -107,7 +107,7 @@ class Run:
             event = REFUSED if isinstance(error, REFUSALS) else UNKNOWN
             self._sender.note(event, number, type(error).__name__, self._run)
             if self._kind != PLAIN:
-                self._broken.append(error)  # every later one fails (docs/failures.md)
+                self._broken.append(error)  # every later batch fails (docs/failures.md)
 
         return note
 
@@ -124,11 +124,11 @@ class Run:
             within(self._producer.commit_transaction)
             self._sender.note(COMMITTED, f"{numbers[0]}-{numbers[-1]}")
             for number, future in zip(numbers, sent, strict=True):
-                if not future.succeeded():  # it commits what is left of a transaction
+                if not future.succeeded():  # it commits the rest of a transaction
                     why = f"committed without: {type(future.exception).__name__}"
                     self._sender.note(UNKNOWN, number, why)
         except FAILURES as error:
-            # A commit that failed may have been made all the same.
+            # A commit that failed may still have been made.
             if numbers:
                 self._sender.note(UNKNOWN, f"{numbers[0]}-{numbers[-1]}", type(error).__name__)
             if isinstance(error, KafkaTimeoutError):
@@ -139,7 +139,7 @@ class Run:
 
 
 def run(sender: Sender) -> None:
-    """Run a producer, and make it anew when it cannot go on."""
+    """Run a producer, and create it again when it cannot continue."""
     for _ in sender.runs():
         try:
             made = Run(sender)

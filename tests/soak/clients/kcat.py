@@ -1,16 +1,15 @@
-"""kcat: a process for some records, again and again, as a script would use it.
+"""kcat: a process for a few records, repeatedly, as a script would use it.
 
-It tells which records were delivered only in how many were: so the records of one process are
-told of together.
+It reports only how many records were delivered: so the records of a process have a common report.
 """
 
 import shutil
 import subprocess
 
 from tests.soak.clients.lines import DELIVERY_S, KEYS, OVER, Sender, run_in_threads
+from tests.soak.producer_reports import ACKNOWLEDGED, REFUSED, UNKNOWN
 from tests.soak.producers import KCAT, PLAIN
 from tests.soak.records import REFUSED as BAD_LETTERS
-from tests.soak.told import ACKNOWLEDGED, REFUSED, UNKNOWN
 
 RECORDS = 20
 SETTINGS = {"message.timeout.ms": DELIVERY_S * 1000, "linger.ms": 2, "batch.num.messages": 4,
@@ -26,7 +25,7 @@ def run(sender: Sender) -> None:
         "-t", sender.producer.topic, "-K", "\t",
         *(part for key, value in settings.items() for part in ("-X", f"{key}={value}")),
     ]  # fmt: skip
-    # Every process is a run of its own: a producer made anew.
+    # Every process is a separate run: a producer that is created again.
     while not OVER.is_set():
         sender.run += 1
         _run(sender, command)
@@ -51,14 +50,14 @@ def _run(sender: Sender, command: list[str]) -> None:
     except subprocess.TimeoutExpired:
         _note(sender, UNKNOWN, numbers, "timeout")
         return
-    said = done.stderr.decode(errors="replace")
-    failed = said.count(_FAILED)
+    messages = done.stderr.decode(errors="replace")
+    failed = messages.count(_FAILED)
     if done.returncode == 0 and not failed:
         _note(sender, ACKNOWLEDGED, numbers)
-    elif failed == len(numbers) and said.count("failed to validate") == failed:
+    elif failed == len(numbers) and messages.count("failed to validate") == failed:
         _note(sender, REFUSED, numbers, "validation")
     else:
-        why = "refused, in part" if refused else " ".join(said.split()[-12:])
+        why = "refused, in part" if refused else " ".join(messages.split()[-12:])
         _note(sender, UNKNOWN, numbers, why)
 
 

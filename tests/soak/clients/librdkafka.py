@@ -6,13 +6,13 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.soak.clients.lines import DELIVERY_S, OVER, TRANSACTION, WINDOW, Sender, run_in_threads
+from tests.soak.producer_reports import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 from tests.soak.producers import LIBRDKAFKA, PLAIN, TRANSACTIONAL
-from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 
 SETTINGS = {"linger.ms": 2, "batch.num.messages": 4, "log_level": 0,
             "retry.backoff.ms": 50, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500,
             "message.timeout.ms": DELIVERY_S * 1000, "socket.timeout.ms": 20_000}  # fmt: skip
-# How it numbers its batches, and why it does so anew, is evidence.
+# How it numbers its batches, and why it starts new numbers, is evidence.
 TOLD_IN_DETAIL = {"log_level": 7, "debug": "eos,msg"}
 REFUSALS = frozenset(
     {
@@ -25,7 +25,7 @@ PATIENCE_S = 90
 
 
 class Steady:
-    """Sends record after record, until all is over or it cannot go on."""
+    """Sends record after record, until the end of the soak, or until it cannot continue."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -130,7 +130,7 @@ def _range(numbers: list[int]) -> str:
 
 
 def run(sender: Sender) -> None:
-    """Run a producer, and make it anew when it cannot go on."""
+    """Run a producer, and create it again when it cannot continue."""
     for _ in sender.runs():
         if sender.producer.kind == TRANSACTIONAL:
             try:

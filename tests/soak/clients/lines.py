@@ -1,4 +1,4 @@
-"""What the programs in Python have in common: their arguments, their lines, their pace."""
+"""The common part of the programs in Python: arguments, printed lines, rate."""
 
 import itertools
 import sys
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tests.soak.producer_reports import DEAD, ENDED
 from tests.soak.producers import Producer
 from tests.soak.records import text_of, with_schema
-from tests.soak.told import DEAD, ENDED
 from tests.soak.topic_names import SCHEMAS
 
 OVER: Final = threading.Event()
-"""Set when the input ends: what is on its way is waited for, nothing more is sent."""
+"""Set when the input ends: requests in flight are waited for, no more records are sent."""
 BURST: Final = 10
 """Records that are sent at once, so that several batches are in flight."""
 WINDOW: Final = 200
-"""Records without an answer: what waits longer in a client's queue times out there."""
+"""Records without a response: more records would time out in a client's queue."""
 TRANSACTION: Final = 12
 KEYS: Final = 10
 DELIVERY_S: Final = 60
@@ -40,27 +40,27 @@ def arguments(client: str) -> Arguments:
     """Read the command line."""
     bootstrap, rate, schemas, *rest = sys.argv[1:]
     made = []
-    for one in rest:
-        name, kind, topic, mix = one.split(",")
+    for argument in rest:
+        name, kind, topic, mix = argument.split(",")
         made.append(Producer(name, client, kind, topic, mix))
     return Arguments(bootstrap, int(rate), int(schemas), tuple(made))
 
 
 class Sender:
-    """One producer's numbers, lines and pace.
+    """The numbers, printed lines and rate of a producer.
 
     Attributes:
-        run: How often it was made anew.
+        run: How often it was created.
     """
 
-    def __init__(self, producer: Producer, given: Arguments) -> None:
+    def __init__(self, producer: Producer, command_line: Arguments) -> None:
         self.producer = producer
-        self.bootstrap = given.bootstrap
+        self.bootstrap = command_line.bootstrap
         self.run = 0
         self._numbers = itertools.count()
-        self._rate = given.rate
-        self._schemas = given.schemas
-        self._begun = time.monotonic()
+        self._rate = command_line.rate
+        self._schemas = command_line.schemas
+        self._began = time.monotonic()
         self._sent = 0
 
     def runs(self) -> Iterator[int]:
@@ -87,8 +87,8 @@ class Sender:
         if self._sent % BURST:
             return 0.0
         now = time.monotonic()
-        due = self._begun + self._sent / self._rate
-        self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
+        due = self._began + self._sent / self._rate
+        self._began = max(self._began, now - self._sent / self._rate - 0.2)
         return max(0.0, due - now)
 
     def pace(self) -> None:
@@ -98,7 +98,7 @@ class Sender:
     def note(
         self, event: str, numbers: object = "", why: object = "", run: int | None = None
     ) -> None:
-        """Print a line, in one piece; what is told late may be of an earlier run."""
+        """Print a line, in one piece; a late report may belong to an earlier run."""
         text = " ".join(str(why).split())[:200]
         fields = (
             self.producer.name,
@@ -112,20 +112,20 @@ class Sender:
         sys.stdout.flush()
 
     def dead(self, why: object) -> None:
-        """Tell that it is made anew."""
+        """Report that it is created again."""
         self.note(DEAD, "", why)
 
     def ended(self) -> None:
-        """Tell that it has ended by itself."""
+        """Report that it has ended by itself."""
         self.note(ENDED)
 
 
 def run_in_threads(client: str, run: Callable[[Sender], None]) -> None:
-    """Run every producer in a thread of its own until the input ends."""
-    given = arguments(client)
+    """Run every producer in its own thread until the input ends."""
+    command_line = arguments(client)
     threads = [
-        threading.Thread(target=run, args=(Sender(producer, given),), name=producer.name)
-        for producer in given.producers
+        threading.Thread(target=run, args=(Sender(producer, command_line),), name=producer.name)
+        for producer in command_line.producers
     ]
     for thread in threads:
         thread.start()

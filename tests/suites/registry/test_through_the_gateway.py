@@ -1,7 +1,7 @@
 """Confluent's serializers and a real registry (Apicurio), through a gateway to a broker.
 
-What Apicurio lacks (GUIDs, logins, contexts, trouble) is asked of the tests' own registry, whose
-answers are those of Confluent's.
+GUIDs, logins, contexts and failures, which Apicurio lacks, are tested with the tests' own registry,
+whose responses are those of Confluent's.
 """
 
 import json
@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.gateways import wait_until
-from tests.integration.test_schema_policy import order, settings, text_of, told
+from tests.integration.test_schema_policy import order, produce_and_error, settings, text_of
 from tests.policies.schema_policy.fake_issuer import FakeIssuer
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.test_policy import ORDER, ORDER_2
@@ -30,7 +30,7 @@ from tests.registry.test_apicurio import proto_class
 
 pytestmark = pytest.mark.suites
 STRATEGY = "confluent.value.subject.name.strategy"
-TROUBLE = [one for one in Fault if one is not Fault.LATE] + [401, 403, 407, 429, 500, 503]
+TROUBLE = [fault for fault in Fault if fault is not Fault.LATE] + [401, 403, 407, 429, 500, 503]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def apicurio(tmp_path_factory):
 
 
 @pytest.fixture
-def theirs(apicurio):
+def client(apicurio):
     with SchemaRegistryClient({"url": apicurio.url}) as made:
         yield made
 
@@ -93,71 +93,71 @@ SUBJECTS = {
 
 @pytest.mark.parametrize("strategy", SUBJECTS)
 @pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF"])
-def test_each_strategy_finds_what_the_serializer_registers(
-    gateway, topic, apicurio, theirs, name, kind, strategy
+def test_each_strategy_finds_the_subject_of_the_serializer(
+    gateway, topic, apicurio, client, name, kind, strategy
 ):
     judged = topic("judged")
     conf = {"subject.name.strategy": SUBJECTS[strategy]}
     if kind == "AVRO":
-        value = serialized(AvroSerializer(theirs, avro(name), conf=conf), {"id": 7}, judged)
+        value = serialized(AvroSerializer(client, avro(name), conf=conf), {"id": 7}, judged)
     elif kind == "JSON":
-        value = serialized(JSONSerializer(as_json(name), theirs, conf=conf), {"id": 7}, judged)
+        value = serialized(JSONSerializer(as_json(name), client, conf=conf), {"id": 7}, judged)
     else:
         message = proto_class(name, "Order")
-        value = serialized(ProtobufSerializer(message, theirs, conf=conf), message(id=7), judged)
+        value = serialized(ProtobufSerializer(message, client, conf=conf), message(id=7), judged)
     running = gateway(settings(apicurio) | {f"topics.{judged}.{STRATEGY}": strategy})
     assert produce(running, judged, value) == 0
     assert produce(running, judged, value + b"\xff") == 87
     others = topic("judged-other")
-    wanted = 0 if strategy == "RecordNameStrategy" else 87
+    expected = 0 if strategy == "RecordNameStrategy" else 87
     running.stop()
     running = gateway(settings(apicurio) | {f"topics.judged*.{STRATEGY}": strategy})
-    assert produce(running, others, value) == wanted
+    assert produce(running, others, value) == expected
 
 
-def test_references_are_followed(gateway, topic, apicurio, theirs, name):
+def test_references_are_followed(gateway, topic, apicurio, client, name):
     judged = topic("judged")
     address = json.dumps({"type": "fixed", "name": f"shop.A{name}", "size": 2})
-    theirs.register_schema(f"A{name}", Schema(address, "AVRO"))
+    client.register_schema(f"A{name}", Schema(address, "AVRO"))
     text = json.dumps({
         "type": "record", "name": name, "fields": [{"name": "to", "type": f"shop.A{name}"}],
     })  # fmt: skip
     schema = Schema(text, "AVRO", [SchemaReference(f"shop.A{name}", f"A{name}", 1)])
-    schema_id = theirs.register_schema(f"{judged}-value", schema)
+    schema_id = client.register_schema(f"{judged}-value", schema)
     running = gateway(settings(apicurio))
     begins = b"\0" + schema_id.to_bytes(4)
-    assert told(running, judged, begins + b"ab") == (0, None)
-    assert told(running, judged, begins + b"a")[0] == 87
+    assert produce_and_error(running, judged, begins + b"ab") == (0, None)
+    assert produce_and_error(running, judged, begins + b"a")[0] == 87
 
 
-def test_versions_evolve_and_are_deleted(gateway, topic, apicurio, theirs, name):
+def test_versions_evolve_and_are_deleted(gateway, topic, apicurio, client, name):
     every, latest = topic("judged"), topic("judged-latest")
     old, new = {}, {}
     for judged in (every, latest):
         subject = f"{judged}-value"
         old[judged] = serialized(
-            AvroSerializer(theirs, avro(name + judged[-8:])), {"id": 1}, judged
+            AvroSerializer(client, avro(name + judged[-8:])), {"id": 1}, judged
         )
         text = avro(name + judged[-8:], "more")
-        new[judged] = serialized(AvroSerializer(theirs, text), {"id": 1, "more": "x"}, judged)
-        assert sorted(theirs.get_versions(subject)) == [1, 2]
+        new[judged] = serialized(AvroSerializer(client, text), {"id": 1, "more": "x"}, judged)
+        assert sorted(client.get_versions(subject)) == [1, 2]
     running = gateway(settings(apicurio) | {f"topics.{latest}.schema.versions": "latest"})
-    assert [produce(running, every, one[every]) for one in (old, new)] == [0, 0]
-    assert [produce(running, latest, one[latest]) for one in (old, new)] == [87, 0]
+    assert [produce(running, every, version[every]) for version in (old, new)] == [0, 0]
+    assert [produce(running, latest, version[latest]) for version in (old, new)] == [87, 0]
 
-    theirs.delete_version(f"{every}-value", 1)
+    client.delete_version(f"{every}-value", 1)
     running.restart()
-    assert [produce(running, every, one[every]) for one in (old, new)] == [87, 0]
+    assert [produce(running, every, version[every]) for version in (old, new)] == [87, 0]
 
 
 def test_ids_in_headers(gateway, topic, fake, name):
     judged = topic("judged")
     running = gateway(settings(fake))
-    with SchemaRegistryClient({"url": fake.url}) as theirs:
+    with SchemaRegistryClient({"url": fake.url}) as client:
         conf = {"schema.id.serializer": header_schema_id_serializer}
         for serializer, value in (
-            (AvroSerializer(theirs, avro(name), conf=conf), {"id": 7}),
-            (JSONSerializer(as_json(name), theirs, conf=conf), {"id": 7}),
+            (AvroSerializer(client, avro(name), conf=conf), {"id": 7}),
+            (JSONSerializer(as_json(name), client, conf=conf), {"id": 7}),
         ):
             headers = []
             data = serialized(serializer, value, judged, headers)
@@ -166,12 +166,12 @@ def test_ids_in_headers(gateway, topic, fake, name):
             assert produce(running, judged, data) == 87
 
 
-def test_a_context_has_the_subjects_of_its_own(gateway, topic, fake, name):
+def test_a_context_has_separate_subjects(gateway, topic, fake, name):
     judged = topic("judged")
     fake.register(f"{judged}-value", avro(f"{name}x"))
-    with SchemaRegistryClient({"url": fake.url_of(".team")}) as theirs:
-        first = serialized(AvroSerializer(theirs, avro(f"{name}y")), {"id": 7}, topic("judged"))
-        value = serialized(AvroSerializer(theirs, avro(name)), {"id": 7}, judged)
+    with SchemaRegistryClient({"url": fake.url_of(".team")}) as client:
+        first = serialized(AvroSerializer(client, avro(f"{name}y")), {"id": 7}, topic("judged"))
+        value = serialized(AvroSerializer(client, avro(name)), {"id": 7}, judged)
     running = gateway(settings(fake) | {"schema.registry.url": fake.url_of(".team")})
     assert produce(running, judged, value) == 0
     assert produce(running, judged, first) == 87
@@ -198,19 +198,19 @@ def test_logins(gateway, topic):
 
 
 @pytest.mark.parametrize("trouble", TROUBLE, ids=str)
-def test_a_bad_answer_neither_refuses_nor_lets_pass(gateway, topic, fake, trouble):
+def test_a_bad_response_of_the_registry_postpones_batches(gateway, topic, fake, trouble):
     judged = topic("judged")
     schema_id = fake.register(f"{judged}-value", text_of(ORDER))
     running = gateway(settings(fake) | {"schema.registry.timeout.ms": 500})
-    assert told(running, judged, order(schema_id)) == (0, None)
+    assert produce_and_error(running, judged, order(schema_id)) == (0, None)
     if isinstance(trouble, Fault):
         fake.fault = trouble
     else:
         fake.status = trouble
-    two = fake.register(f"{judged}-value", text_of(ORDER_2))  # so nobody has looked it up
-    assert told(running, judged, order(two))[0] == 7
-    assert told(running, judged, order(schema_id)) == (0, None)
-    assert told(running, judged, order(schema_id)[:-1])[0] == 87
+    two = fake.register(f"{judged}-value", text_of(ORDER_2))  # so no worker has looked it up
+    assert produce_and_error(running, judged, order(two))[0] == 7
+    assert produce_and_error(running, judged, order(schema_id)) == (0, None)
+    assert produce_and_error(running, judged, order(schema_id)[:-1])[0] == 87
     fake.fault = fake.status = None
-    wait_until(lambda: told(running, judged, order(two))[0] == 87)  # it lacks a field
+    wait_until(lambda: produce_and_error(running, judged, order(two))[0] == 87)  # it lacks a field
     assert running.events("policy worker died") == []

@@ -197,9 +197,9 @@ impl<'s> Pass<'_, 's, '_> {
     fn name(&mut self, checks: &ObjectChecks, expected: usize) -> Result<Option<usize>, ()> {
         // Most records have their properties in the order of the schema.
         if let Some(known) = checks.known.get(expected)
-            && self.scan.has_string(&known.name)
+            && self.scan.has_name(&known.written)
         {
-            self.scan.at += known.name.len() + 2;
+            self.scan.at += known.written.length();
             return Ok(Some(expected));
         }
         let name = self.scan.string().map_err(|_| ())?;

@@ -281,7 +281,7 @@ def _notes(found: _Found) -> Iterator[str]:
         yield "there are no records since then"
     if found.reading_client:
         yield (
-            f"a policy of {_some(found.reading_client)} reads the client, which is None here: "
+            f"a policy of {_some(found.reading_client)} may read the client, which is None here: "
             "brokers do not store it"
         )
     if found.is_excerpt:

@@ -10,10 +10,12 @@ import asyncio
 import fnmatch
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import is_glob
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.loading import describe
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from penstock.engine.validation_policy import ValidationPolicy
 
 _ALL: Final = "*"
-_WILDCARDS: Final = frozenset("*?[")
 
 
 def describe_topics(configuration: Configuration) -> Iterator[str]:
@@ -57,9 +58,9 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
             if found is None or not (found.validation_policy or found.named or found.unusable):
                 continue
             judged += 1
-            yield f"topic {topic}"
+            yield f"topic {topic}{mode_of(plan, topic, found)}"
             yield from (f"  {line}" for line in _lines(plan, policies, found))
-        yield f"{judged} of the cluster's topics are judged by a validation policy"
+        yield f"{judged} of the cluster's topics have a validation policy or named policies"
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
@@ -69,7 +70,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
 
 def _nothing(glob: str) -> str:
     """Say that a pattern of the file is for no topic that exists."""
-    if _WILDCARDS.isdisjoint(glob):
+    if not is_glob(glob):
         return "the cluster has no topic of that name"
     return "no topic of the cluster has a name that matches"
 

@@ -9,8 +9,9 @@ from penstock.cli.failures import CommandError
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
+from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
+from penstock.engine.plans.plan import INTERNAL_TOPICS
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.stored.topic_settings import kept_settings

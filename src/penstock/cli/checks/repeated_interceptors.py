@@ -14,6 +14,7 @@ from uuid import UUID
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import Outcome
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -88,7 +89,7 @@ def _sample() -> bytes:
 
 async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> Verdict:
     done: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-    pool.submit(plan, 0, _NO_ID, _PRODUCE_VERSION, batch, done.set_result)
+    pool.submit(BatchToJudge(plan, 0, _NO_ID, _PRODUCE_VERSION, batch), done.set_result)
     return await done
 
 

@@ -36,6 +36,7 @@ class CommandJob(ABC):
             self.properties["bootstrap.servers"] = options.bootstrap_server
         self.file = configuration.path
         self._places_topic = configuration.redrive_places_topic
+        self.decompressed_batch_max_bytes = configuration.decompressed_batch_max_bytes
         for warning in configuration.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         self.began = time.monotonic()
@@ -123,12 +124,12 @@ class CommandJob(ABC):
         """
         given = self._options.topic
         if bool(given) == bool(self._options.input):
-            raise ConfigurationError("name one of --topic T and --input PATH")
+            raise ConfigurationError("name either --topic T or --input PATH")
         self.check_input()
         if not given:
             return ()
         return self.there.sources(
-            given, [location.name for location in written if not location.is_folder]
+            given, [location.name for location in written if location.is_topic]
         )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:

@@ -10,6 +10,7 @@ from penstock.cli.jobs.job import CommandJob
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
 from penstock.stored.evaluation import close_all
+from penstock.stored.locations import TABLE
 from penstock.stored.runner import LocalRunner
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.stored.runner import Runner
-
-_TABLE = "table:"
 
 
 class LocalJob(CommandJob):
@@ -29,11 +28,12 @@ class LocalJob(CommandJob):
             "--master": options.master,
             "--conf": options.conf,
             "--column": getattr(options, "column", None),
-            "--reader connector": getattr(options, "reader", "raw") != "raw",
         }
         for name, value in of_spark.items():
             if value:
-                raise ConfigurationError(f"{name} is of Spark, and does not go with --local")
+                raise ConfigurationError(
+                    f"{name} is an option of Spark, and cannot be used with --local"
+                )
         super().__init__(options)
         self._runner = LocalRunner()
 
@@ -49,7 +49,7 @@ class LocalJob(CommandJob):
             ConfigurationError: It is.
         """
         given = self._options.input or ""
-        if given.startswith(_TABLE):
+        if given.startswith(TABLE):
             raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
 
     def close(self) -> None:

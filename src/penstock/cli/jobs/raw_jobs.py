@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
@@ -25,14 +26,14 @@ def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--job",
         metavar="ID",
-        help="with topics: the name under which the job's positions are kept; the default is "
-        "made of the topics and --from, so that the same command continues where it was "
+        help="with topics: the name under which the job's positions are stored; by default, it "
+        "is derived from the topics and --from, so that the same command continues where it was "
         "interrupted",
     )
     parser.add_argument(
         "--again",
         action="store_true",
-        help="with topics: begin at --from again, for example after policies have changed; "
+        help="with topics: start at --from again, for example after a policy change; "
         "records of earlier runs of the job are written again",
     )
     add_transactions_argument(parser)
@@ -44,17 +45,36 @@ def add_transactions_argument(parser: argparse.ArgumentParser) -> None:
         "--transactions",
         choices=("yes", "no"),
         default="yes",
-        help="with topics: no for a cluster without transactions; records can be written twice "
-        "then after a failure (default yes)",
+        help="with topics: no for a cluster without transactions; after a failure, records "
+        "can then be written twice (default yes)",
     )
 
 
-def is_raw(
-    options: argparse.Namespace, topics: Sequence[Topic], targets: Sequence[RecordLocation]
-) -> bool:
-    """Return whether raw batches are read and written: from topics to topics."""
-    to_topics = not any(target.is_folder for target in targets)
-    return bool(topics) and to_topics and options.reader == "raw"
+def is_between_topics(topics: Sequence[Topic], targets: Sequence[RecordLocation]) -> bool:
+    """Return whether topics are read, and only topics written to."""
+    return bool(topics) and are_topics(*targets)
+
+
+def are_topics(*targets: RecordLocation) -> bool:
+    """Return whether all targets are topics."""
+    return all(target.is_topic for target in targets)
+
+
+def check_writing_arguments(options: argparse.Namespace, targets: Sequence[RecordLocation]) -> None:
+    """Check that `--job` and `--again` have positions to apply to.
+
+    Raises:
+        ConfigurationError: One is given, and the source or a target is not a topic.
+    """
+    if options.topic and are_topics(*targets):
+        return
+    for name, is_given in (("--again", options.again), ("--job", options.job is not None)):
+        if is_given:
+            raise ConfigurationError(
+                f"{name} needs topics as source and targets: other runs have no position in the "
+                f"cluster. Leave {name} out; to write records again, use new folders, or tables "
+                "without these records, and for a stream a new --checkpoint"
+            )
 
 
 def write_topics(

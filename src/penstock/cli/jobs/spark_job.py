@@ -6,13 +6,15 @@ import argparse
 import contextlib
 import logging
 from decimal import Decimal, InvalidOperation
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.job import CommandJob
 from penstock.configuration import ConfigurationError
+from penstock.configuration.arguments import bootstrap_servers
 from penstock.errors import UnavailableError
+from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +38,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
     parser.add_argument(
         "--bootstrap-server",
+        type=bootstrap_servers,
         metavar="HOST:PORT",
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
@@ -45,19 +48,19 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remote",
         metavar="sc://HOST:PORT",
-        help="a server of Spark Connect, instead of a master; only for topics",
+        help="a Spark Connect server, instead of a master; only for topics",
     )
     parser.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of Spark; repeatable",
+        help="a Spark setting; repeatable",
     )
     parser.add_argument(
         "--local",
         action="store_true",
-        help="run in this process, without Spark: for topics of some million records",
+        help="run in this process, without Spark: for topics of a few million records",
     )
     parser.add_argument(
         "--records-policy-batch",
@@ -71,13 +74,6 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how topics are read."""
-    parser.add_argument(
-        "--reader",
-        choices=("raw", "connector"),
-        default="raw",
-        help="raw (default): Python reads record batches as they are stored; connector: Spark's "
-        "Kafka connector reads records",
-    )
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -120,7 +116,7 @@ def positive_number(text: str) -> int:
     """
     number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return number
 
 
@@ -158,18 +154,10 @@ class SparkJob(CommandJob):
                 self._session = remote_session(self._remote, name, self._conf)
         if self._session is None:
             from penstock.spark.session import start_session  # noqa: PLC0415
-            from penstock.spark.sink_secrets import environment  # noqa: PLC0415
 
             name = f"penstock {self._options.command}"
-            hidden = environment(self.kafka_options)
             with self.progress.phase(f"{name}: starting Spark"):
-                self._session = start_session(
-                    name,
-                    self._options.master,
-                    self._conf,
-                    hidden,
-                    connector=needs_connector(self._options),
-                )
+                self._session = start_session(name, self._options.master, self._conf)
         return self._session
 
     @cached_property
@@ -178,24 +166,6 @@ class SparkJob(CommandJob):
         from penstock.spark.execution.task_slots import task_slots  # noqa: PLC0415
 
         return task_slots(self.spark)
-
-    @contextlib.contextmanager
-    def counting(self, what: str, ranges: Sequence[OffsetRange] = ()) -> Iterator[None]:
-        """Show how many records are read inside a `with` block.
-
-        Args:
-            what: The work, such as `judging orders`.
-            ranges: The offset ranges to read; empty if the number of records is unknown.
-        """
-        total = sum(offset_range.offsets for offset_range in ranges) if ranges else None
-        if self._remote is not None:
-            with self.progress.phase(what):
-                yield
-            return
-        from penstock.spark.execution.progress import RecordsRead  # noqa: PLC0415
-
-        with self.progress.phase(what, RecordsRead(self.spark), total):
-            yield
 
     @contextlib.contextmanager
     def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[OffsetCounter]:
@@ -215,60 +185,103 @@ class SparkJob(CommandJob):
         with self.progress.phase(what):
             yield self.runner.counter()
 
-    @property
-    def kafka_options(self) -> dict[str, str]:
-        """The options of Spark's Kafka connector."""
-        from penstock.spark.sources import client_options  # noqa: PLC0415
+    @contextlib.contextmanager
+    def reading(
+        self, verb: str, topics: Sequence[Topic] = (), ranges: Sequence[OffsetRange] = ()
+    ) -> Iterator[DataFrame]:
+        """Return a frame of topics, or of the files, and show how many records are read of it.
 
-        return client_options(self.properties, self.file)
+        Args:
+            verb: The work, such as `splitting`.
+            topics: The topics; none for the files of `--input`.
+            ranges: What of them is read.
+        """
+        if topics:
+            names = getattr(self._options, "topic", None) or topics[0].name
+            with self.counting_tasks(f"{verb} {names}", ranges) as done:
+                yield self._topics(topics, ranges, done)
+            return
+        with self.counting(f"{verb} {self._options.input}"):
+            yield self.read_files()
 
-    def read(
-        self, ranges: Sequence[OffsetRange], *, records_per_task: int | None = None
+    @contextlib.contextmanager
+    def counting(self, what: str) -> Iterator[None]:
+        """Show how many records of files are read inside a `with` block.
+
+        Args:
+            what: The work, such as `judging orders.parquet`.
+        """
+        if self._remote is not None:
+            with self.progress.phase(what):
+                yield
+            return
+        from penstock.spark.execution.progress import RecordsRead  # noqa: PLC0415
+
+        with self.progress.phase(what, RecordsRead(self.spark), None):
+            yield
+
+    def _topics(
+        self, topics: Sequence[Topic], ranges: Sequence[OffsetRange], done: OffsetCounter
     ) -> DataFrame:
-        """Read the ranges of topics, or the files; see `read_range`."""
-        from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+        from penstock.spark.source.range_frames import read_range  # noqa: PLC0415
+        from penstock.stored.plan import readable_bytes  # noqa: PLC0415
+
+        ids = {topic.name: topic.topic_id for topic in topics}
+        there, sizes = self.there, self.there.sizes(topics)
+        return read_range(
+            self.spark,
+            there.access,
+            ranges,
+            ids,
+            sizes=sizes,
+            done=done,
+            max_decompressed_bytes=readable_bytes(self.decompressed_batch_max_bytes),
+        )
+
+    def read_files(self) -> DataFrame:
+        """Read the files or the table of `--input`."""
+        from penstock.spark.sources import read_files  # noqa: PLC0415
 
         table, columns = self._table()
         if table is not None:
             from penstock.spark.frames.tables import read_table  # noqa: PLC0415
 
             return read_table(self.spark, table, columns)
-        if self._options.input:
-            return read_files(self.spark, self._options.input)
-        return read_range(self.spark, self.kafka_options, ranges, records_per_task=records_per_task)
+        return read_files(self.spark, self._options.input)
 
     def _table(self) -> tuple[str | None, Mapping[str, str]]:
         """Return the table that is read, or None, and the meaning of its columns."""
-        from penstock.spark.frames.tables import PREFIX, parse_columns  # noqa: PLC0415
+        from penstock.spark.frames.tables import parse_columns  # noqa: PLC0415
 
         columns = parse_columns(self._options.column)
-        if (self._options.input or "").startswith(PREFIX):
-            return self._options.input.removeprefix(PREFIX), columns
+        if (self._options.input or "").startswith(TABLE):
+            return self._options.input.removeprefix(TABLE), columns
         if columns:
-            raise ConfigurationError(f"--column belongs to --input {PREFIX}NAME")
+            raise ConfigurationError(f"--column requires --input {TABLE}NAME")
         return None, {}
 
     def sinks(
-        self, locations: Mapping[str, RecordLocation], *, appended: tuple[str, ...] = ()
+        self,
+        locations: Mapping[str, RecordLocation],
+        *,
+        appended: tuple[str, ...] = (),
+        letters: tuple[str, ...] = (),
     ) -> Sinks:
-        """Prepare places to write to; topics among them have to exist."""
-        from penstock.spark.session import environment_of  # noqa: PLC0415
+        """Prepare places to write to; topics and tables have to exist. See `Sinks`."""
         from penstock.spark.sink.sinks import Sinks  # noqa: PLC0415
-        from penstock.spark.sink_secrets import hidden  # noqa: PLC0415
 
         if self._remote is not None:
             raise ConfigurationError(
-                "--remote: with topics only, read as stored batches; folders, tables and "
-                "--reader connector need a session that this command starts (--master)"
+                "--remote: with topics only; folders and tables need a session that this command "
+                "starts (--master)"
             )
-        partitions = {
-            location.name: len(self.cluster.topic(location.name).partitions)
-            for location in locations.values()
-            if not location.is_folder
+        targets = {
+            sink: self.there.target(location.name)
+            for sink, location in locations.items()
+            if location.is_topic
         }
-        spark = self.spark
-        options = hidden(self.kafka_options, partial(environment_of, spark))
-        return Sinks(spark, locations, options, partitions, appended=appended)
+        access = self.there.access
+        return Sinks(self.spark, locations, access, targets, appended=appended, letters=letters)
 
     def jvm_failure(self, error: Exception) -> str | None:
         """Return why Spark's JVM ended by itself, where an error comes of that."""
@@ -296,22 +309,6 @@ class SparkJob(CommandJob):
 
                 stop_session(self._session)
             self._session = None
-
-
-def needs_connector(options: argparse.Namespace) -> bool:
-    """Return whether a command reads or writes topics by Spark's Kafka connector.
-
-    It does for topics on one side and folders, files or tables on the other, and where an option
-    says so. Topics alone are read and written as stored batches.
-    """
-    given = (
-        getattr(options, name, None) for name in ("accepted", "rejected", "dead_letters", "target")
-    )
-    is_topic = [not location.is_folder for location in given if location is not None]
-    if hasattr(options, "topic"):
-        is_topic.append(bool(options.topic))
-    is_mixed = any(is_topic) and not all(is_topic)
-    return is_mixed or getattr(options, "reader", "raw") != "raw"
 
 
 def on_spark(running: CommandJob, what: str) -> SparkJob:
@@ -390,6 +387,18 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def location(text: str) -> RecordLocation:
+    """Read a topic or a folder for argparse.
+
+    Raises:
+        ArgumentTypeError: It is neither.
+    """
+    found = location_or_table(text)
+    if found.is_table:
+        raise argparse.ArgumentTypeError(f"{text!r}: only split writes tables")
+    return found
+
+
+def location_or_table(text: str) -> RecordLocation:
     """Read a place for argparse.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.raw_jobs import writing_job
+from penstock.cli.jobs.raw_jobs import are_topics, writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
 from penstock.cli.process.ending import EndRequest
@@ -45,18 +45,18 @@ _REASONS_MAX: Final = 20
 
 
 def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how a stream goes on."""
+    """Declare how a stream continues."""
     parser.add_argument(
         "--streaming",
         action="store_true",
-        help="run until it is stopped; needs --topic. From topics to topics, positions are kept in "
-        "the cluster, as without --streaming",
+        help="run until it is stopped; requires --topic. From topics to topics, positions are "
+        "stored in the cluster, as without --streaming",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="with --streaming to folders, or with the connector: the folder for positions; not "
-        "needed from topics to topics",
+        help="with --streaming to folders and tables: the folder for positions; not needed from "
+        "topics to topics",
     )
     parser.add_argument(
         "--available-now",
@@ -68,21 +68,23 @@ def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-records",
         type=positive_number,
         metavar="N",
-        help=f"{only_topics}the maximum of records in a micro-batch (default {BATCH_RECORDS:,})",
+        help="with --streaming: the maximum number of records in a micro-batch "
+        f"(default {BATCH_RECORDS:,}; to folders and tables from PySpark 4.2 on)",
     )
     parser.add_argument(
         "--every",
         type=duration,
         metavar="DURATION",
-        help=f"{only_topics}how often to look for new records, such as 500ms, 10s, 5m or 1h "
-        f"(default {_EVERY_S:g}s); while there are more, the next micro-batch begins at once",
+        help="with --streaming: how often to look for new records, such as 500ms, 10s, 5m or 1h "
+        f"(default {_EVERY_S:g}s to topics, otherwise immediately). The next micro-batch starts "
+        "immediately while there are more records",
     )
     parser.add_argument(
         "--metrics-file",
         type=Path,
         metavar="PATH",
-        help=f"{only_topics}write metrics to a file again and again, as the textfile collector of "
-        "Prometheus' node_exporter reads them",
+        help=f"{only_topics}write metrics to a file regularly, for the textfile collector of "
+        "Prometheus' node_exporter",
     )
     parser.add_argument(
         "--metrics-listener",
@@ -100,56 +102,46 @@ def check_streaming(options: argparse.Namespace) -> None:
     """
     if not options.streaming:
         given = options.checkpoint or options.available_now
-        if given or any(value is not None for value in _only_topics(options).values()):
-            names = ", ".join(_only_topics(options))
-            raise ConfigurationError(
-                f"--checkpoint, --available-now, {names} belong to --streaming"
-            )
+        values = (options.every, options.batch_records, *_only_topics(options).values())
+        if given or any(value is not None for value in values):
+            names = ", ".join(["--every", "--batch-records", *_only_topics(options)])
+            raise ConfigurationError(f"--checkpoint, --available-now, {names} require --streaming")
         return
     if not options.topic:
         raise ConfigurationError("--streaming needs --topic T")
     if options.end != "latest":
-        raise ConfigurationError("--to does not go with --streaming; --available-now stops")
+        raise ConfigurationError(
+            "--to cannot be used with --streaming; to stop, use --available-now"
+        )
     if options.again and not options.available_now:
         raise ConfigurationError(
-            "--again does not go with --streaming, which would write everything once more with "
+            "--again cannot be used with --streaming, which would write everything once more with "
             "each start: run it once with --available-now, then start the stream without --again"
         )
-    if is_between_topics(options):
+    if are_topics(options.accepted, options.rejected):
         _check_checkpoint(options.checkpoint)
         return
     if not options.checkpoint:
-        raise ConfigurationError(
-            "--streaming to a folder, or with --reader connector, needs --checkpoint DIR"
-        )
+        raise ConfigurationError("--streaming to a folder or a table needs --checkpoint DIR")
     for name, value in _only_topics(options).items():
         if value is not None:
-            raise ConfigurationError(f"{name} needs topics as targets, and no --reader connector")
-
-
-def is_between_topics(options: argparse.Namespace) -> bool:
-    """Return whether a stream is from topics to topics, by raw batches."""
-    return options.reader == "raw" and not (
-        options.accepted.is_folder or options.rejected.is_folder
-    )
+            raise ConfigurationError(f"{name} needs topics as targets")
 
 
 def _only_topics(options: argparse.Namespace) -> dict[str, object]:
     return {
-        "--batch-records": options.batch_records,
-        "--every": options.every,
         "--metrics-file": options.metrics_file,
         "--metrics-listener": options.metrics_listener,
     }
 
 
 def _check_checkpoint(folder: str | None) -> None:
-    """Refuse to begin again if a stream of Spark's connector has progressed."""
+    """Refuse to begin again if a stream of Spark has progressed."""
     if folder is not None and any((Path(folder) / name).exists() for name in _SPARKS_OWN):
         raise ConfigurationError(
-            f"--checkpoint {folder} belongs to a stream by Spark's connector: continue with "
-            "--reader connector, or leave --checkpoint out; from topics to topics positions are "
-            "kept in the cluster, and the stream begins at --from"
+            f"--checkpoint {folder} belongs to a stream to folders or tables: leave --checkpoint "
+            "out; from topics to topics positions are kept in the cluster, and the stream begins "
+            "at --from"
         )
 
 

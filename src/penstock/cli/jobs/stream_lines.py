@@ -67,7 +67,7 @@ class StreamLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tell()
+        self._print_counts()
         self._try_to_publish()
 
     @contextlib.contextmanager
@@ -87,7 +87,7 @@ class StreamLines:
     def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
         self._figures.look(behind, unavailable, time.time())
-        self._show_what_is_due()
+        self._print_and_publish_if_due()
 
     def done(self, batch: MicroBatch, result: WritingResult, seconds: float) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
@@ -95,7 +95,7 @@ class StreamLines:
         if result.counts.outcomes.total():
             self._waiting = self._waiting.plus(result.counts)
             self._numbers.append(batch.number)
-        self._show_what_is_due()
+        self._print_and_publish_if_due()
 
     def warn(self, text: str) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
@@ -108,13 +108,13 @@ class StreamLines:
         """See `penstock.spark.streams.stream.Observer`."""
         _write(text)
 
-    def _show_what_is_due(self) -> None:
+    def _print_and_publish_if_due(self) -> None:
         if self._clock() >= self._next_line:
-            self._tell()
+            self._print_counts()
         if self._clock() >= self._next_published:
             self._try_to_publish()
 
-    def _tell(self) -> None:
+    def _print_counts(self) -> None:
         if not self._numbers or self._is_terminal:
             return
         first, last = self._numbers[0], self._numbers[-1]

@@ -38,7 +38,7 @@ def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
     except OSError as error:
         raise ConfigurationError(f"--input {path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"--input {path}: is not a text in UTF-8") from None
+        raise ConfigurationError(f"--input {path}: is not UTF-8 text") from None
 
 
 def _from_line(line: str, where: str) -> LocatedRecord:
@@ -47,7 +47,7 @@ def _from_line(line: str, where: str) -> LocatedRecord:
     except ValueError:
         raise ConfigurationError(f"{where}: is not JSON") from None
     if not isinstance(fields, dict) or set(fields) - _FIELDS:
-        raise ConfigurationError(f"{where}: must be an object with some of {sorted(_FIELDS)}")
+        raise ConfigurationError(f"{where}: must be an object with any of {sorted(_FIELDS)}")
     try:
         headers = tuple(
             Header(str(header["key"]), _content(header, "value"))

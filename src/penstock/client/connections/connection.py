@@ -21,7 +21,7 @@ from kio.static.primitive import i8
 from penstock.client.connections.brokers import Brokers
 from penstock.client.connections.metadata import (
     NO_NODE,
-    Leader,
+    PartitionLeader,
     TopicLeaders,
     merged,
     metadata_request,
@@ -193,7 +193,6 @@ class Connection:
         response: type[T],
         *,
         transaction: bool = False,
-        channel: str = "",
     ) -> T:
         """Send a request of the protocol library to a coordinator; return the response.
 
@@ -205,14 +204,13 @@ class Connection:
             request: An entity of `kio.schema`.
             response: The class of the response, of the same version.
             transaction: Whether the key is a transactional id.
-            channel: As for `begin`.
 
         Raises:
             ClientError: There is no coordinator, or no response.
             WireError: The response cannot be read.
         """
         node = self.coordinator(key, transaction=transaction)
-        return self.send(node, request, response, channel=channel)
+        return self.send(node, request, response)
 
     def versions(self, node: int, api_key: int, *, channel: str = "") -> range:
         """Return the versions of an API that a broker serves; an empty range for none.
@@ -287,7 +285,7 @@ class Connection:
             raise response_error(found.code, f"topic {name}")
         return found
 
-    def known_leaders(self, topic: str) -> Mapping[int, Leader] | None:
+    def known_leaders(self, topic: str) -> Mapping[int, PartitionLeader] | None:
         """Return a topic's leaders as far as they are known; None where they have to be requested.
 
         It does not block.
@@ -301,7 +299,7 @@ class Connection:
         """Have the next question about a topic's leaders ask the cluster."""
         self._stale.add(topic)
 
-    def leader(self, topic: str, partition: int) -> Leader:
+    def leader(self, topic: str, partition: int) -> PartitionLeader:
         """Return a partition's leader.
 
         Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NO_NODE = -1
 
 
-class Leader(NamedTuple):
+class PartitionLeader(NamedTuple):
     """The leader of a partition.
 
     Attributes:
@@ -47,7 +47,7 @@ class TopicLeaders(NamedTuple):
     name: str
     code: int
     topic_id: UUID
-    leaders: Mapping[int, Leader]
+    leaders: Mapping[int, PartitionLeader]
 
 
 def metadata_request(names: Iterable[str]) -> MetadataRequest:
@@ -73,7 +73,7 @@ def read_topics(response: MetadataResponse) -> dict[str, TopicLeaders]:
 
 def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
     leaders = {
-        int(partition.partition_index): Leader(
+        int(partition.partition_index): PartitionLeader(
             int(partition.leader_id), int(partition.leader_epoch)
         )
         for partition in topic.partitions

@@ -51,7 +51,7 @@ CHANNEL: Final = "produce"
 IN_FLIGHT_MAX: Final = 5
 _GROWTH: Final = 2
 _SENT_FROM_BYTES: Final = 64 * 1024
-"""What waits is sent as soon as it has as many bytes."""
+"""Waiting batches are sent as soon as they have as many bytes."""
 _REQUEST_BYTES: Final = 2**20
 """The most bytes of a request, unless a single batch has more."""
 _OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
@@ -70,7 +70,7 @@ _REFUSED: Final[Mapping[int, str]] = {
 
 
 class _Request:
-    """A request that was sent, and what was answered about each partition."""
+    """A request that was sent, and its response for each partition."""
 
     def __init__(self, pending: PendingResponse) -> None:
         self._pending = pending

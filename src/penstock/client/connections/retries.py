@@ -1,4 +1,4 @@
-"""Retries of what failed for now: pauses that grow, within a time limit (KIP-580)."""
+"""Retries after errors that may pass: pauses that grow, within a time limit (KIP-580)."""
 
 from __future__ import annotations
 

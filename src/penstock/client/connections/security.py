@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.connections.oauth import TokenProvider
 from penstock.cluster.tokens import OAuthTokens
 from penstock.configuration.clients.jaas import jaas_options
-from penstock.configuration.clients.librdkafka_keys import check_upstream
 from penstock.configuration.clients.tls import client_context
+from penstock.configuration.clients.upstream_keys import check_upstream
 from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.clients.client_keys import check_client_keys
+from penstock.configuration.clients.upstream_keys import CLIENT_ID
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.values import Address, servers
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_CLIENT_ID: Final = "penstock"
 _FOREVER_S: Final = 10 * 365 * 86_400.0
 
 
@@ -73,7 +73,7 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
     idle = number("connections.max.idle.ms", 0)
     return Settings(
         addresses,
-        properties.get("client.id", "").strip() or _CLIENT_ID,
+        properties.get("client.id", "").strip() or CLIENT_ID,
         properties.get("client.rack", "").strip(),
         request_timeout_s=seconds("request.timeout.ms", 30_000),
         api_timeout_s=seconds("default.api.timeout.ms", 60_000),

@@ -92,7 +92,7 @@ class TransactionCoordinator:
             producer_id=ProducerId(after.producer_id),
             producer_epoch=i16(after.epoch),
         )
-        found = self._ask(self._key, request, InitProducerIdResponse, _code)
+        found = self._send(self._key, request, InitProducerIdResponse, _code)
         self.is_unsure = False
         return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
 
@@ -120,7 +120,7 @@ class TransactionCoordinator:
                 for topic, numbers in numbers_by_topic(partitions).items()
             ),
         )
-        self._ask(self._key, request, AddPartitionsToTxnResponse, _partition_codes)
+        self._send(self._key, request, AddPartitionsToTxnResponse, _partition_codes)
 
     def commit_offset(
         self, producer: ProducerIdAndEpoch, group: str, source: tuple[str, int], position: Position
@@ -141,7 +141,7 @@ class TransactionCoordinator:
             ClientError: It cannot be done.
         """
         epoch, number = i16(producer.epoch), ProducerId(producer.producer_id)
-        self._ask(
+        self._send(
             self._key,
             AddOffsetsToTxnRequest(
                 transactional_id=self._id,
@@ -158,7 +158,7 @@ class TransactionCoordinator:
             committed_offset=i64(position.offset),
             committed_metadata=position.committed_metadata,
         )
-        self._ask(
+        self._send(
             CoordinatorKey(group),
             TxnOffsetCommitRequest(
                 transactional_id=self._id,
@@ -194,7 +194,7 @@ class TransactionCoordinator:
             committed=commit,
         )
         try:
-            self._ask(self._key, request, EndTxnResponse, _code)
+            self._send(self._key, request, EndTxnResponse, _code)
         except ClientError as error:
             if commit and error.retriable:
                 raise UnknownOutcomeError(
@@ -202,7 +202,7 @@ class TransactionCoordinator:
                 ) from None
             raise
 
-    def _ask(
+    def _send(
         self,
         key: CoordinatorKey,
         request: Any,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.client.protocol.raw_requests import RawRequest, RawResponse, body_position
 from penstock.wire.errors import WireError
-from penstock.wire.primitives import array_length, read_long_length, skip_tags, string
+from penstock.wire.primitives import array_length, read_long_length, skip_string, skip_tags, string
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -42,7 +42,7 @@ class Aborted(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a response has for the partition.
+    """The part of a response that is about the partition.
 
     Attributes:
         throttle_s: The broker wants no request for so long (KIP-219).
@@ -66,7 +66,7 @@ class Fetched(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What to fetch.
+    """The position to fetch from, and the limits.
 
     Attributes:
         topic: The topic's name, or its id for version 13.
@@ -141,8 +141,7 @@ def read_fetch(response: RawResponse, version: int) -> Fetched:
 def _after_topic(frame: bytes, position: int, version: int) -> int:
     if version >= BY_ID:
         return position + _ID_BYTES
-    length, position = read_long_length(frame, position, flexible=True)
-    return position + max(0, length)
+    return skip_string(frame, position, flexible=True)
 
 
 def _read_partition(frame: bytes, position: int, throttle_s: float) -> Fetched:

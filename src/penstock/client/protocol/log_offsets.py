@@ -21,7 +21,7 @@ from penstock.client.errors import response_error
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from penstock.client.connections.metadata import Leader
+    from penstock.client.connections.metadata import PartitionLeader
 
 T = TypeVar("T")
 EARLIEST, LATEST = -2, -1
@@ -32,7 +32,7 @@ _CONSUMER: Final = BrokerId(-1)
 
 
 class Sends(Protocol):
-    """What of a `Connection` is used here."""
+    """The part of `Connection` that is used here."""
 
     def send(self, node: int, request: object, response: type[T]) -> T: ...
 
@@ -59,7 +59,9 @@ class EpochEnd(NamedTuple):
     end: int
 
 
-def list_offset(connection: Sends, leader: Leader, partition: LogPartition, timestamp: int) -> int:
+def list_offset(
+    connection: Sends, leader: PartitionLeader, partition: LogPartition, timestamp: int
+) -> int:
     """Return the offset that a timestamp means.
 
     Raises:
@@ -76,7 +78,7 @@ def list_offset(connection: Sends, leader: Leader, partition: LogPartition, time
     return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
 
 
-def local_log_start(connection: Sends, leader: Leader, partition: LogPartition) -> int:
+def local_log_start(connection: Sends, leader: PartitionLeader, partition: LogPartition) -> int:
     """Return the first offset that the leader itself stores; others are in a tier (KIP-405).
 
     Where brokers know no tiers it is the log's start.
@@ -106,7 +108,9 @@ def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: Lo
     raise WireError("a ListOffsetsResponse without the partition")
 
 
-def epoch_end(connection: Sends, leader: Leader, partition: LogPartition, epoch: int) -> EpochEnd:
+def epoch_end(
+    connection: Sends, leader: PartitionLeader, partition: LogPartition, epoch: int
+) -> EpochEnd:
     """Return where an epoch ended in the leader's log (KIP-320).
 
     Raises:

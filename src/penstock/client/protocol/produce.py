@@ -32,7 +32,7 @@ _NO_TAGS: Final = b"\x00"
 
 
 class ProduceResult(NamedTuple):
-    """What a broker says of a batch.
+    """A broker's result for a batch.
 
     Attributes:
         code: Kafka's error code; 0 where the batch is stored.

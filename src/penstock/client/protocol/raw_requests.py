@@ -1,8 +1,8 @@
 """Requests in the form that aiokafka's connections send, and responses as bytes.
 
 aiokafka negotiates a version among those that it knows itself, and decodes the response on its
-event loop. Here a request is of one version, its body is bytes, and so is its response: what is
-in it is read by the thread that sent the request, and records are not copied.
+event loop. Here a request has a fixed version, and its body and its response are bytes. The thread
+that sent the request reads the response, and records are not copied.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a writer of batches raises, and Kafka's error codes that lead to it.
+"""The errors of a writer of batches, and Kafka's error codes that lead to it.
 
 After `FencedError` another writer of the same task is at work: this writer ends, and must not begin
 again. After `AbortedError`, `UnknownOutcomeError` and errors that are `retriable` the task may be
-tried again: it goes on at its committed position, which says what was written. After all others
+tried again: it continues at its committed position. After all others
 a change is needed first; the message says which.
 """
 
@@ -89,7 +89,7 @@ class BatchRefusal(NamedTuple):
 
 
 class RefusedBatchError(WriteError):
-    """A broker refuses a batch for what it is. The message says where it was read.
+    """A broker refuses a batch because of its content. The message says where it was read.
 
     Attributes:
         refusal: Which batch, and why; None where no broker refused it.

@@ -95,7 +95,7 @@ def read_fetched_batch(
 
 
 class Selection(NamedTuple):
-    """What of a response belongs to the range.
+    """The batches of a response that belong to the range.
 
     Attributes:
         batches: In order.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
 
-    from penstock.client.connections.metadata import Leader, TopicLeaders
+    from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
     from penstock.client.connections.retries import Retries
     from penstock.client.connections.settings import Settings
     from penstock.client.protocol.raw_requests import RawRequest, RawResponse
@@ -102,7 +102,7 @@ class PendingFetch(Protocol):
 
 
 class ReadingConnection(Sends, Protocol):
-    """What of a `Connection` a reader uses."""
+    """The part of `Connection` that a reader uses."""
 
     @property
     def settings(self) -> Settings: ...
@@ -111,7 +111,7 @@ class ReadingConnection(Sends, Protocol):
 
     def refresh(self, topic: str) -> None: ...
 
-    def leader(self, topic: str, partition: int) -> Leader: ...
+    def leader(self, topic: str, partition: int) -> PartitionLeader: ...
 
     def begin(self, node: int, request: RawRequest, *, channel: str) -> PendingFetch: ...
 
@@ -248,8 +248,8 @@ class RangeReader:
             )
         return self._served_by_id[node]
 
-    def _leader(self) -> Leader:
-        """Return the leader; after an election, check first that its log has what was read."""
+    def _leader(self) -> PartitionLeader:
+        """Return the leader; after an election, check first that its log is complete."""
         topic = self._cluster.topic(self._offsets.topic)
         if self._topic_id != NO_ID and topic.topic_id not in {NO_ID, self._topic_id}:
             # The metadata can be from before it was created again.
@@ -281,7 +281,7 @@ class RangeReader:
                 self._retries.after(error)
 
     def _take(self, pending: _Pending) -> list[FetchedBatch]:
-        """Wait for a response, and move the position behind what it has."""
+        """Wait for a response, and move the position behind its records."""
         fetched = read_fetch(pending.response.wait(), pending.version)
         self._not_before = self._clock() + fetched.throttle_s
         if fetched.code == _OFFSET_OUT_OF_RANGE and self._replica is None:

@@ -1,4 +1,4 @@
-"""What a job has decided to commit: a small text, which is committed in a transaction of its own.
+"""The decision of a job to commit: a small text, which is committed in a transaction of its own.
 
 A job writes in batches, each by many tasks with transactions of their own, which are prepared and
 left open (`penstock.client.writing.prepared`). When all are, the job's driver decides, and then
@@ -64,7 +64,7 @@ class BatchId(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was decided last.
+    """The last decision.
 
     Attributes:
         run: The run that has claimed the job; empty for none.
@@ -109,7 +109,7 @@ class Decisions:
         return f"{self.prefix}{partition}:{attempt}"
 
     def read(self) -> Decision:
-        """Return what was decided; what is about to be decided is waited for.
+        """Return the decision; wait for a decision that is being committed.
 
         Raises:
             ClientError: It cannot be read.
@@ -122,7 +122,7 @@ class Decisions:
         return self._decoded(found.get((task.topic, task.partition)))
 
     def claim(self, run: str) -> Decision:
-        """Let a run decide from now on, if it does not yet; return what was decided before.
+        """Let a run decide from now on, if it does not yet; return the decision before.
 
         What they had decided is committed, as far as it was not; their other open transactions
         are aborted.
@@ -199,7 +199,7 @@ class Decisions:
 
     @property
     def prefix(self) -> str:
-        """What the ids of the job's tasks begin with."""
+        """The prefix of the ids of the job's tasks."""
         return f"{self._task.group}{_WRITER}"
 
     def _taken_over(self) -> TakenOverError:

@@ -59,7 +59,7 @@ class IdempotentWriter(Writer):
             max_bytes=limits.bytes_in_flight,
             timeout_s=limits.delivery_timeout_s,
         )
-        self._pipeline.start(self._new_producer())
+        self._pipeline.start(new_producer(connection))
         found = read_positions(connection, task.group, {task.topic: [task.partition]})
         self.position = found.get((task.topic, task.partition))
         if self.position is None and claim is not None:
@@ -82,21 +82,27 @@ class IdempotentWriter(Writer):
 
     def abort(self) -> None:
         self._pipeline.abandon()
-        self._pipeline.start(self._new_producer())
+        self._pipeline.start(new_producer(self._connection))
 
     def close(self) -> None:
         self._pipeline.abandon()
 
-    def _new_producer(self) -> ProducerIdAndEpoch:
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout=i32Timedelta.parse(dt.timedelta(minutes=1))
-        )
-        retries = self._connection.retries()
-        while True:
-            try:
-                found = self._connection.send_to_any(request, InitProducerIdResponse)
-                if found.error_code:
-                    raise write_error(int(found.error_code), "a producer id")
-                return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
-            except ClientError as error:
-                retries.after(error)
+
+def new_producer(connection: Connection) -> ProducerIdAndEpoch:
+    """Return a new producer without transactions.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout=i32Timedelta.parse(dt.timedelta(minutes=1))
+    )
+    retries = connection.retries()
+    while True:
+        try:
+            found = connection.send_to_any(request, InitProducerIdResponse)
+            if found.error_code:
+                raise write_error(int(found.error_code), "a producer id")
+            return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
+        except ClientError as error:
+            retries.after(error)

@@ -1,8 +1,8 @@
 """Transactions in two phases: many writers prepare, one decides, and all are committed or none.
 
 A writer leaves its transaction open when all that it wrote is stored, and returns what names it:
-the transactional id, and the producer that began it. Whoever has that can end the transaction, from
-another process as well: brokers ask for no more than the id, the producer and its epoch (KIP-98).
+the transactional id, and the producer that began it. With these, any process can end the
+transaction: brokers need only the id, the producer and its epoch (KIP-98).
 Brokers abort a transaction that no writer ends when its time is over.
 """
 
@@ -24,7 +24,7 @@ from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import AbortedError, FencedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from penstock.client.connections.connection import Connection
     from penstock.client.protocol.produced_batches import BatchSource
@@ -112,7 +112,7 @@ class PreparingWriter:
         return Prepared(self._id, self._producer.producer_id, self._producer.epoch)
 
     def abort(self) -> None:
-        """Give up what was written.
+        """Abort the transaction.
 
         Raises:
             ClientError: It cannot be done now; brokers abort it when its time is over.
@@ -166,13 +166,12 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
     return found
 
 
-def abort_all(connection: Connection, prefix: str, *, without: Collection[str] = ()) -> None:
+def abort_all(connection: Connection, prefix: str) -> None:
     """Abort the open transactions whose ids begin with a prefix, and fence their writers.
 
     Args:
         connection: To the cluster.
         prefix: Of transactional ids.
-        without: The ids of those that stay open.
 
     Raises:
         ClientError: A broker does not respond in time, or denies it.
@@ -183,7 +182,7 @@ def abort_all(connection: Connection, prefix: str, *, without: Collection[str] =
         )
         for state in response.transaction_states:
             name = str(state.transactional_id)
-            if name.startswith(prefix) and name not in without:
+            if name.startswith(prefix):
                 TransactionCoordinator(connection, name, _TIMEOUT_S).new_producer()
 
 

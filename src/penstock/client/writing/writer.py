@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Promise(Enum):
-    """What is promised of records, whatever fails; the values are texts for users."""
+    """The guarantees for records, whatever fails; the values are texts for users."""
 
     EXACTLY_ONCE = "each record is written once (for readers with isolation.level=read_committed)"
     AT_LEAST_ONCE = (
@@ -60,7 +60,7 @@ class WriterLimits(NamedTuple):
 
 
 class Writer(ABC):
-    """Writes the batches of one task. A context: what is not committed at its end is given up."""
+    """Writes the batches of one task. A context: it aborts uncommitted batches at its end."""
 
     promise: Promise
     position: Position | None
@@ -101,7 +101,7 @@ class Writer(ABC):
 
     @abstractmethod
     def commit(self, position: Position) -> None:
-        """Commit what was written, and the position of the task.
+        """Commit the written batches, and the position of the task.
 
         Args:
             position: The next offset to read.
@@ -113,7 +113,7 @@ class Writer(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up what was written since the last commit; the writer can go on from there.
+        """Abort the batches since the last commit; the writer can continue from there.
 
         Raises:
             FencedError: Another writer of the same task has taken over.
@@ -123,7 +123,7 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what was written since the last commit, and end. Raises nothing of a cluster.
+        """Abort the batches since the last commit, and end. Raise no error of a cluster.
 
         The connection stays open.
         """

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What a key does. The text is in the reference."""
+    """The effect of a key. The text is in the reference."""
 
     CONNECTION = "every connection"
     TLS = "every connection, except those for metadata, offsets and state"
     LOGIN = "the login"
     RAW = "connections that read and write whole batches"
     METADATA = "connections for metadata, offsets and state"
-    JAVA = "none, except in Spark's own connector"
+    JAVA = "none"
     REPLACED = "none: Penstock sets it itself, or has no use for it"
     REFUSED = "an error: it names a Java class, and Penstock's clients are Python and C"
 
@@ -345,8 +345,8 @@ def check_client_keys(properties: Mapping[str, str], where: str) -> None:
             continue
         if key.effect is Effect.REFUSED and value.strip():
             raise ConfigurationError(
-                f"{where}{name} must be left out: Penstock's clients are Python and C, and run no "
-                "Java class"
+                f"{where}{name} must be left out: Penstock's clients are written in Python and C, "
+                "and cannot load a Java class"
             )
         try:
             key.read(value)

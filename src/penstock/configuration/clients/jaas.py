@@ -13,13 +13,6 @@ _OPTION: Final = re.compile(
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t"}
-_MODULES: Final = "org.apache.kafka.common.security"
-_MODULE: Final = {
-    "PLAIN": f"{_MODULES}.plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{_MODULES}.scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{_MODULES}.scram.ScramLoginModule",
-    "OAUTHBEARER": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule",
-}
 
 
 def jaas_options(properties: Mapping[str, str]) -> dict[str, str]:
@@ -30,18 +23,5 @@ def jaas_options(properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def jaas_config(mechanism: str, options: Mapping[str, str]) -> str:
-    """Return `sasl.jaas.config` for a mechanism that Kafka has a login module for."""
-    given = "".join(f' {name}="{_quoted(value)}"' for name, value in options.items())
-    return f"{_MODULE[mechanism]} required{given};"
-
-
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda match: _CONTROLS.get(match[1], match[1]), text)
-
-
-def _quoted(text: str) -> str:
-    text = text.replace("\\", "\\\\").replace('"', '\\"')
-    for letter, control in _CONTROLS.items():
-        text = text.replace(control, f"\\{letter}")
-    return text

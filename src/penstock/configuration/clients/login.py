@@ -46,8 +46,8 @@ def read_login(properties: Mapping[str, str], where: str) -> Login | None:
         where: The file and `upstream.`, for errors.
 
     Raises:
-        ConfigurationError: The mechanism is not known, or what it needs is missing. The text shows
-            no value of `sasl.jaas.config`.
+        ConfigurationError: The mechanism is not known, or one of its keys is missing. The
+            text shows no value of `sasl.jaas.config`.
     """
     jaas = properties.get("sasl.jaas.config", "").strip()
     if jaas and not _LOGIN_MODULE.match(jaas):
@@ -73,8 +73,8 @@ def _password(properties: Mapping[str, str], mechanism: str, where: str) -> Logi
     handler = "sasl.login.callback.handler.class"
     if properties.get(handler, "").strip():
         raise ConfigurationError(
-            f"{where}{handler} must be left out with {mechanism}: Penstock's clients are Python "
-            "and C, and run no Java class"
+            f"{where}{handler} must be left out with {mechanism}: Penstock's clients are "
+            "written in Python and C, and cannot load a Java class"
         )
     options = jaas_options(properties)
     if options.get("tokenauth", "").lower() == "true":

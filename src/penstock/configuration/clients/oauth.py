@@ -79,20 +79,6 @@ class OAuth(NamedTuple):
         """Return the kind of the URL only; the rest can be secret."""
         return f"OAuth({urlsplit(self.url).scheme or 'unsecured'})"
 
-    def jaas(self) -> dict[str, str]:
-        """Return the options of `OAuthBearerLoginModule` that say the same."""
-        named = {
-            "clientId": self.client_id,
-            "clientSecret": self.client_secret,
-            "scope": self.scope,
-        }
-        return {
-            **{name: value for name, value in named.items() if value},
-            **{f"{_EXTENSION}{name}": value for name, value in self.extensions.items()},
-            **{f"{_UNSECURED}{name}": value for name, value in self.claims.items()},
-            **self.tls,
-        }
-
 
 def read_oauth(properties: Mapping[str, str], where: str) -> OAuth:
     """Read where tokens come from. Nothing is contacted.
@@ -148,8 +134,8 @@ def _check_class(
 ) -> None:
     if properties.get(key, "").strip() not in {"", *known}:
         raise ConfigurationError(
-            f"{where}{key} must be {known[0]}, or left out: Penstock's clients are Python and C, "
-            "and run no Java class"
+            f"{where}{key} must be {known[0]}, or left out: Penstock's clients are written in "
+            "Python and C, and cannot load a Java class"
         )
 
 

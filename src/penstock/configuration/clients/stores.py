@@ -48,8 +48,8 @@ def location_of(properties: Mapping[str, str], folder: Path, store: str, where: 
     if kind != "PEM":
         raise ConfigurationError(
             f"{where}ssl.{store}.location must be a PEM file, and {path} is {kind}: "
-            "Penstock's clients are Python and C, which cannot read stores of Java; convert it "
-            "with keytool -importkeystore -deststoretype pkcs12, then openssl pkcs12"
+            "Penstock's clients are written in Python and C, which cannot read Java key stores; "
+            "convert it with keytool -importkeystore -deststoretype pkcs12, then openssl pkcs12"
         )
     return path
 
@@ -90,7 +90,7 @@ def _contents(path: Path, file: Path, store: str) -> tuple[str, ...]:
     keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
     if not certificates or (store == "keystore" and len(keys) != 1):
         wanted = "a private key and its certificates" if store == "keystore" else "certificates"
-        raise ConfigurationError(f"{where} is not usable ({wanted} are wanted)")
+        raise ConfigurationError(f"{where} is not usable ({wanted} are required)")
     return (certificates,) if store == "truststore" else (certificates, keys[0])
 
 

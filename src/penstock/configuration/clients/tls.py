@@ -91,6 +91,6 @@ def load_key(
         named = f"ssl.keystore.location: {path}" if path else KEY
         raise ConfigurationError(
             f"{file}: {prefix}{named} is not usable (a private key and its certificates are "
-            f"wanted): {error}"
+            f"required): {error}"
         ) from None
     return True

@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.engine.answers import read_results
+from penstock.engine.answers import AnswerError, read_results
 from penstock.engine.columns import Columns, halves
 from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.engine.plans.loading import frames_of
@@ -84,7 +84,7 @@ class Interceptor(NamedTuple):
 
 
 class InterceptedRecords(NamedTuple):
-    """What a chain made of some records.
+    """The results of a chain for some records.
 
     Attributes:
         keys: By position; None for those that were dropped or failed on.
@@ -223,7 +223,7 @@ def _kept(
 
 
 def _differ(records: RecordColumns, positions: Sequence[int], left: RecordColumns) -> bool:
-    """Return whether any of the records that are left is not what it was."""
+    """Return whether any remaining record has changed."""
     before = records.pick(positions)
     pairs = chain(
         zip(before.values, left.values, strict=False), zip(before.keys, left.keys, strict=False)
@@ -395,16 +395,23 @@ def _unchanged(column: Any) -> Sequence[bytes | None]:
 
 def _result(given: Any) -> tuple[Any, Any]:
     """Return key and value of a result, which may be of a class of the policy's own."""
-    if given is None:
-        raise TypeError("process_record() returned None")
-    return given.key, given.value
+    try:
+        return given.key, given.value
+    except AttributeError:
+        raise AnswerError(
+            f"the result for a record is {type(given).__name__}; it must be a "
+            "ProduceRequestInterceptorResult"
+        ) from None
 
 
 def _check(key: Any, value: Any) -> None:
     if (type(value) is not bytes and value is not None) or (
         type(key) is not bytes and key is not None
     ):
-        raise TypeError("a result's key and value are bytes or None")
+        raise AnswerError(
+            f"a result has key {type(key).__name__} and value {type(value).__name__}; each must be "
+            "bytes or None"
+        )
 
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EVERYTHING: Final = RecordIntrospectionHints()
 _BINARY_MAX_BYTES: Final = 2**31 - 1
-"""What one `BinaryArray` holds: its offsets are 32 bits wide."""
+"""The limit of a `BinaryArray`, whose offsets are 32 bits wide."""
 
 
 class ArrowMissingError(PolicyMistakeError):

@@ -40,7 +40,7 @@ ID: Final = "__dlq.id"
 """Of a dead letter that a gateway wrote."""
 PREFIXES: Final = ("__dlq.", "__penstock.")
 PARKED_SUFFIX: Final = ".parked"
-"""What the names of places end with where dead letters are parked that failed too often."""
+"""The suffix of topics and folders for dead letters that failed too often."""
 _NUMBER: Final = re.compile(rb"\s*([+-]?[0-9]{1,20})\s*")
 _INT32, _INT64 = 2**31, 2**63
 _KNOWN_MAX: Final = 1000
@@ -164,6 +164,21 @@ class ReasonHeaders:
             (TIMESTAMP, b"%d" % timestamp),
             (REPLAYS, b"%d" % replays),
         ]
+
+    def of_record(
+        self, verdict: Verdict, headers: Sequence[Header], here: Origin
+    ) -> list[tuple[str, bytes | None]]:
+        """Return the headers that a stored record gets as a dead letter, besides its own.
+
+        A record that is a dead letter already keeps the place that it first came from.
+
+        Args:
+            verdict: On the record.
+            headers: Of the record.
+            here: Where it is.
+        """
+        origin = read_origin(headers, here) if is_dead_letter(headers) else here
+        return self.headers(verdict, origin, replays=read_replays(headers))
 
     def of_place(self, verdict: Verdict, topic: str, partition: int, offset: int) -> Headers:
         """Return those of the headers that say where a record was, and why it became a letter."""

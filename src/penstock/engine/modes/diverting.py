@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.records.stored import KeysAndValues
 
 _OUTCOMES: Final = {MARK: Outcome.MARKED, QUARANTINE: Outcome.QUARANTINED}
-"""What becomes of bad records, by the mode of the policies that object to them."""
+"""The outcome of bad records, by the mode of the policies that object to them."""
 _DECIDED_BEFORE: Final = "it was refused when its batch came first"
 _OF_TRANSACTION: Final = (
     "penstock.mode is quarantine, which sets no records of transactions aside: an aborted one "

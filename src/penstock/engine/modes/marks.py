@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
 
 PREFIX: Final = "__mark."
-"""What a client sends under such names is removed where records are marked: it would lie."""
+"""Headers of a client with this prefix are removed in mode `mark`: they would be false."""
 POLICY: Final = "__mark.errors.policy"
 CODE: Final = "__mark.errors.code"
 MESSAGE: Final = "__mark.errors.message"

@@ -26,6 +26,7 @@ from penstock.engine.verdict import Outcome, Verdict
 from penstock.error_codes import INVALID_RECORD
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
+from penstock.records.sequences import add
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 LETTERS_BYTES: Final = 900_000
 """Brokers take a slightly larger batch, unless `max.message.bytes` is lower."""
 _NO_OFFSET: Final = -1
-_SEQUENCES: Final = 2**31
 
 
 class Place(NamedTuple):
@@ -162,6 +162,6 @@ def _ids(batch: RecordBatch, place: Place, positions: Sequence[int]) -> list[byt
     start = f"{place.topic}-{place.partition}:{batch.producer_id}:{batch.producer_epoch}"
     prefix, timestamps = start.encode(), batch.records.timestamps
     return [
-        b"%s:%d:%d" % (prefix, (batch.base_sequence + position) % _SEQUENCES, timestamps[position])
+        b"%s:%d:%d" % (prefix, add(batch.base_sequence, position), timestamps[position])
         for position in positions
     ]

@@ -45,7 +45,7 @@ class ConfiguredPolicy(NamedTuple):
 
     @property
     def own_prefix(self) -> str:
-        """What its own keys begin with in the file."""
+        """The prefix of its own keys in the file."""
         return f"policies.{self.name}." if self.is_named else ""
 
     @classmethod

@@ -30,7 +30,7 @@ _INTERFACES: Final = {
 }
 _BUILT_IN: Final = "penstock.policies."
 _OF_KEYS: Final = re.compile(r"[\w.-]")
-"""What does not follow a whole key."""
+"""Characters that cannot follow a whole key."""
 
 
 def configure(instance: Any, of: ConfiguredPolicy) -> None:
@@ -48,7 +48,7 @@ def configure(instance: Any, of: ConfiguredPolicy) -> None:
     is_given = of.interface not in {INTERCEPTORS, VALIDATORS}
     if of.is_named:
         is_given = is_given or (callable(method) and _takes_configs(method))
-        _check_taken(instance, of, is_given=is_given)
+        _check_keys_are_read(instance, of, is_given=is_given)
     if not callable(method):
         return
     try:
@@ -58,7 +58,7 @@ def configure(instance: Any, of: ConfiguredPolicy) -> None:
 
 
 def _problem(of: ConfiguredPolicy, error: BaseException) -> str:
-    """Return what is wrong; a built-in policy says it for whoever reads the file."""
+    """Return the problem; a built-in policy explains it for the reader of the file."""
     if type(error) is not ValueError or not of.class_name.startswith(_BUILT_IN):
         return f"{of.where}: configure() failed: {describe(error)}"
     text = str(error)
@@ -83,7 +83,7 @@ def _takes_configs(method: Callable[..., Any]) -> bool:
     return True
 
 
-def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
+def _check_keys_are_read(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
     """Raise ConfigurationError if keys are set for a policy that would never read them."""
     if not of.own:
         return
@@ -106,6 +106,8 @@ def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
         return RecordIntrospectionHints()
     try:
         given = get_hints()
+        if not hasattr(given, "access_headers"):
+            raise TypeError(f"it must return RecordIntrospectionHints, not {type(given).__name__}")
         hints = RecordIntrospectionHints(
             bool(given.access_headers),
             int(given.access_key_bytes),

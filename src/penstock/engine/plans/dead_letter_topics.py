@@ -75,7 +75,7 @@ class DeadLetterTopics:
         )
 
     def _is_used(self, name: str) -> bool:
-        """Return whether dead letters of another topic than this one may go to a topic."""
+        """Return whether dead letters of another topic may go to a topic."""
         globs = {line.glob for line in self._defaults if line.key in {MODE, POLICIES}}
         return any(
             glob != name and self._quarantines(self._defaults.settings(glob)) for glob in globs

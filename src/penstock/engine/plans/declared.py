@@ -39,7 +39,7 @@ def declared_here(
     Raises:
         ConfigurationError: What it declares is not usable.
     """
-    _look_in(file.parent)
+    _add_to_path(file.parent)
     space = ClassPath(class_path) if class_path else None
     try:
         found = load_class(class_name, key=VALIDATION, file=file, space=space)
@@ -62,7 +62,7 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
         ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
             not usable.
     """
-    _look_in(file.parent)
+    _add_to_path(file.parent)
     found: dict[str, PolicyClass] = {}
     for key, name in classes.items():
         cls = load_class(name, key=key, file=file)
@@ -73,7 +73,7 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
     return found
 
 
-def _look_in(folder: Path) -> None:
+def _add_to_path(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

@@ -42,18 +42,21 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
             raise ConfigurationError(
-                f"{where}: there is no module {error.name}; it is looked for in "
-                f"{file.parent} and in the environment of {sys.executable}"
+                f"{where}: there is no module {error.name}; Penstock searched "
+                f"{file.parent} and the environment of {sys.executable}"
             ) from None
         raise ConfigurationError(f"{where}: {describe(error)}") from None
     except Exception as error:
         raise ConfigurationError(f"{where}: {describe(error)}") from None
     except SystemExit as error:
-        raise ConfigurationError(f"{where}: the module ends the program: {error!r}") from None
+        raise ConfigurationError(f"{where}: the module ended the program: {error!r}") from None
     found = getattr(module, attribute, None)
     if not isinstance(found, type):
-        what = "has no class" if found is None else "has something else than a class named"
-        raise ConfigurationError(f"{where}: module {module_name} {what} {attribute}")
+        if found is None:
+            raise ConfigurationError(f"{where}: module {module_name} has no class {attribute}")
+        raise ConfigurationError(
+            f"{where}: must be a class; in module {module_name} its type is {type(found).__name__}"
+        )
     return found
 
 

@@ -49,8 +49,6 @@ INTERNAL_TOPICS: Final = frozenset(
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 """The settings of a topic without topic level keys."""
-CREATE_TOPIC: Final = "create.topic.policy.class.name"
-ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _CACHE_LIMIT: Final = 10_000
 
 
@@ -320,7 +318,7 @@ class Plan:
 
     @property
     def observes_others(self) -> bool:
-        """Whether the file has the policy of KIP-133 only observe what is not about a topic."""
+        """Whether the policy of KIP-133 only observes requests that are not about a topic."""
         return self._mode == OBSERVE
 
     def from_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:

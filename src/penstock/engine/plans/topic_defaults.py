@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from penstock.configuration.topic_keys import is_glob
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -26,7 +28,7 @@ class TopicDefaults:
     @property
     def topics(self) -> set[str]:
         """The globs that are the name of a single topic."""
-        return {line.glob for line in self._defaults if not set("*?[") & set(line.glob)}
+        return {line.glob for line in self._defaults if not is_glob(line.glob)}
 
     def values(self, key: str) -> list[str]:
         """Return the values that a key has for some topic."""

@@ -97,7 +97,7 @@ class TopicPlan:
 
     @cached_property
     def losses(self) -> TopicPlan | None:
-        """What decides which records are not stored though their client gets a success.
+        """The policies that decide which records are dropped while their client gets a success.
 
         Two plans that lose the same records, as far as their keys say, have equal ones; None if
         none are lost.
@@ -142,7 +142,7 @@ class TopicPlan:
         return self._in_modes((OBSERVE,))
 
     def enforced(self) -> TopicPlan:
-        """Return the same policies, all of which refuse what they object to."""
+        """Return the same policies, all in mode `enforce`."""
         return replace(self, mode=ENFORCE, policy_modes={})
 
     def with_mode(self, mode: str) -> TopicPlan:

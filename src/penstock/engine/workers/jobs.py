@@ -27,7 +27,7 @@ _GONE: Final = object()
 """The client that stands for all that are gone."""
 
 WorkerT = TypeVar("WorkerT")
-"""What serves a queue."""
+"""A worker that serves a queue."""
 
 
 class JobState(IntEnum):

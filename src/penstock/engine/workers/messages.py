@@ -59,7 +59,7 @@ _VERDICT_BODY: Final = Struct(">QIB")
 _MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
 _REPLACED_HEAD: Final = Struct(">IIII")
-"""Lengths of the positions dropped, of those in quarantine, of what was diverted, of letters."""
+"""Lengths: positions dropped, positions in quarantine, diverted records, dead letters."""
 _POSITION: Final = "I"
 _QUARANTINED: Final = 2**31
 """Added to a position: no batch has so many records."""
@@ -273,7 +273,7 @@ def read_load_topics(body: bytes) -> list[TopicPlan]:
 
 
 class TopicsLoaded(NamedTuple):
-    """What has become of the topics that a worker was to load.
+    """The result of loading topics in a worker.
 
     Attributes:
         loaded: How many are loaded.
@@ -338,7 +338,7 @@ def read_positions(data: bytes | memoryview) -> Sequence[int]:
 
 
 class Ready(NamedTuple):
-    """What a worker reports about the policies that it has loaded.
+    """The report of a worker about its loaded policies.
 
     Attributes:
         patterns: The class name and topic pattern of each interceptor, in order.

@@ -49,4 +49,4 @@ class WorkerObserver(Protocol):
         """Take note of a worker that ended without a request to."""
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
-        """Take note of what a policy has counted (`penstock.policy.count_event`)."""
+        """Record an event that a policy has counted (`penstock.policy.count_event`)."""

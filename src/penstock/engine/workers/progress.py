@@ -58,7 +58,7 @@ class SharedProgress:
         return CurrentAttempt(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1), loading)
 
     def skip(self, attempt: int) -> None:
-        """Write that attempts up to this one are not to be begun any more."""
+        """Write that attempts up to this number are not to begin."""
         self._words[_SKIPPED] = attempt
 
     @property

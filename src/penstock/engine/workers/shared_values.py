@@ -1,4 +1,4 @@
-"""What the workers of a gateway have shared, for all of them, and over reloads."""
+"""The values that the workers of a gateway share, also after reloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SharedValues:
         self._listeners.discard(listener)
 
     def put(self, values: Values, by: object) -> None:
-        """Keep values; nobody is told of those that are known.
+        """Keep values; send only new values.
 
         Args:
             values: Names and values.

@@ -30,14 +30,13 @@ from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
     from re import Pattern
-    from uuid import UUID
 
     from penstock.configuration import Configuration
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.batch_to_judge import BatchToJudge
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.processes.worker import Worker
-    from penstock.policy import ClientContext
 
     Patterns = list[tuple[str, Pattern[str]]]
 
@@ -148,63 +147,40 @@ class Supervisor:
             raise
         self._serving = True
 
-    def submit(
-        self,
-        topic_plan: TopicPlan,
-        partition: int,
-        topic_id: UUID,
-        version: int,
-        data: bytes | memoryview,
-        done: Callable[[Verdict], None],
-        *,
-        timeout_ms: int = 2**31 - 1,
-        dropped_before: Sequence[int] = (),
-        quarantined_before: Sequence[int] = (),
-        client: Hashable = None,
-        sender: ClientContext | None = None,
-    ) -> None:
-        """Submit one partition's records; `done` is called once, with the verdict.
+    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+        """Submit a batch for judging.
 
         Args:
-            topic_plan: The topic's policies.
-            partition: The partition's number.
-            topic_id: The topic's id.
-            version: The version of the Produce request.
-            data: What the request carries for the partition; not to be changed meanwhile.
-            done: Called from the event loop, perhaps before this returns.
-            timeout_ms: The request's own timeout; where it has none, half a minute.
-            dropped_before: Positions of records that interceptors dropped when the same
-                batch came before; they are dropped again.
-            quarantined_before: Those among them that became dead letters, or were to.
-            client: Whose request it is, as a connection: clients are served round-robin. The
-                batches of one client for one partition keep their order.
-            sender: Who that is, for policies that ask; nobody unless given.
+            batch: The batch.
+            done: Called once with the verdict from the event loop, perhaps before this returns.
         """
-        by = messages.client(sender) if sender and self.asks_for_client(topic_plan) else b""
-        if topic_plan.interceptors and self._timed_out:
-            batch = batch_of(topic_plan.topic, partition, data, by)
-            if self._timed_out.is_suspended(batch):
+        plan, data, sender = batch.plan, batch.data, batch.sender
+        by = messages.client(sender) if sender and self.asks_for_client(plan) else b""
+        if plan.interceptors and self._timed_out:
+            timed_out_batch = batch_of(plan.topic, batch.partition, data, by)
+            if self._timed_out.is_suspended(timed_out_batch):
                 each_ms = self._limits.interceptors_timeout_s * 1000
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
-                done(timed_out(topic_plan.interceptor_names, why))
+                done(timed_out(plan.interceptor_names, why))
                 return
         again = b""
-        if dropped_before:
-            again = messages.positions_before(dropped_before, quarantined_before)
+        if batch.dropped_before:
+            again = messages.positions_before(batch.dropped_before, batch.quarantined_before)
         now = self._clock.now()
-        records_policy = topic_plan.records_policy
+        records_policy = plan.records_policy
         if records_policy is not None:
-            self._instances.used(topic_plan.topic, records_policy)
+            self._instances.used(plan.topic, records_policy)
+        timeout_ms = batch.timeout_ms if batch.timeout_ms > 0 else _TIMEOUT_MS
         job = JudgingJob(
-            (topic_plan.topic, partition),
-            client,
-            topic_plan.policy_names,
-            topic_plan.interceptor_names,
+            (plan.topic, batch.partition),
+            batch.client,
+            plan.policy_names,
+            plan.interceptor_names,
             # Read by `_send`, `_answer` and `_suspend`; a question is of another type.
-            (version, topic_id.bytes, topic_plan.encoded, again, by, data, records_policy),
+            (batch.version, batch.topic_id.bytes, plan.encoded, again, by, data, records_policy),
             done,
             len(data) + len(by),
-            now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
+            now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
         self._submit(job, now)
 
@@ -266,8 +242,8 @@ class Supervisor:
         """Have the validation policy load topics, in each worker while it has no batches.
 
         Workers that replace others do the same; extra ones, which are there because others are
-        busy, do not. Nothing waits for it. A policy that ends its process by it, or hangs, is
-        not asked to any more.
+        busy, do not. Nothing waits for it. A policy that ends its process by it, or hangs, does
+        not load topics again.
         """
         if not self.loads_topics or not plans:
             return
@@ -283,7 +259,7 @@ class Supervisor:
         """Let the workers finish what they have, for at most `drain_s`, then end them.
 
         Args:
-            drain_s: How long what was submitted may take.
+            drain_s: How long submitted batches may take.
             close_s: How long workers may take to close their policies, and no longer than a batch
                 may; then they are killed. One that hangs takes all of it.
         """
@@ -307,7 +283,7 @@ class Supervisor:
 
     @property
     def schedule(self) -> Schedule:
-        """What is decided about workers and batches, to be looked at."""
+        """The decisions about workers and batches, for tests and metrics."""
         return self._schedule
 
     # Actions of the schedule

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
 LEAST_S: Final = 0.001
-"""What a batch counts at least."""
+"""The least cost of a batch."""
 _NEW_MAX_S: Final = 0.05
 """The most that the first batch of a new client counts until it is judged. More would only have it
 wait: whoever is known to be quick is before it anyway."""
@@ -142,7 +142,7 @@ class ClientTurns:
         return turn.expected_s
 
     def settle(self, client: Hashable, expected_s: float, took_s: float) -> None:
-        """Make up for the difference between what was expected of a job and what it took."""
+        """Correct for the difference between the expected and the real time of a job."""
         turn = self.of(client)
         if turn.is_new:
             self._new_s = _of_late(self._new_s, min(took_s, _NEW_MAX_S))

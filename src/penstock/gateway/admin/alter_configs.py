@@ -40,6 +40,7 @@ from penstock.wire.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from penstock.wire.requests.described_configs import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from penstock.gateway.context.request_context import RequestContext
 
 INCREMENTAL: Final = 44
-TOPIC: Final = 2
 _TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _KNOWN_OPERATIONS: Final = frozenset({SET, DELETE, APPEND, SUBTRACT})
@@ -193,7 +193,7 @@ class _AlterConfigs:
         return result is not None and result.error_code == NONE
 
     def _explain(self, resource: _Resource) -> None:
-        """Say what was meant by a key of Penstock that no broker knows."""
+        """Explain a key that no broker knows and that looks like a key of Penstock."""
         result = self._results.get(resource.key)
         if resource.is_misnamed and result is not None and result.error_code == INVALID_CONFIG:
             meant = explained(self._context.gateway, result.error_message)
@@ -293,7 +293,7 @@ class _AlterConfigs:
         return None
 
     async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:
-        """Return the new values of the altered keys; None for deleted ones."""
+        """Return the new values of the altered keys; None for deleted keys."""
         over = self._steps.over
         lists = [
             change.name

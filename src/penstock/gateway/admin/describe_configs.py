@@ -20,7 +20,7 @@ from kio.static.primitive import i8
 from penstock.configuration.topic_keys import key_named
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.requests.described_configs import read_requested, with_added
+from penstock.wire.requests.described_configs import TYPES_FROM, read_requested, with_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.gateway.context.request_context import RequestContext
     from penstock.wire.requests.described_configs import Keys, Requested
 
-_TYPES_FROM: Final = 3
 _WRITTEN_MAX: Final = 100
 
 
@@ -64,7 +63,7 @@ class _Ours:
         self._written: dict[tuple[str, Keys], bytes] = {}
 
     def next(self, topic: str) -> tuple[int, bytes]:
-        """Return how many configs the next description of a topic has, and what they are."""
+        """Return the number of configs of the next topic, and the configs."""
         queue = self._requested.keys.get(topic)
         keys = queue.popleft() if queue else ()
         if not keys:
@@ -114,7 +113,7 @@ def _config(
             for value, number in synonyms
         ),
     }
-    if context.request.version >= _TYPES_FROM:
+    if context.request.version >= TYPES_FROM:
         fields["config_type"] = i8(key.type.number)
         fields["documentation"] = key.documentation if requested.include_documentation else None
     return types.DescribeConfigsResourceResult(**fields)

@@ -44,7 +44,7 @@ class PolicyRefusal(NamedTuple):
 
 
 def _cannot_be_judged(error: MetadataUnavailableError) -> PolicyRefusal:
-    """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
+    """Return the refusal of a request that no policy can judge without cluster metadata."""
     return PolicyRefusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be called: {error}")
 
 
@@ -147,9 +147,9 @@ class PolicyChecks:
         """Have something judged beside; nothing waits for it."""
         policies = self._policies
         if policies.begin_observing(policy):
-            self._gateway.run(self._judge_beside(policies, what, policy, judge, resource))
+            self._gateway.run(self._judge_in_background(policies, what, policy, judge, resource))
 
-    async def _judge_beside(
+    async def _judge_in_background(
         self,
         policies: TopicPolicies,
         what: str,
@@ -213,7 +213,7 @@ class PolicyChecks:
 
 
 def explained(gateway: GatewayContext, message: str | None) -> str | None:
-    """Return a broker's message about an unknown config, with what was meant; None without that."""
+    """Return a broker's message about an unknown config, with an explanation; None without one."""
     allowed = None
     if gateway.topic_configs.are_stored:
         keys = definitions.config_keys()

@@ -237,16 +237,16 @@ class StoredTopicConfigs(TopicConfigs):
                 reason=str(error),
             )
             topics = dict.fromkeys(self.index.names_of(record.key))
-        self._tell(topics)
+        self._report(topics)
 
-    def _tell(self, changes: Mapping[str, Before]) -> None:
+    def _report(self, changes: Mapping[str, Before]) -> None:
         for topic, before in changes.items():
             self._changed_at[topic] = time.monotonic()
             self._changed(topic, before)
 
     def read_again(self) -> None:
         """Read unreadable records once more, as another gateway may have kept new keys."""
-        self._tell(self.index.read_again())
+        self._report(self.index.read_again())
 
     # Writing
 
@@ -273,7 +273,7 @@ class StoredTopicConfigs(TopicConfigs):
             topic: The name of the topic.
             topic_id: The topic id.
             settings: All topic level keys.
-            changes: The altered keys, with None for deleted ones; None if all keys are replaced.
+            changes: The altered keys, with None for deleted keys; None if all keys are replaced.
             over: Creations of the topic that were open before it was known to exist: one of them
                 created it, or they failed.
 
@@ -384,9 +384,9 @@ class StoredTopicConfigs(TopicConfigs):
             after_s = LEFT_AFTER_S if entry.gateway == self._gateway else ABANDONED_AFTER_S
             return entry.timestamp_ms < now_ms - after_s * 1000
 
-        return self._not_mine(left_open, of=of)
+        return self._creations_of_others(left_open, of=of)
 
-    def _not_mine(
+    def _creations_of_others(
         self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
         found = self.index.creations(where, of=of)
@@ -414,7 +414,9 @@ class StoredTopicConfigs(TopicConfigs):
         """
         abandoned = creations = self._abandoned()
         if starting:
-            creations = self._not_mine(lambda entry: entry.gateway == self._gateway) | abandoned
+            creations = (
+                self._creations_of_others(lambda entry: entry.gateway == self._gateway) | abandoned
+            )
         # Unreadable records stay: the policies of their topics are not known.
         creations = {
             creation: entry for creation, entry in creations.items() if not entry.unreadable

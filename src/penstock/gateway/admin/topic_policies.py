@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
@@ -89,7 +89,7 @@ class TopicPolicies:
 
     @property
     def pool(self) -> Supervisor | None:
-        """What runs them; None if there are none."""
+        """The pool that runs them; None if there are none."""
         return self._pool
 
     @property
@@ -140,53 +140,55 @@ class TopicPolicies:
 
     async def cannot_use(self, records_policy: str) -> str | None:
         """Return why a KIP-686 class cannot be used; None if it can be."""
-        verdict = await self._ask(TryRecordsPolicy(records_policy), records_policy)
-        if verdict.outcome is Outcome.ACCEPTED:
-            return None
+        question = TryRecordsPolicy(records_policy)
+        event = "a topic names a class that cannot be used"
         # The reason may name files of this machine.
-        log.warning(
-            "a topic names a class that cannot be used",
-            policy=records_policy,
-            reason=verdict.detail or verdict.message,
-        )
-        return "the gateway's log says why"
+        return await self._reason_against(question, records_policy, event, shows_refusal=False)
 
     async def cannot_judge_by(self, validation_policy: str) -> str | None:
-        """Say why no topic can have this `record.validation.policy`; None if one can."""
+        """Return why no topic can have this `record.validation.policy`; None if a topic can."""
         if self._validation is None:
             return None
         question = TryValidationPolicy(self._validation, validation_policy)
-        verdict = await self._ask(question, self._validation)
-        if verdict.outcome is Outcome.ACCEPTED:
-            return None
-        if verdict.outcome is Outcome.REFUSED:
-            return verdict.message
-        log.warning(
-            "a topic has a record.validation.policy that cannot be used",
-            policy=self._validation,
-            reason=verdict.detail or verdict.message,
-        )
-        return "the gateway's log says why"
+        event = "a topic has a record.validation.policy that cannot be used"
+        return await self._reason_against(question, self._validation, event)
 
     async def cannot_judge(self, topic: str, names: Sequence[str]) -> str | None:
-        """Say why named policies cannot judge a topic; None if they can."""
+        """Return why named policies cannot judge a topic; None if they can."""
         if not names or self._pool is None:
             return None
-        verdict = await self._ask(TryNamedPolicies(topic, names), ", ".join(names))
+        question = TryNamedPolicies(topic, names)
+        event = "a topic names policies that cannot judge it"
+        return await self._reason_against(question, ", ".join(names), event, topic=topic)
+
+    async def _reason_against(
+        self,
+        question: AdminRequest,
+        policy: str,
+        event: str,
+        *,
+        shows_refusal: bool = True,
+        **about: str,
+    ) -> str | None:
+        """Return why a policy cannot be used, for the client; None if it can be.
+
+        Args:
+            question: What is tried.
+            policy: The name of the policy.
+            event: The event of the log, where the reason is only logged.
+            shows_refusal: Whether the client gets the message of a refusal.
+            about: What the event is about.
+        """
+        verdict = await self._submit(question, policy)
         if verdict.outcome is Outcome.ACCEPTED:
             return None
-        if verdict.outcome is Outcome.REFUSED:
+        if verdict.outcome is Outcome.REFUSED and shows_refusal:
             return verdict.message
-        log.warning(
-            "a topic names policies that cannot judge it",
-            topic=topic,
-            policy=", ".join(names),
-            reason=verdict.detail or verdict.message,
-        )
+        log.warning(event, **about, policy=policy, reason=verdict.detail or verdict.message)
         return "the gateway's log says why"
 
     async def _judge(self, question: AdminRequest, policy: str, *, is_observed: bool) -> Verdict:
-        verdict = await self._ask(question, policy)
+        verdict = await self._submit(question, policy)
         if is_observed and verdict.cause is FailureCause.NOT_JUDGED:
             self.not_observed(policy)
         elif self._counts is not None:
@@ -194,7 +196,7 @@ class TopicPolicies:
             count(policy, verdict)
         return verdict
 
-    async def _ask(self, question: AdminRequest, names: str) -> Verdict:
+    async def _submit(self, question: AdminRequest, names: str) -> Verdict:
         assert self._pool is not None
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.audit_trail.trail import Settle
 
-MODE: Final = 0o640
+_PERMISSIONS: Final = 0o640
 _WRITE_BYTES: Final = 2**20
 _RETRY_S: Final = 1.0
 # O_NONBLOCK is for special files: to open a pipe would wait for its reader.
@@ -114,7 +114,7 @@ class AuditFile:
             self._open()
 
     def _open(self) -> None:
-        opened = os.open(self._path, _FLAGS, MODE)
+        opened = os.open(self._path, _FLAGS, _PERMISSIONS)
         try:
             found = os.fstat(opened)
             if not stat.S_ISREG(found.st_mode):

@@ -21,7 +21,7 @@ def check_audit_keys(configuration: Configuration) -> None:
     topic, file = configuration.audit_topic, configuration.audit_file
     if topic and file:
         raise ConfigurationError(
-            f"{configuration.path}: audit.topic and audit.file are both set; leave one of them out"
+            f"{configuration.path}: audit.topic and audit.file are both set; remove one of them"
         )
     if not topic:
         return
@@ -39,4 +39,4 @@ def check_audit_keys(configuration: Configuration) -> None:
     }
     for key, other in others.items():
         if topic == other:
-            raise ConfigurationError(f"{where} must not be {topic}, which is that of {key}")
+            raise ConfigurationError(f"{where} must not be {topic}, which is the topic of {key}")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 REASONS_MAX: Final = 5
 MESSAGE_MAX_BYTES: Final = 512
 NAME_MAX_BYTES: Final = 256
-"""More than any topic's name has. Client ids, principals and names of topics that were asked for
-may be longer, and come from clients."""
+"""Longer than any topic's name. Client ids, principals and requested topic names come from clients
+and may be longer."""
 POLICY_MAX_BYTES: Final = 1024
 """There may be several classes."""
 # ASCII only: U+2028 and others end a line for some readers.

@@ -42,7 +42,7 @@ _REJECTED: Final = frozenset(
         KafkaError.INVALID_MSG,
     }
 )
-"""What would be answered again. A broker says it of the whole batch that a record was sent in."""
+"""Errors that a retry would get again. A broker reports them for the whole batch of a record."""
 
 
 class AuditTopicError(UnavailableError):
@@ -128,7 +128,7 @@ class AuditTopic:
             self._send(record)
 
     def work(self) -> float | None:
-        """Take the answers of brokers, and send again what they did not take."""
+        """Take the brokers' responses, and retry the records that they did not store."""
         now = time.monotonic()
         if self._again and now >= self._retry_at:
             again, self._again = self._again, []

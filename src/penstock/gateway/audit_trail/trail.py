@@ -1,8 +1,8 @@
 """The queue between the event loop, in which refusals happen, and the thread that writes them.
 
-Nothing waits for the trail. What is on its way to the file or the topic is bounded: where that
-cannot be written for long, what comes next is left out, counted, and said in the log. Every
-refusal has a number, so that a gap in the trail shows what was left out.
+Nothing waits for the trail. The queue is bounded: if the file or the topic cannot be written for
+long, later refusals are left out, counted, and logged. Every refusal has a number, so that a gap in
+the trail shows how many were left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 HELD_MAX_BYTES: Final = 32 * 2**20
-"""What may be on its way, each record with `RECORD_BYTES` more than its text."""
+"""The limit of the queue; each record counts with `RECORD_BYTES` more than its text."""
 RECORD_BYTES: Final = 512
 CLOSE_TIMEOUT_S: Final = 5.0
 _WARN_EVERY_S: Final = 10.0
@@ -101,8 +101,8 @@ class AuditTrail:
         self._clock = clock
         self._queue: deque[bytes] = deque()
         self._held = 0
-        self._told = 0
-        self._told_at = self._warned_at = float("-inf")
+        self._logged = 0
+        self._logged_at = self._warned_at = float("-inf")
         self._is_troubled = False
         self._woken = False
         self._reopens = False
@@ -154,7 +154,7 @@ class AuditTrail:
         with self._changed:
             self.left_out += self._held
             self._held = self.held_bytes = 0
-        self._tell_left_out()
+        self._log_left_out()
 
     def _wake(self) -> None:
         self._woken = True
@@ -163,13 +163,13 @@ class AuditTrail:
     def _leave_out(self) -> None:
         with self._changed:
             self.left_out += 1
-        if time.monotonic() - self._told_at > _WARN_EVERY_S:
-            self._tell_left_out()
+        if time.monotonic() - self._logged_at > _WARN_EVERY_S:
+            self._log_left_out()
 
-    def _tell_left_out(self) -> None:
+    def _log_left_out(self) -> None:
         with self._changed:
-            count, self._told = self.left_out - self._told, self.left_out
-            self._told_at = time.monotonic()
+            count, self._logged = self.left_out - self._logged, self.left_out
+            self._logged_at = time.monotonic()
         if count:
             log.error("refusals left out of the audit trail", to=self._sink.name, count=count,
                       total=self.left_out)  # fmt: skip
@@ -190,7 +190,7 @@ class AuditTrail:
             within_s = self._work_on(records, reopens=reopens)
             is_ended = ends_at is not None and (within_s is None or time.monotonic() > ends_at)
             if within_s is None:
-                within_s = self._tell_in_time()
+                within_s = self._log_left_out_in_time()
         self._sink.close()
 
     def _work_on(self, records: Sequence[bytes], *, reopens: bool) -> float | None:
@@ -210,14 +210,14 @@ class AuditTrail:
             log.info("the audit trail is written again", to=self._sink.name)
         return within_s
 
-    def _tell_in_time(self) -> float | None:
+    def _log_left_out_in_time(self) -> float | None:
         """Log how many records were left out, if any, or return the seconds until it is time."""
-        if self.left_out == self._told:
+        if self.left_out == self._logged:
             return None
-        left_s = self._told_at + _WARN_EVERY_S - time.monotonic()
+        left_s = self._logged_at + _WARN_EVERY_S - time.monotonic()
         if left_s > 0:
             return left_s
-        self._tell_left_out()
+        self._log_left_out()
         return None
 
     def _settle(self, records: Sequence[bytes], *, written: bool) -> None:

@@ -1,7 +1,7 @@
-"""The console: one page on the metrics listener, and what `penstock top` shows.
+"""The console: one page on the metrics listener, and the figures for `penstock top`.
 
-`recent_refusals` keeps the recent refusals, by reason; `figures` makes rates of what is
-counted, and `history` keeps those of the last hour; `topic_plans` says which policies each topic
+`recent_refusals` keeps the recent refusals, by reason; `figures` makes rates of the
+counts, and `history` keeps those of the last hour; `topic_plans` says which policies each topic
 has, and where its settings come from. `state` puts them together as JSON, `subscribers` passes on
 the changes, `page` has the files for browsers, and `console` answers their requests.
 

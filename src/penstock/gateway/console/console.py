@@ -118,13 +118,13 @@ class Console:
     async def _tick(self, tick: int) -> None:
         is_sampled = tick % _TICKS_A_SAMPLE == 0
         if self._subscribers or is_sampled:
-            self._tell_refusals()
+            self._publish_refusals()
         if is_sampled:
             self._sample()
         if self._subscribers and tick % (_FIGURES_EVERY * _TICKS_A_SAMPLE) == 0:
             self._subscribers.publish("figures", await self._figures())
 
-    def _tell_refusals(self) -> None:
+    def _publish_refusals(self) -> None:
         changed = self._refusals.look()
         if changed and self._subscribers:
             rows = [row.as_json() for row in changed[-CHANGED_MAX:]]

@@ -25,7 +25,7 @@ class Latency(NamedTuple):
 
 
 class ConsoleFigures(NamedTuple):
-    """What happened in some seconds.
+    """The figures of an interval.
 
     Attributes:
         at: When they ended, in seconds since the epoch.
@@ -107,7 +107,7 @@ def quantile(counts: Sequence[float], share: float) -> float | None:
         share: Between 0 and 1.
 
     Returns:
-        Seconds; the last bound for what is beyond it; None if nothing was counted.
+        Seconds; at most the last bound; None if nothing was counted.
     """
     rank = share * sum(counts)
     if not rank:

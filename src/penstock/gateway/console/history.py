@@ -30,7 +30,7 @@ class _Sample(NamedTuple):
 
 
 class FigureHistory:
-    """What `totals` were, and the figures made of them."""
+    """The `totals` of the last hour, and the figures made of them."""
 
     def __init__(self, totals: CountedTotals, clock: float, at: float) -> None:
         """Begin.

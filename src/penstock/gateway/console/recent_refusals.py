@@ -195,7 +195,7 @@ class RecentRefusals:
 
 
 def shown(text: str) -> str:
-    """Return a text that somebody else wrote so that it shows as what it is, and not too long.
+    """Return a text from a client or a policy in a form that is safe to show, and not too long.
 
     Control characters, and those that change the direction of writing, are replaced.
     """

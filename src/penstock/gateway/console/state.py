@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import __version__
+from penstock.configuration.topic_keys import MODE, value_of
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.readiness import Inspected, inspect
@@ -51,7 +52,7 @@ def about(gateway: ShownGateway) -> dict[str, Any]:
         "python": platform.python_version(),
         "record_batches": describe(),
         "started": round(_STARTED, 3),
-        "mode_of_file": of.properties.get("penstock.mode", "enforce").strip().lower(),
+        "mode_of_file": value_of(MODE, of.properties),
     }
 
 

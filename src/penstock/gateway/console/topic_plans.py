@@ -11,9 +11,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.cluster.metadata import MetadataUnavailableError
-from penstock.configuration.interfaces import INTERCEPTORS, VALIDATION, VALIDATORS
+from penstock.configuration.interfaces import (
+    ALTER_CONFIG,
+    CREATE_TOPIC,
+    INTERCEPTORS,
+    VALIDATION,
+    VALIDATORS,
+)
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, KeyOrigin
+from penstock.engine.plans.plan import NO_SETTINGS, KeyOrigin
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.console.subscribers import as_text
 from penstock.topic_configs.index import UnreadableTopicConfigsError

@@ -1,1 +1,1 @@
-"""What handlers of requests are given: the gateway's parts, a request, its exchange."""
+"""The arguments of the handlers of requests: the gateway's parts, a request, its exchange."""

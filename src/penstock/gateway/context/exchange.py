@@ -1,7 +1,7 @@
 """Exchanges: a request and its response, with a state.
 
 Most requests are streamed: their bytes are forwarded as they are received, and so are those of
-their responses. Others are held until it is decided what is sent to the broker (`Held`).
+their responses. Others are held until a decision about the request for the broker (`Held`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """Turns the broker's response into the client's, at once or in slices."""
 
 
-class State(Enum):
+class ExchangeState(Enum):
     """The state of an exchange."""
 
     RECEIVING = auto()
@@ -47,14 +47,23 @@ class State(Enum):
     __hash__ = object.__hash__  # that of Enum is written in Python, and called for each step
 
 
-TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.RECEIVING: frozenset({State.PROCESSING, State.READY, State.CANCELLED}),
-    State.PROCESSING: frozenset({State.READY, State.CANCELLED}),
-    State.READY: frozenset({State.SENT, State.LOCAL_RESPONSE, State.COMPLETED, State.CANCELLED}),
-    State.SENT: frozenset({State.COMPLETED, State.CANCELLED}),
-    State.LOCAL_RESPONSE: frozenset({State.COMPLETED, State.CANCELLED}),
-    State.COMPLETED: frozenset(),
-    State.CANCELLED: frozenset({State.CANCELLED}),
+TRANSITIONS: Final[dict[ExchangeState, frozenset[ExchangeState]]] = {
+    ExchangeState.RECEIVING: frozenset(
+        {ExchangeState.PROCESSING, ExchangeState.READY, ExchangeState.CANCELLED}
+    ),
+    ExchangeState.PROCESSING: frozenset({ExchangeState.READY, ExchangeState.CANCELLED}),
+    ExchangeState.READY: frozenset(
+        {
+            ExchangeState.SENT,
+            ExchangeState.LOCAL_RESPONSE,
+            ExchangeState.COMPLETED,
+            ExchangeState.CANCELLED,
+        }
+    ),
+    ExchangeState.SENT: frozenset({ExchangeState.COMPLETED, ExchangeState.CANCELLED}),
+    ExchangeState.LOCAL_RESPONSE: frozenset({ExchangeState.COMPLETED, ExchangeState.CANCELLED}),
+    ExchangeState.COMPLETED: frozenset(),
+    ExchangeState.CANCELLED: frozenset({ExchangeState.CANCELLED}),
 }
 
 
@@ -85,7 +94,9 @@ class Exchange:
     is_judged: ClassVar[bool] = False
     """Whether it is processed concurrently with others, and decided in order (`Held.decide`)."""
 
-    def __init__(self, api_key: int, version: int, correlation_id: int, state: State) -> None:
+    def __init__(
+        self, api_key: int, version: int, correlation_id: int, state: ExchangeState
+    ) -> None:
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
@@ -98,7 +109,7 @@ class Exchange:
         self.was_held = False
         self.received_at = self.sent_at = 0.0
 
-    def transition_to(self, state: State) -> None:
+    def transition_to(self, state: ExchangeState) -> None:
         """Change the state."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} to {state.name}"
         self.state = state
@@ -129,7 +140,7 @@ class Exchange:
         return False
 
     def outgoing(self) -> Buffers | None:
-        """Return what is sent to the broker; None for nothing."""
+        """Return the bytes for the broker; None for none."""
         raise NotImplementedError
 
     def local_response(self) -> Buffers | Slices[Buffers]:
@@ -138,8 +149,8 @@ class Exchange:
 
     def cancel(self) -> None:
         """Stop processing: the connection is closed."""
-        if self.state is not State.COMPLETED:
-            self.transition_to(State.CANCELLED)
+        if self.state is not ExchangeState.COMPLETED:
+            self.transition_to(ExchangeState.CANCELLED)
 
 
 class Streamed(Exchange):
@@ -153,7 +164,7 @@ class Streamed(Exchange):
     __slots__ = ("is_streamed", "pieces")
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
-        super().__init__(api_key, version, correlation_id, State.RECEIVING)
+        super().__init__(api_key, version, correlation_id, ExchangeState.RECEIVING)
         self.pieces: list[bytes | memoryview] = []
         self.is_streamed = False
 
@@ -181,7 +192,7 @@ class Streamed(Exchange):
 
 
 class Held(Exchange):
-    """A request that is held until it is decided what is sent to the broker."""
+    """A request that is held until a decision about the request for the broker."""
 
     __slots__ = ()
 
@@ -193,7 +204,7 @@ class Held(Exchange):
             size: See `Exchange`.
         """
         super().__init__(
-            received.api_key, received.version, received.correlation_id, State.PROCESSING
+            received.api_key, received.version, received.correlation_id, ExchangeState.PROCESSING
         )
         self.transform = received.transform
         self.size = size
@@ -214,7 +225,7 @@ class Held(Exchange):
         raise NotImplementedError
 
     def decide(self, *, is_next: bool) -> bool:
-        """Decide what is sent to the broker, in the order of the requests (if `is_judged`).
+        """Decide about the request for the broker, in the order of the requests (if `is_judged`).
 
         Args:
             is_next: Whether all requests before this one have been sent to the broker.
@@ -264,11 +275,15 @@ class ConnectionContext(Protocol):
 
     @property
     def has_undecided(self) -> bool:
-        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+        """Whether the decision about a Produce request is missing."""
 
     @property
     def may_support_describe_producers(self) -> bool:
         """Whether the broker may support DescribeProducers: True until it is known."""
+
+    @property
+    def supports_leader_epochs(self) -> bool:
+        """Whether the broker says where leaders' epochs end, if it supports DescribeProducers."""
 
     def send_request(
         self,

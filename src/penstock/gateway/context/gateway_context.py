@@ -65,7 +65,7 @@ class GatewayContext(Protocol):
 
     @property
     def postponed(self) -> PostponedBatches:
-        """The batches that have to come again before what was sent after them."""
+        """The batches whose retry has to arrive before later batches."""
 
     @property
     def max_message_bytes(self) -> MaxMessageBytes:
@@ -89,7 +89,7 @@ class GatewayContext(Protocol):
 
     @property
     def lane(self) -> KnownTopics | None:
-        """What forwards connections natively; None if nothing does."""
+        """Forwards connections natively; None without the native lane."""
 
     @property
     def audit_topic(self) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.configuration.topic_keys import is_glob
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from uuid import UUID
 
     from penstock.cluster.metadata import ClusterMetadata
@@ -25,7 +26,6 @@ log = structlog.get_logger()
 KNOWN_MAX: Final = 1000
 _AT_ONCE: Final = 100
 """How many topics are looked at before requests have their turn again."""
-_WILDCARDS: Final = frozenset("*?[")
 
 
 async def validated_topics(
@@ -41,7 +41,7 @@ async def validated_topics(
         topic_configs: The configs that were set on topics.
         cluster: Has the names of the topics.
     """
-    named = [glob for glob in plan.globs if not _WILDCARDS.intersection(glob)]
+    named = [glob for glob in plan.globs if not is_glob(glob)]
     try:
         existing = sorted(await cluster.topics())
     except MetadataUnavailableError as error:
@@ -60,6 +60,31 @@ async def validated_topics(
             if len(found) == KNOWN_MAX:
                 break
     return found
+
+
+async def leaders_of(
+    cluster: ClusterMetadata, wants: Callable[[str], bool], most: int
+) -> dict[tuple[str, int], int]:
+    """Return the epochs of leaders of topics' partitions, as far as the cluster says them.
+
+    Args:
+        cluster: Has the names of the topics, and the leaders.
+        wants: Whether a topic is one of them.
+        most: The most partitions.
+    """
+    try:
+        existing = await cluster.topics()
+    except MetadataUnavailableError:
+        return {}
+    partitions: list[tuple[str, int]] = []
+    for count, (name, (of_topic, _)) in enumerate(existing.items()):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if wants(name):
+            partitions += [(name, number) for number in range(of_topic)]
+        if len(partitions) >= most:
+            break
+    return await asyncio.to_thread(cluster.leader_epochs, partitions[:most])
 
 
 def _each_once(*names: Iterable[str]) -> Iterable[str]:

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Sequence
-    from uuid import UUID
+    from collections.abc import Callable, Container, Hashable
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plans.plan import Plan
-    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.batch_to_judge import BatchToJudge, Submit
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches
-    from penstock.policy import ClientContext
-
-
-class Submit(Protocol):
-    """Submits a batch to the workers; see `engine.workers.supervisor.Supervisor.submit`."""
-
-    def __call__(
-        self,
-        topic_plan: TopicPlan,
-        partition: int,
-        topic_id: UUID,
-        version: int,
-        data: bytes | memoryview,
-        done: Callable[[Verdict], None],
-        *,
-        timeout_ms: int = ...,
-        dropped_before: Sequence[int] = ...,
-        quarantined_before: Sequence[int] = ...,
-        client: Hashable = ...,
-        sender: ClientContext | None = ...,
-    ) -> None: ...
 
 
 class PolicySet(NamedTuple):
@@ -76,14 +54,11 @@ class PolicySet(NamedTuple):
 
 
 def submit_or_drop_again(
-    drop_again: Submit, submit: Submit, topic_plan: TopicPlan, *batch: Any, **options: Any
+    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
 ) -> None:
-    """Have a batch judged, or only have records dropped again where no policy is left to judge it.
-
-    Implements `Submit`.
-    """
-    chosen = submit if topic_plan.policies else drop_again
-    chosen(topic_plan, *batch, **options)
+    """Submit a batch, or drop its records again if no policy is left to judge it."""
+    chosen = submit if batch.plan.policies else drop_again
+    chosen(batch, done)
 
 
 def without_response(client: Hashable) -> Hashable:
@@ -92,21 +67,13 @@ def without_response(client: Hashable) -> Hashable:
 
 
 def submit_or_accept(
-    inline: InlineJudge,
-    submit: Submit,
-    topic_plan: TopicPlan,
-    partition: int,
-    topic_id: UUID,
-    version: int,
-    data: bytes | memoryview,
-    done: Callable[[Verdict], None],
-    **options: Any,
+    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
 ) -> None:
-    """Accept a batch inline, or have a worker judge it; implements `Submit`.
+    """Accept a batch inline, or submit it.
 
-    A batch of which records have to be dropped again is not accepted as it is.
+    A batch whose records are dropped again is not accepted inline: it changes.
     """
-    if not options.get("dropped_before") and inline.accepts(topic_plan, version, data):
+    if not batch.dropped_before and inline.accepts(batch.plan, batch.version, batch.data):
         done(ACCEPTED)
     else:
-        submit(topic_plan, partition, topic_id, version, data, done, **options)
+        submit(batch, done)

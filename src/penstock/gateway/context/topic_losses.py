@@ -36,10 +36,11 @@ def plans_of(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Ite
 def losses(
     topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]
 ) -> Counter[TopicPlan | None]:
-    """Return what a topic may lose, to be compared; the arguments are those of `plans_of`.
+    """Return a value that differs if a topic may lose other records.
 
-    It counts how many ids lose the same: a topic that is created again may have the keys of the one
-    before it. It is empty if no id can lose records, with or without keys.
+    The arguments are those of `plans_of`. The value counts how many ids lose the same: a topic that
+    is created again may have the keys of the one before it. It is empty if no id can lose records,
+    with or without keys.
     """
     without, *found = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored))
     found = found or [without]

@@ -41,7 +41,12 @@ class TopicNames:
         if found is None:
             return None
         topic_id, at = found
-        return topic_id if since < at > self._clock() - _ID_TTL_S else None
+        return topic_id if since < at and self._clock() < at + _ID_TTL_S else None
+
+    def known_until(self, name: str) -> float:
+        """Return until when a name is known to be that of its topic; 0 if it is not known."""
+        found = self._ids.get(name)
+        return 0.0 if found is None else found[1] + _ID_TTL_S
 
     def drop(self, name: str) -> None:
         """Forget the id of a topic that is not there."""

@@ -8,27 +8,34 @@ from typing import Any, Final
 from penstock.native import NativeMissingError, find_native
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
-"""An environment variable: 1 for native threads or nothing; 0 or empty for Python. Experimental."""
+"""An environment variable: 0 for Python, 1 for native or nothing; empty for what is installed."""
 
 
 def find_lane() -> Any | None:
     """Return the native module if it is to forward connections; None if Python does.
 
     Raises:
-        NativeMissingError: It cannot be used, or a variable has another value.
+        NativeMissingError: It is required and cannot be used, or a variable has another value.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "0", "1"}:
         raise NativeMissingError(
-            f"{VARIABLE}={wanted}: it must be 1 (native threads), or 0 or empty (Python)"
+            f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (what is installed)"
         )
-    if wanted != "1":
+    if wanted == "0":
         return None
     module, why_not = find_native()
     if module is not None and hasattr(module, "Lane"):
         return module
-    reason = why_not or "penstock_native is not installed, or not for this system"
-    raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
+    if is_lane_required():
+        reason = why_not or "penstock_native is not installed, or not for this system"
+        raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
+    return None
+
+
+def is_lane_required() -> bool:
+    """Return whether it is an error if native threads cannot forward connections."""
+    return os.environ.get(VARIABLE) == "1"
 
 
 def describe_lane() -> str:

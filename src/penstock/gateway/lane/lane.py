@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import structlog
 
+from penstock.gateway.lane.left_to_python import LeftToPython
 from penstock.gateway.lane.table import Action, Rows, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.lane.topics import KnownTopics
 from penstock.gateway.metrics.cells import BOUNDS
+from penstock.gateway.metrics.process_usage import most_descriptors
 from penstock.gateway.sessions.session import Between
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sized
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.sessions.session import Session
     from penstock.wire.requests.produce import TopicData
 
@@ -27,6 +30,9 @@ log = structlog.get_logger()
 THREADS_MAX: Final = 8
 _LOG_EVERY_S: Final = 60.0
 """Without descriptors left, each connection is refused again and again."""
+_SHARE_OF_DESCRIPTORS: Final = 3 / 8
+"""Each connection takes two descriptors, and two more here. So many connections, those that are
+here counted twice, take three quarters of all. Beyond that none comes here."""
 _SHARE_OF_BUDGET: Final = 16
 """When the lane holds this part of the budget, connections that hold much are given back."""
 
@@ -42,7 +48,7 @@ class Owner(Protocol):
 
 
 class Figures(NamedTuple):
-    """What is known of a connection that is forwarded natively.
+    """The state of a connection that is forwarded natively.
 
     Attributes:
         held_bytes: The bytes that are held.
@@ -92,6 +98,7 @@ class Lane(KnownTopics):
         gateway: GatewayContext,
         loop: asyncio.AbstractEventLoop,
         *,
+        connections: Sized,
         request_max_bytes: int,
         budget_bytes: int,
         threads: int | None = None,
@@ -102,9 +109,13 @@ class Lane(KnownTopics):
             native: The native module.
             gateway: The gateway.
             loop: The event loop, in which connections are taken back.
+            connections: All connections of clients.
             request_max_bytes: `socket.request.max.bytes`.
             budget_bytes: The memory budget of all clients.
             threads: How many; by default as many as there are cores.
+
+        Raises:
+            OSError: There are no descriptors, or no threads, left.
         """
         self._native = native
         self._gateway = gateway
@@ -121,8 +132,10 @@ class Lane(KnownTopics):
         self._rows: Rows = ()
         self._topics = TableTopics(native, gateway, ())
         self._reads_produce = False
-        self._panics = 0
+        self._left_to_python = LeftToPython()
         self._logged_at = -_LOG_EVERY_S
+        self._connections = connections
+        self._connections_max = most_descriptors() * _SHARE_OF_DESCRIPTORS
         self.follow()
         loop.add_reader(self._lane.fileno(), self._take_ready)
 
@@ -134,34 +147,25 @@ class Lane(KnownTopics):
         for owner in list(self._owners.values()):
             _take_back(owner)
 
-    def forget_topics(self) -> None:
-        """Forget what judges which topic: the configs of one have changed."""
-        self._topics.table.forget_topics()
-
-    def forget_judged(self) -> None:
-        """Forget topics that are judged: a batch is to come again before what is behind it.
-
-        Those for which no batch has to come again are remembered with their next request.
-        """
-        self._topics.forget_judged()
+    def forget(self, name: str | None) -> None:
+        """Forget what judges a topic, or all of them. Python finds it out by the next batches."""
+        self._topics.forget(name)
 
     def look_again(self) -> None:
-        """Follow what is in force if it has changed. To be called every second.
-
-        Names of topics are forgotten: each may be that of another topic with policies by now, as
-        `TopicNames` has it.
-        """
-        if self._gateway.topic_configs.are_stored:
-            self._topics.table.forget_names()
+        """Use the policies in force if they have changed. To be called every second."""
         if compiled(self._gateway) != self._rows:
             self.follow()
+        self._left_to_python.look(self._gateway.producers.topics, self._gateway.clock())
 
     def passed(
-        self, topics: Iterable[TopicData], judged: Iterable[tuple[TopicPlan, TopicData]]
+        self,
+        topics: Iterable[TopicData],
+        judged: Iterable[tuple[TopicPlan, TopicData]],
+        names: TopicNames,
     ) -> None:
-        """Remember the topics of a request, and what judges them, until `forget_topics`."""
+        """Remember the topics of a request, and what judges them, until `forget`."""
         if self._reads_produce:
-            self._topics.passed(topics, judged)
+            self._topics.passed(topics, judged, names)
 
     def adopt(
         self,
@@ -185,6 +189,8 @@ class Lane(KnownTopics):
         Returns:
             Its number here; None if it has to stay. Then nothing has changed.
         """
+        if self._is_full(1):
+            return None
         left = session.leave()
         if left is None:
             return None
@@ -210,6 +216,14 @@ class Lane(KnownTopics):
         self._owners[number] = owner
         return number
 
+    def make_room(self) -> None:
+        """Give back a connection, the first that is here, if a new one needs its descriptors."""
+        if self._owners and self._is_full():
+            _take_back(next(iter(self._owners.values())))
+
+    def _is_full(self, more: int = 0) -> bool:
+        return len(self._connections) + len(self._owners) + more > self._connections_max
+
     def take(self, number: int) -> GivenBack:
         """Take a connection back. Nobody else reads its sockets or writes to them any more."""
         del self._owners[number]
@@ -217,7 +231,7 @@ class Lane(KnownTopics):
         return GivenBack(Between(*between), *others)
 
     def figures(self, number: int) -> Figures:
-        """Return what is known of a connection that the lane has."""
+        """Return the state of a connection that the lane has."""
         return Figures(*self._lane.figures(number))
 
     def _take_ready(self) -> None:
@@ -225,9 +239,8 @@ class Lane(KnownTopics):
             owner = self._owners.get(number)
             if owner is not None:
                 _take_back(owner)
-        if (panics := self._lane.panics) != self._panics:
-            log.error("errors of the native threads", count=panics)
-            self._panics = panics
+        for place in self._lane.errors():
+            log.error("error of the native threads", at=place, count=self._lane.panics)
 
     def _log_refused(self, error: OSError) -> None:
         now = self._gateway.clock()
@@ -241,7 +254,7 @@ class Lane(KnownTopics):
         return len(self._owners)
 
     def collect_counts(self) -> None:
-        """Add what was counted natively to the gateway's counts."""
+        """Add the native counts to the gateway's counts."""
         counts = self._gateway.counts
         if counts is not None:
             counts.lane_errors = self._lane.panics
@@ -256,7 +269,7 @@ class Lane(KnownTopics):
 
 
 def _take_back(owner: Owner) -> None:
-    """Take a connection back; where that fails, it is this one that is closed, and no other."""
+    """Take a connection back; if that fails, close only this connection."""
     try:
         owner.take_back()
     except Exception:

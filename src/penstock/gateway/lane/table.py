@@ -1,6 +1,6 @@
-"""Compiles the routing table to data for the lane: what happens to a request of an API and version.
+"""Compiles the routing table to data for the lane: an action for each API and version.
 
-The lane does what is simple. For everything else the action is `PYTHON`.
+The lane has the simple actions. For everything else the action is `PYTHON`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST_VERSION: Final = 31
 
 
 class Action(IntEnum):
-    """What the lane does with a request and its response: `native/src/lane/table.rs`."""
+    """The actions of the lane for a request and its response: `native/src/lane/table.rs`."""
 
     PYTHON = 0
     """The connection is given back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration.topic_keys import ENFORCE
@@ -10,10 +11,11 @@ from penstock.gateway.lane.topics import KnownTopics
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.inline import NativeJudge
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.lane.table import Rows
+    from penstock.policies.by_columns import NativeJudge
     from penstock.wire.requests.produce import TopicData
 
 
@@ -35,42 +37,47 @@ class TableTopics(KnownTopics):
         self.table = native.Table(list(rows))
         self._new_judge = native.Judge
         self._gateway = gateway
-        self._knows_judged = False
 
     def passed(
-        self, topics: Iterable[TopicData], judged: Iterable[tuple[TopicPlan, TopicData]]
+        self,
+        topics: Iterable[TopicData],
+        judged: Iterable[tuple[TopicPlan, TopicData]],
+        names: TopicNames,
     ) -> None:
         """Remember topics; those that are judged only if that can be done natively.
 
-        And only if no batch for them is to come again before what is behind it.
+        And none of which a batch has to be retried before later batches. Where topics have settings
+        of their own, their names are remembered for as long as the connection knows which topics
+        these are.
         """
         postponed = self._gateway.postponed
+        are_stored = self._gateway.topic_configs.are_stored
         plans = {topic.key: plan for plan, topic in judged}
         for topic in topics:
             plan = plans.get(topic.key)
-            judge = None
-            if plan is not None:
-                judge = None if postponed.has_topic(plan.topic) else self._judge(plan)
-                if judge is None:
-                    continue
-                self._knows_judged = True
-            name = plan.topic if plan is not None else topic.name or ""
+            judge = self._judge(plan) if plan is not None else None
+            name = names.name(topic.topic_id) if topic.topic_id is not None else topic.name
+            is_judged_elsewhere = plan is not None and judge is None
+            if name is None or is_judged_elsewhere or postponed.has_topic(name):
+                continue
             if topic.topic_id is not None:
                 self.table.know_id(topic.topic_id.bytes, name, judge)
-            elif topic.name is not None:
-                self.table.know_name(name, judge)
+            else:
+                until = names.known_until(name) if are_stored else math.inf
+                self.table.know_name(name, judge, until)
 
-    def forget_judged(self) -> None:
-        """Forget those that are judged."""
-        if self._knows_judged:
-            self._knows_judged = False
-            self.table.forget_judged()
+    def forget(self, name: str | None) -> None:
+        """Forget a topic, or all of them."""
+        if name is None:
+            self.table.forget_topics()
+        else:
+            self.table.forget(name)
 
     def _judge(self, plan: TopicPlan) -> NativeJudge | None:
-        """Return what accepts batches natively as Python does inline; None if nothing can.
+        """Return the native judge that accepts the same batches as Python does inline, or None.
 
-        All policies have to be enforced: what is observed is judged beside, and what is marked or
-        goes to quarantine is changed.
+        All policies have to be enforced: batches in mode `observe` are judged separately, and the
+        modes `mark` and `quarantine` change batches.
         """
         inline = self._gateway.policies.inline
         if inline is None or plan.unusable or plan.judging_modes != (ENFORCE,):

@@ -1,4 +1,4 @@
-"""Topics of which it is known what judges their batches: who is told of them."""
+"""Announces topics whose judges are known."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.gateway.context.topic_names import TopicNames
     from penstock.wire.requests.produce import TopicData
 
 
@@ -15,7 +16,10 @@ class KnownTopics(Protocol):
     """Remembers topics; see `penstock.gateway.lane.lane.Lane`."""
 
     def passed(
-        self, topics: Iterable[TopicData], judged: Iterable[tuple[TopicPlan, TopicData]]
+        self,
+        topics: Iterable[TopicData],
+        judged: Iterable[tuple[TopicPlan, TopicData]],
+        names: TopicNames,
     ) -> None:
         """Remember the topics of a request that was forwarded where it was received.
 
@@ -23,7 +27,11 @@ class KnownTopics(Protocol):
             topics: All of them.
             judged: Those that have policies, which have accepted their batches. Nobody judges the
                 others now.
+            names: What the connection knows of the topics' ids, and until when.
         """
 
-    def forget_judged(self) -> None:
-        """Forget those that have policies: a batch is to come again before what is behind it."""
+    def forget(self, name: str | None) -> None:
+        """Forget a topic, or all of them: Python has to look at the next batches.
+
+        No batch passes natively after that by what was known before. Any thread may call it.
+        """

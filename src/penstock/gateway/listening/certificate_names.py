@@ -16,7 +16,7 @@ _HOSTNAME_MISMATCH: Final = 62
 _NO_CHECK_TIME: Final = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
 _DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites"})
-"""What a listener demands of clients besides."""
+"""Keys with other demands on clients."""
 
 
 class CertificateNames:

@@ -79,8 +79,8 @@ def _server_names(configuration: Configuration, host: str) -> ServerNames | None
     if configuration.broker_addresses != "sni":
         if configuration.advertised_port is not None:
             raise ConfigurationError(
-                f"{file}: advertised.port needs broker.addresses=sni: otherwise each broker has a "
-                "port of its own (broker.ports)"
+                f"{file}: advertised.port needs broker.addresses=sni: otherwise each broker has "
+                "its own port (broker.ports)"
             )
         return None
     if not configuration.listener.tls:
@@ -159,6 +159,6 @@ def _check_metrics_listener(configuration: Configuration) -> None:
         is_loopback = ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
     if not is_loopback and configuration.metrics_listener_token is None:
         raise ConfigurationError(
-            f"{configuration.path}: metrics.listener={address} is no loopback address, and needs "
-            "metrics.listener.token"
+            f"{configuration.path}: metrics.listener={address} is not a loopback address, so "
+            "metrics.listener.token is required"
         )

@@ -57,7 +57,7 @@ def bind(address: Address, key: str, file: Path) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
-            f"{file}: {key}: {address} cannot be listened on: {error.strerror or error}"
+            f"{file}: {key}: cannot listen on {address}: {error.strerror or error}"
         ) from None
 
 
@@ -242,7 +242,7 @@ class Listener:
 
     @contextlib.contextmanager
     def _client_awaited(self) -> Iterator[None]:
-        """Let `close` cancel the task meanwhile: what it does depends on the client.
+        """Let `close` cancel the task meanwhile: it waits for the client.
 
         Nothing else may be cancelled: an event loop that was to attach a protocol closes the
         connection then, and does not notify the protocol.

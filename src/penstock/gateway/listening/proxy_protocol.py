@@ -107,7 +107,7 @@ def _check_start(data: bytes) -> None:
         return
     if _VERSION_1.startswith(data[: len(_VERSION_1)]):
         raise ProxyHeaderError("it is of version 1; have the load balancer send version 2")
-    raise ProxyHeaderError("there is none")
+    raise ProxyHeaderError("it is missing")
 
 
 async def _exactly(connection: socket.socket, count: int, *, is_start: bool = False) -> bytes:

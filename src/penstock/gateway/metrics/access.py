@@ -69,7 +69,7 @@ class Access:
 
     @property
     def needs_token(self) -> bool:
-        """Whether there is a token, so that one can log in and out."""
+        """Whether there is a token, so that users can log in and out."""
         return self._token is not None
 
     def refuse(self, request: Request) -> HttpResponse | None:

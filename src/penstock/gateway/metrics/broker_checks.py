@@ -1,11 +1,12 @@
-"""Whether brokers can be reached: what clients' connections show, and attempts of its own.
+"""Whether brokers can be reached: by clients' connections, and by connections of its own.
 
 While clients connect, theirs show it. Where none has for `EVERY_S`, a connection is opened as they
 would be, with TLS if that is configured, and closed again. Nothing is sent over it, so a broker
 that accepts connections and does not answer counts as reached.
 
 A broker that cannot be reached counts as long as the cluster names it: one that was removed, or is
-known to be down, is sent no client. The cluster is asked now and then while there is such a broker.
+known to be down, is sent no client. The list of brokers is read again at times while there is such
+a broker.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
+
+from penstock.gateway.broker_connection import ConnectError, connect
 
 if TYPE_CHECKING:
     import ssl
@@ -28,7 +31,7 @@ TIMEOUT_S: Final = 5.0
 _NONE_KNOWN_S: Final = 0.1
 """While the gateway starts."""
 NAMED_EVERY_S: Final = 30.0
-"""How often the cluster is asked for its brokers, while one cannot be reached."""
+"""How often the brokers of the cluster are read, while a broker cannot be reached."""
 
 
 class Reached(NamedTuple):
@@ -65,7 +68,7 @@ class BrokerChecks:
         self._known = known
         self._named = named
         self._unnamed: frozenset[int] = frozenset()
-        self._asked_at = -NAMED_EVERY_S
+        self._requested_at = -NAMED_EVERY_S
         self._tls = tls
 
     @property
@@ -104,16 +107,16 @@ class BrokerChecks:
                 or self._reached[node].at <= fresh_from
             ]
             await asyncio.gather(*map(self._try, due))
-            await self._ask_for_names()
+            await self._request_names()
             await asyncio.sleep(EVERY_S if known else _NONE_KNOWN_S)
 
-    async def _ask_for_names(self) -> None:
+    async def _request_names(self) -> None:
         """Find out which of the brokers that cannot be reached the cluster still names."""
         now = asyncio.get_running_loop().time()
         unreachable = {node for node, found in self._reached.items() if found.why_not}
-        if not unreachable or now - self._asked_at < NAMED_EVERY_S:
+        if not unreachable or now - self._requested_at < NAMED_EVERY_S:
             return
-        self._asked_at = now
+        self._requested_at = now
         try:
             named = await self._named()
         except Exception:  # such as a file of certificates that is being replaced
@@ -124,16 +127,9 @@ class BrokerChecks:
 
     async def _try(self, address: Address) -> None:
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                transport, _ = await asyncio.get_running_loop().create_connection(
-                    asyncio.Protocol,
-                    address.host,
-                    address.port,
-                    ssl=self._tls,
-                    server_hostname=address.host if self._tls else None,
-                )
-        except (OSError, TimeoutError) as error:
-            self.connected(address, str(error) or type(error).__name__)
+            transport = await connect(address, self._tls, asyncio.Protocol, TIMEOUT_S)
+        except ConnectError as error:
+            self.connected(address, str(error))
         else:
             transport.close()
             self.connected(address)

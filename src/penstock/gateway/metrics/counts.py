@@ -122,14 +122,14 @@ class GatewayCounts:
         self._refused_requests: dict[tuple[str, ...], float] = {}
         self._whole = Histogram(
             "penstock_request_seconds",
-            "From the first bytes of a request to its response, by API.",
+            "Time from the first byte of a request to its response, by API.",
             "api",
         )
         self._cells = _CellsOfApis(self._whole)
         self._broker = Histogram(
             "penstock_broker_seconds",
-            "From sending a request to the broker to its response, by API; only requests that the "
-            "gateway holds until it has decided.",
+            "Time from sending a request to the broker to its response, by API; only for requests "
+            "that the gateway holds until it has decided.",
             "api",
         )
         self._waiting = Histogram(
@@ -261,8 +261,8 @@ class GatewayCounts:
             values[name, "0"] -= count
         return Gauge(
             "penstock_requests_total",
-            "Completed requests, by API, and by the first error code of the gateway's own for a "
-            "partition of a Produce request; 0 without one.",
+            "Completed requests, by API and by the gateway's first error code in a Produce "
+            "request; 0 without an error.",
             ("api", "code"),
             {**values, **refused},
             "counter",

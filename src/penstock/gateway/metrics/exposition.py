@@ -32,7 +32,7 @@ class Family(Protocol):
 
     @property
     def meaning(self) -> str:
-        """What it means, in a sentence."""
+        """Its meaning, in a sentence."""
 
     @property
     def kind(self) -> str:
@@ -90,7 +90,7 @@ async def render(families: Iterable[Family], *, is_openmetrics: bool = False) ->
     Args:
         families: The metrics.
         is_openmetrics: Whether to write OpenMetrics, where the name of a counter is without
-            `_total` in what is said of it, and the text has an end.
+            `_total` in its metadata, and the text has an end.
     """
     parts: list[str] = []
     until = time.perf_counter() + SLICE_S

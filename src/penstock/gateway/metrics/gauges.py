@@ -59,7 +59,7 @@ class Measured(Protocol):
 
     @property
     def all_schedules(self) -> Sequence[Schedule]:
-        """What runs policies, of those in force and of those that finish their work."""
+        """The schedules of the policies in force, and of those that finish their work."""
 
     @property
     def audit_trail(self) -> AuditTrail | None:
@@ -99,22 +99,24 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         is_ready: Whether clients can be served.
     """
     unlabelled = ()
-    yield Gauge("penstock_ready", "1 if /readyz says ready.", (), {unlabelled: int(is_ready)})
+    yield Gauge(
+        "penstock_ready", "1 if /readyz answers 200, otherwise 0.", (), {unlabelled: int(is_ready)}
+    )
     yield Gauge(
         "penstock_connections_limit",
-        "The maximum of connections (max.connections).",
+        "The maximum number of connections (max.connections).",
         (),
         {unlabelled: gateway.connections_max},
     )
     yield Gauge(
         "penstock_held_bytes",
-        "Memory that is held for all clients and counts in queued.max.request.bytes.",
+        "Memory held for all clients, which counts in queued.max.request.bytes.",
         (),
         {unlabelled: gateway.budget.used_bytes},
     )
     yield Gauge(
         "penstock_held_bytes_limit",
-        "queued.max.request.bytes. Above it, clients that hold much are not read.",
+        "queued.max.request.bytes. Above it, clients that hold much are paused.",
         (),
         {unlabelled: gateway.budget.max_bytes},
     )
@@ -139,6 +141,12 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         {unlabelled: gateway.producers.count},
     )
     yield Gauge(
+        "penstock_topics_with_producer_state",
+        "Topics whose batches native threads leave to Python: records were dropped, or may be.",
+        (),
+        {unlabelled: len(gateway.producers.topics)},
+    )
+    yield Gauge(
         "penstock_producers_kept_bytes",
         "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
@@ -146,7 +154,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     )
     yield Gauge(
         "penstock_producers_evicted_total",
-        "Producers whose state was removed because of missing memory.",
+        "Producers whose state was removed to save memory.",
         (),
         {unlabelled: gateway.producers.evicted},
         "counter",
@@ -221,7 +229,7 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
     yield Gauge("penstock_workers", "Processes that run policies, by state.", ("state",), states)
     yield Gauge(
         "penstock_workers_limit",
-        "The maximum of processes that run policies.",
+        "The maximum number of processes that run policies.",
         (),
         {(): sum(schedule.pool.limit for schedule in schedules)},
     )
@@ -270,7 +278,8 @@ def _descriptors() -> Iterator[Gauge]:
     if found is not None:
         yield Gauge(
             "process_open_fds",
-            "Open file descriptors of the gateway's process. A client takes two.",
+            "Open file descriptors of the gateway's process. A client takes two, in native threads "
+            "four.",
             (),
             {(): found},
         )

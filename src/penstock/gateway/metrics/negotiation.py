@@ -1,4 +1,4 @@
-"""What a client of `/metrics` accepts: a format, and a compressed body."""
+"""The formats and encodings that a client of `/metrics` accepts."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _USER_TIME, _SYSTEM_TIME = 11, 12
 
 
 class Usage(NamedTuple):
-    """What a process uses.
+    """The resources that a process uses.
 
     Attributes:
         cpu_s: CPU time since its start.
@@ -59,7 +59,7 @@ def most_descriptors() -> int:
 
 
 class WorkerUsage:
-    """What the policy workers use, also those that have ended."""
+    """The resources that the policy workers use, those included that have ended."""
 
     def __init__(self) -> None:
         """Make it without workers."""

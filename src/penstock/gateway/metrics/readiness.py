@@ -35,7 +35,7 @@ class Inspected(Protocol):
 
     @property
     def schedules(self) -> Sequence[Schedule]:
-        """What runs the policies in force: of records, of topics."""
+        """The schedules of the policies in force: of records, of topics."""
 
     @property
     def is_loaded(self) -> bool:

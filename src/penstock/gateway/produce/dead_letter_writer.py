@@ -4,6 +4,9 @@ Directly at the brokers, so that no policy judges them. Letters are stored when 
 have them. What is not stored in time has failed: the client sends its batch again, and its letters
 are written again under the same ids. How much waits is bounded.
 
+All connections share the requests: while one is on its way to a broker, what else goes there waits
+for the next one (`letter_queue`).
+
 A dead letter topic that somebody created may take smaller batches than letters come in: then they
 are written in several. A letter that it does not take at all is no better with a retry: the client
 gets a final error (`LettersRefused`).
@@ -13,28 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
-from confluent_kafka.cimpl import NewTopic
 from kio.schema.errors import ErrorCode
 
-from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
-from penstock.client.connections.metadata import NO_NODE
-from penstock.client.errors import BrokerUnreachableError, ClientError, describe, response_error
+from penstock.client.connections.connection import Connection
+from penstock.client.errors import ClientError, ResponseError, describe, response_error
 from penstock.client.protocol.produce import answer_of, read_response, write_request
-from penstock.cluster.created_topics import create
-from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
-from penstock.engine.modes.quarantine import LETTERS_BYTES
 from penstock.error_codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -43,36 +33,31 @@ from penstock.error_codes import (
     REQUEST_TIMED_OUT,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.records.header import PREFIX_BYTES, record_count
+from penstock.gateway.produce.letter_queue import LetterQueue, WaitingLetters
+from penstock.gateway.produce.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.records.header import record_count
 from penstock.records.stored_batch import read_stored_batch
-from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
+from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from penstock.client.connections.metadata import Leader, TopicLeaders
-
-    Buffer = bytes | memoryview
-
-    Done = Callable[[str | None], None]
-    """Called with None when letters are stored, or with an error message: with `LettersRefused`
-    where a retry would not help."""
+    from penstock.client.protocol.produce import ProduceResult
+    from penstock.gateway.produce.letter_queue import Buffer, Done, Place
 
 log = structlog.get_logger()
 
 DEADLINE_S: Final = 10.0
-"""What is not stored by then has failed: clients wait half a minute for a response."""
+"""Dead letters not stored by then have failed: clients wait half a minute for a response."""
 WAITING_MAX_BYTES: Final = 64 * 2**20
-CHANNELS: Final = 4
-"""A broker handles one request of a connection at a time."""
-_PAUSE_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
-_CREATE_TIMEOUT_S: Final = 10.0
+_SLOW_S: Final = 0.05
+"""A request that takes longer holds nothing back: brokers wait for replicas, or are silent."""
+_OF_TIME_LEFT: Final = 0.8
+"""How much of its time a request gives brokers to wait for replicas. Then they say which partitions
+have to come again, and that the others are stored."""
 _LOG_EVERY_S: Final = 60.0
-_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-_HEADERS_BYTES: Final = 64 * 1024
-"""More than the headers of a letter take."""
+_ERROR: Final = "there was an error"
 _TOO_LARGE: Final[Mapping[int, str]] = {
     MESSAGE_TOO_LARGE: "max.message.bytes",
     int(ErrorCode.record_list_too_large): "segment.bytes",
@@ -81,8 +66,8 @@ _TOO_LARGE: Final[Mapping[int, str]] = {
 _REFUSED: Final = frozenset(
     {INVALID_RECORD, INVALID_TIMESTAMP, POLICY_VIOLATION, UNSUPPORTED_COMPRESSION_TYPE}
 )
-"""What brokers respond to records that this topic never takes, such as without a key where it is
-compacted. Other errors are those of the cluster, or of rights, and somebody may repair them."""
+"""The errors for records that this topic never takes, such as those without a key in a compacted
+topic. Other errors are those of the cluster, or of rights, and somebody may repair them."""
 
 
 class LettersRefused(str):
@@ -97,23 +82,6 @@ class LetterRefusedError(ClientError):
 
 class LettersTooLargeError(LetterRefusedError):
     """A batch of letters is larger than the dead letter topic allows."""
-
-
-class DeadLetterTopic(NamedTuple):
-    """Where the dead letters of a partition go.
-
-    Attributes:
-        name: The dead letter topic.
-        source: The topic that its records were for.
-        partition: The partition of that topic. Letters go to the same one, modulo their topic's
-            number of partitions.
-        replicas: The replication factor of the dead letter topic, if it is created.
-    """
-
-    name: str
-    source: str
-    partition: int
-    replicas: int
 
 
 class DeadLetterWriter:
@@ -144,8 +112,8 @@ class DeadLetterWriter:
         self._run = run
         self._clock = clock
         self._connection: Connection | None = None
-        self._creating = asyncio.Lock()
-        self._looking: dict[str, asyncio.Future[Mapping[int, Leader]]] = {}
+        self._topics = LetterTopics(properties, file)
+        self._queues: dict[int, LetterQueue] = {}
         self._failed = 0
         self._logged_at = -_LOG_EVERY_S
         self.waiting_bytes = 0
@@ -164,162 +132,212 @@ class DeadLetterWriter:
             done(why)
             return
         self.waiting_bytes += len(letters)
-        self._run(self._store(to, letters, done))
+        waiting = WaitingLetters(to, letters, done, self._clock() + DEADLINE_S)
+        waiting.timer = asyncio.get_running_loop().call_later(DEADLINE_S, self._give_up, waiting)
+        self._begin(waiting)
 
-    async def _store(self, to: DeadLetterTopic, letters: bytes, done: Done) -> None:
-        failure: str | None = "there was an error"
-        try:
-            failure = await self._attempts(to, letters)
-        except Exception:
-            log.exception("an error of the gateway", action="store dead letters")
-        finally:
-            self.waiting_bytes -= len(letters)
-        if failure is not None:
-            self._report(to, failure)
-        done(failure)
+    def _give_up(self, letters: WaitingLetters) -> None:
+        """End letters that were not stored in time, wherever they wait."""
+        self._end(letters, letters.why)
 
-    async def _attempts(self, to: DeadLetterTopic, letters: bytes) -> str | None:
-        """Store letters; return why they could not be stored in time."""
-        deadline = self._clock() + DEADLINE_S
-        waiting: deque[Buffer] = deque(_batches(letters))
+    def _begin(self, letters: WaitingLetters) -> None:
+        """Have the first batch of letters sent, once it is known where."""
+        if letters.is_over:
+            return
         try:
-            while waiting:
+            connection, to = self._connected(), letters.to
+            leaders = connection.known_leaders(to.name)
+            if leaders is None:
+                self._run(self._begin_later(letters))
+                return
+            partition = to.partition % len(leaders)
+            node = leaders[partition].node
+        except Exception as error:
+            self._end(letters, _unexpected(error))
+            return
+        queue = self._queues.get(node)
+        if queue is None:
+            queue = self._queues[node] = LetterQueue()
+        queue.append((to.name, partition), letters)
+        self._send_more(node, queue)
+
+    async def _begin_later(self, letters: WaitingLetters, pause_s: float = 0.0) -> None:
+        """Have letters sent after a pause, and when their topic's leaders are known."""
+        while not letters.is_over:
+            if pause_s:
+                await asyncio.sleep(pause_s)
+            failure, pause_s = await self._look_up(letters)
+            if failure is not None:
+                self._end(letters, failure)
+            elif not pause_s:
+                break
+        self._begin(letters)
+
+    async def _look_up(self, letters: WaitingLetters) -> tuple[str | None, float]:
+        """Look up where letters go; return why they have failed, and how long to wait with more."""
+        try:
+            connection, to = self._connected(), letters.to
+            if connection.known_leaders(to.name) is None:
+                async with asyncio.timeout(letters.deadline - self._clock()):
+                    await self._topics.leaders(connection, to)
+        except TimeoutError:
+            return letters.why, 0.0
+        except (ClientError, WireError) as error:
+            return self._after_error(letters, error)
+        except Exception as error:
+            return _unexpected(error), 0.0
+        return None, 0.0
+
+    def _send_more(self, node: int, queue: LetterQueue) -> None:
+        """Send what waits for a broker, unless it goes into a later request."""
+        channel = queue.begin()
+        if channel is not None:
+            self._run(self._send(node, queue, channel))
+
+    async def _send(self, node: int, queue: LetterQueue, channel: int) -> None:
+        """Send requests as long as letters wait for a broker."""
+        loop = asyncio.get_running_loop()
+        try:
+            while queue.goes_on(channel) and (taken := queue.take()):
+                slow = loop.call_later(_SLOW_S, self._on_slow, node, queue, channel)
                 try:
-                    failure = await self._attempt(to, waiting[0], deadline)
-                except LettersTooLargeError as error:
-                    if record_count(waiting[0]) < 2:
-                        return LettersRefused(error)
-                    first, second = await asyncio.to_thread(_halves, waiting.popleft())
-                    waiting.extendleft((second, first))
-                    continue
-                if failure is not None:
-                    return failure
-                waiting.popleft()
-        except LetterRefusedError as error:
-            return LettersRefused(error)
-        except ConfigurationError as error:
-            return str(error)
-        return None
+                    sent = {
+                        place: letters
+                        for place, letters in taken.items()
+                        if self._leads(node, place)
+                    }
+                    failures = await self._exchange(node, sent, f"dead letters {channel}")
+                finally:
+                    slow.cancel()
+                    queue.release(taken)
+                for place, letters in taken.items():
+                    if place in sent:
+                        self._go_on(letters, failures[place])
+                    else:
+                        self._begin(letters)
+        finally:
+            queue.end(channel)
+        self._send_more(node, queue)
 
-    async def _attempt(self, to: DeadLetterTopic, batch: Buffer, deadline: float) -> str | None:
-        """Store a batch of letters; return why it could not be stored in time.
+    def _leads(self, node: int, place: Place) -> bool:
+        """Return whether a broker leads a partition, as far as is known by now."""
+        leaders = self._connected().known_leaders(place[0])
+        return leaders is not None and place[1] in leaders and leaders[place[1]].node == node
 
-        Raises:
-            LettersTooLargeError: It is too large.
-            LetterRefusedError: The topic does not take a letter.
-        """
-        why, pause = "it took too long", _PAUSE_S
-        while True:
-            left = deadline - self._clock()
-            if left <= 0:
-                return why
-            try:
-                async with asyncio.timeout(left):
-                    await self._write(to, batch)
-                return None
-            except TimeoutError:
-                self._connected().refresh(to.name)
-                return why
-            except LetterRefusedError:
-                raise
-            except (ClientError, WireError) as error:
-                why = str(error)
-                if not getattr(error, "retriable", False):
-                    return why
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _PAUSE_MAX_S)
+    def _on_slow(self, node: int, queue: LetterQueue, channel: int) -> None:
+        queue.be_slow(channel)
+        self._send_more(node, queue)
 
-    async def _write(self, to: DeadLetterTopic, batch: Buffer) -> None:
-        """Store one batch.
-
-        Raises:
-            LettersTooLargeError: It is too large.
-            LetterRefusedError: The topic does not take a letter.
-            ClientError: It is not stored; `retriable` says whether to try again.
-        """
-        connection = self._connected()
-        leaders = connection.known_leaders(to.name)
-        if leaders is None:
-            leaders = await self._looked_up(connection, to)
-        partition = to.partition % len(leaders)
-        leader = leaders[partition]
-        subject = f"topic {to.name}, partition {partition}"
-        place = (to.name, partition)
-        request = write_request(None, DEADLINE_S, {place: [batch]})
-        channel = f"dead letters {partition % CHANNELS}"
+    async def _exchange(
+        self, node: int, taken: Mapping[Place, WaitingLetters], channel: str
+    ) -> Mapping[Place, Exception | None]:
+        """Send the first batch of letters of some partitions; return why they are not stored."""
+        if not taken:
+            return {}
+        # The others have less time left, and are given up before.
+        left = max(letters.deadline for letters in taken.values()) - self._clock()
         try:
-            response = await connection.exchange(leader.node, request, channel=channel)
-            answer = answer_of(read_response(response), place)
-        except ClientError:
-            connection.refresh(to.name)
-            raise
+            batches = {place: [letters.batches[0]] for place, letters in taken.items()}
+            request = write_request(None, left * _OF_TIME_LEFT, batches)
+            async with asyncio.timeout(left):
+                response = await self._connected().exchange(node, request, channel=channel)
+            answers = read_response(response)
+            return {
+                place: self._failure(place, letters, answers) for place, letters in taken.items()
+            }
+        except Exception as error:
+            if self._connection is not None:
+                for topic, _ in taken:
+                    self._connection.refresh(topic)
+            return dict.fromkeys(taken, error)
+
+    def _failure(
+        self,
+        place: Place,
+        letters: WaitingLetters,
+        answers: Mapping[Place, ProduceResult],
+    ) -> Exception | None:
+        """Return why a batch is not stored, as its broker says."""
+        try:
+            answer = answer_of(answers, place)
+        except WireError as error:
+            return error
+        subject = f"topic {place[0]}, partition {place[1]}"
         if answer.code in _TOO_LARGE:
-            raise LettersTooLargeError(
-                f"{subject}: a dead letter of {len(batch)} bytes, with its headers, is larger than "
-                f"its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
+            return LettersTooLargeError(
+                f"{subject}: a dead letter of {len(letters.batches[0])} bytes, with its headers, "
+                f"is larger than its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
             )
         if answer.code in _REFUSED:
-            raise LetterRefusedError(f"{subject}: {describe(answer.code)}{_said(answer.text)}")
-        if answer.code:
-            connection.refresh(to.name)
-            raise response_error(answer.code, f"{subject}{_said(answer.text)}")
-        self.stored += 1
-
-    async def _looked_up(self, connection: Connection, to: DeadLetterTopic) -> Mapping[int, Leader]:
-        """Return what `_look_up` returns; all letters that wait for a topic share a look-up."""
-        looking = self._looking.get(to.name)
-        if looking is None:
-            looking = asyncio.ensure_future(self._look_up(connection, to))
-            self._looking[to.name] = looking
-            looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
-        # It goes on for the others when one letter has waited for too long.
-        return await asyncio.shield(looking)
-
-    def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, Leader]]) -> None:
-        del self._looking[topic]
-        if not done.cancelled():
-            done.exception()  # nobody may wait for it any more
-
-    async def _look_up(self, connection: Connection, to: DeadLetterTopic) -> Mapping[int, Leader]:
-        """Return the leaders of a dead letter topic, which is created where it is not there."""
-        found = await _described(connection, to.name)
-        if found.code == UNKNOWN_TOPIC_OR_PARTITION:
-            async with self._creating:
-                found = await _described(connection, to.name)
-                if found.code == UNKNOWN_TOPIC_OR_PARTITION:
-                    source = await _described(connection, to.source)
-                    partitions = max(1, len(source.leaders)) if not source.code else 1
-                    await asyncio.to_thread(self._create, to, partitions)
-                    found = await _described(connection, to.name)
-        if found.code or not found.leaders:
-            raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
-        leaders = found.leaders
-        if sorted(leaders) != list(range(len(leaders))) or any(
-            leader.node == NO_NODE for leader in leaders.values()
-        ):
-            connection.refresh(to.name)
-            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
-        return leaders
-
-    def _create(self, to: DeadLetterTopic, partitions: int) -> None:
-        """Create a dead letter topic. Blocks."""
-        try:
-            admin = admin_client(client_settings(self._properties, self._file.parent))
-            new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
-            create(admin, new, _CREATE_TIMEOUT_S)
-        except KafkaException as error:
-            reason = error.args[0]
-            advice = (
-                f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
-                if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR
-                else ""
+            return LetterRefusedError(
+                f"{subject}: {describe(answer.code)}{_in_parentheses(answer.text)}"
             )
-            text = f"the dead letter topic {to.name} cannot be created: {reason.str()}{advice}"
-            if reason.retriable():
-                raise BrokerUnreachableError(text) from None
-            raise ClientError(text) from None
-        log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
-                 replicas=to.replicas)  # fmt: skip
+        if answer.code:
+            self._connected().refresh(place[0])
+            return response_error(answer.code, f"{subject}{_in_parentheses(answer.text)}")
+        self.stored += 1
+        return None
+
+    def _go_on(self, letters: WaitingLetters, failure: Exception | None) -> None:
+        """Continue with letters whose first batch is stored, or not."""
+        if letters.is_over:
+            return
+        if failure is None:
+            if letters.is_stored():
+                self._end(letters, None)
+            else:
+                self._begin(letters)
+        elif isinstance(failure, TimeoutError):
+            self._end(letters, letters.why)
+        elif isinstance(failure, ResponseError) and failure.code == REQUEST_TIMED_OUT:
+            # The leader has them, and would have them again with each attempt.
+            self._end(letters, str(failure))
+        elif isinstance(failure, LettersTooLargeError) and record_count(letters.batches[0]) > 1:
+            self._run(self._halve(letters))
+        elif isinstance(failure, LetterRefusedError):
+            self._end(letters, LettersRefused(failure))
+        elif isinstance(failure, (ClientError, WireError)):
+            why, pause_s = self._after_error(letters, failure)
+            if why is not None:
+                self._end(letters, why)
+            else:
+                self._run(self._begin_later(letters, pause_s))
+        else:
+            self._end(letters, _unexpected(failure))
+
+    def _after_error(
+        self, letters: WaitingLetters, error: ClientError | WireError
+    ) -> tuple[str | None, float]:
+        """Return why letters have failed; or None, and how long to wait before another attempt."""
+        letters.why = str(error)
+        if not getattr(error, "retriable", False):
+            return letters.why, 0.0
+        return None, letters.pause_s()
+
+    async def _halve(self, letters: WaitingLetters) -> None:
+        """Write a batch that is too large as two."""
+        try:
+            halves = await asyncio.to_thread(_halves, letters.batches.popleft())
+            letters.batches.extendleft(reversed(halves))
+        except Exception as error:
+            self._end(letters, _unexpected(error))
+            return
+        self._begin(letters)
+
+    def _end(self, letters: WaitingLetters, failure: str | None) -> None:
+        if letters.is_over:
+            return
+        letters.is_over = True
+        if letters.timer is not None:
+            letters.timer.cancel()
+        self.waiting_bytes -= letters.size
+        if failure is not None:
+            self._report(letters.to, failure)
+        try:
+            letters.done(failure)
+        except Exception as error:
+            # Others of the same request still have to be told.
+            _unexpected(error)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -350,25 +368,12 @@ class DeadLetterWriter:
             await asyncio.to_thread(connection.close)
 
 
-def _limit(admin: AdminClient, source: str) -> dict[str, str]:
-    """Return the configs of a dead letter topic: its letters are larger than records were."""
-    resource = ConfigResource(ResourceType.TOPIC, source)
-    try:
-        described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
-        value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
-        # Many letters come in one batch, whatever the largest batch of the source may be.
-        limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
-        return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
-    except (KafkaException, KeyError, TypeError, ValueError):
-        return {}  # not allowed to know it: brokers have a default
-
-
-async def _described(connection: Connection, topic: str) -> TopicLeaders:
-    # In no thread of the event loop's pool: it has a few, which read the state of producers, too.
-    found = (await asyncio.wrap_future(connection.begin_describe([topic]))).get(topic)
-    if found is None:
-        raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
-    return found
+def _unexpected(error: Exception) -> str:
+    """Return why letters have failed that met an error which no broker is to blame for."""
+    if isinstance(error, ConfigurationError):
+        return str(error)
+    log.error("an error of the gateway", action="store dead letters", exc_info=error)
+    return _ERROR
 
 
 def _halves(batch: Buffer) -> tuple[bytes, bytes]:
@@ -377,13 +382,5 @@ def _halves(batch: Buffer) -> tuple[bytes, bytes]:
     return read.cut(range(count // 2)), read.cut(range(count // 2, count))
 
 
-def _batches(letters: bytes) -> Iterator[memoryview]:
-    view = memoryview(letters)
-    while view:
-        end = int.from_bytes(view[8:PREFIX_BYTES], "big") + PREFIX_BYTES
-        yield view[:end]
-        view = view[end:]
-
-
-def _said(text: str) -> str:
+def _in_parentheses(text: str) -> str:
     return f" ({text})" if text else ""

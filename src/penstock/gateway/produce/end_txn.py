@@ -43,12 +43,17 @@ from kio.static.primitive import i16
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
 from penstock.wire.requests import transactions
-from penstock.wire.requests.transactions import COMPLETE, EMPTY, Producer, TransactionState
+from penstock.wire.requests.transactions import (
+    COMPLETE,
+    EMPTY,
+    ProducerIdAndEpoch,
+    TransactionState,
+)
 
 if TYPE_CHECKING:
     from penstock.gateway.context.request_context import RequestContext
 
-_NO_PRODUCER = Producer(-1, -1)
+_NO_PRODUCER = ProducerIdAndEpoch(-1, -1)
 
 
 async def end_txn(context: RequestContext) -> bytes:
@@ -72,7 +77,9 @@ async def end_txn(context: RequestContext) -> bytes:
     )
 
 
-async def _end_empty(context: RequestContext, body: Any, code: int) -> tuple[int, Producer]:
+async def _end_empty(
+    context: RequestContext, body: Any, code: int
+) -> tuple[int, ProducerIdAndEpoch]:
     """End a transaction without partitions.
 
     Args:
@@ -89,7 +96,7 @@ async def _end_empty(context: RequestContext, body: Any, code: int) -> tuple[int
         transactions.describe_request, transactional_id=transactional_id, client_id=client_id
     )
     found = transactions.described(await context.send(describe))
-    producer = Producer(body.producer_id, body.producer_epoch)
+    producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     if found.code:
         return found.code if found.code in RETRIABLE else code, _NO_PRODUCER
     if not is_empty(found, producer):
@@ -107,7 +114,7 @@ async def _end_empty(context: RequestContext, body: Any, code: int) -> tuple[int
     return failure if failure in RETRIABLE else code, _NO_PRODUCER
 
 
-def is_empty(found: TransactionState, producer: Producer) -> bool:
+def is_empty(found: TransactionState, producer: ProducerIdAndEpoch) -> bool:
     """Return whether nothing was added to a producer's transaction, or it was ended as empty here.
 
     Args:

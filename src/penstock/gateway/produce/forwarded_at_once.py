@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.observed_batches import ObservedBatch
-from penstock.gateway.produce.postponed_batches import SentBy
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.policy import ClientContext
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -49,7 +49,7 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return False
     lane = connection.gateway.lane
     if lane is not None:
-        lane.passed(request.topics, found)
+        lane.passed(request.topics, found, connection.topics)
     return True
 
 
@@ -75,16 +75,22 @@ def _are_accepted(
 def _judged_topics(
     request: ProduceRequest, connection: ConnectionContext
 ) -> list[tuple[TopicPlan, TopicData]] | None:
-    """Return the topics that have policies; None if one of the request's is not known."""
-    plan = connection.gateway.policies.plan
+    """Return the topics that have policies; None if the request has one that is not known.
+
+    Or one of which batches may have to be changed, or have to wait for earlier batches.
+    """
+    gateway = connection.gateway
+    plan = gateway.policies.plan
     found = []
     for topic in request.topics:
         known = _name_and_configs(topic, connection)
-        if known is None:
+        if known is None or _may_be_changed(topic, known[0], gateway):
             return None
         of_topic = plan.for_topic(*known)
         if of_topic is not None:
             found.append((of_topic, topic))
+        elif gateway.postponed.has_topic(known[0]):
+            return None
     return found
 
 
@@ -92,17 +98,25 @@ def is_decided_by_topics(gateway: GatewayContext) -> bool:
     """Return whether a topic's name or id alone may say what judges its batches, if anything does.
 
     Then that is so until the policies, or the configs of a topic, change, and while no batch for
-    the topic is postponed. It is not where records may be dropped: then what a producer sends next
-    may have to be changed.
+    the topic is postponed, and none of its batches may have to be changed (`_may_be_changed`).
     """
-    policies = gateway.policies
-    return not (
-        policies.plan.has_interceptors
-        or policies.plan.may_quarantine
-        or policies.whole_request
-        or gateway.keeps_decisions
-        or gateway.producers
-        or gateway.shared_producers is not None
+    return not gateway.policies.whole_request
+
+
+def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> bool:
+    """Return whether a topic's batches may have to be changed, at least their sequence numbers.
+
+    Records of the topic may be dropped, or were dropped before, here or by another gateway; or it
+    is not decided yet whether they are.
+    """
+    producers = gateway.producers
+    return gateway.policies.plan.intercepts(name) or (
+        bool(producers)
+        and (
+            producers.has_topic(name)
+            or producers.has_undecided(name)
+            or (topic.topic_id is not None and producers.has_undecided(topic.topic_id))
+        )
     )
 
 
@@ -174,11 +188,13 @@ def _is_possible(connection: ConnectionContext) -> bool:
     gateway = connection.gateway
     policies = gateway.policies
     return not (
-        policies.plan.has_interceptors
-        or gateway.producers
-        or connection.may_change_policies
-        # Nothing of a request may be stored if there is no such topic as one of its topics.
-        or (policies.whole_request and not gateway.topic_configs.are_stored)
+        connection.may_change_policies
+        # Nothing of a request may be stored if there is no such topic as one of its topics. And
+        # each batch of a request before it may have to be retried, whatever its topic.
+        or (
+            policies.whole_request
+            and (connection.has_undecided or not gateway.topic_configs.are_stored)
+        )
     )
 
 
@@ -187,7 +203,7 @@ def _are_in_order(
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
-    """Return whether nothing has to come first of what was sent before, or may be left out."""
+    """Return whether no earlier batch has to be retried first."""
     return not any(plan.quarantines for plan, _ in found) and all(
         _is_in_order(plan.topic, topic, request, connection) for plan, topic in found
     )
@@ -196,7 +212,7 @@ def _are_in_order(
 def _is_in_order(
     name: str, topic: TopicData, request: ProduceRequest, connection: ConnectionContext
 ) -> bool:
-    """Return whether nothing that was sent before a topic's batches has to come again first."""
+    """Return whether no earlier batch for a topic has to be retried first."""
     postponed = connection.gateway.postponed
     if not (connection.has_undecided or postponed):
         return True
@@ -204,8 +220,8 @@ def _is_in_order(
     for partition in topic.partitions:
         by = read_producer(request.records(partition))
         if by is not None and by.producer_id >= 0:
-            sent_by = SentBy(name, partition.number, by.producer_id, principal)
-            if connection.has_undecided or sent_by in postponed:
+            key = ProducerKey(name, partition.number, by.producer_id, principal)
+            if connection.has_undecided or key in postponed:
                 return False
     return True
 

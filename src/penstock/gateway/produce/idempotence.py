@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Idempotence(Enum):
-    """What becomes of idempotent producers whose records are dropped."""
+    """The treatment of idempotent producers whose records are dropped."""
 
     TRANSLATE = "translate"
     """Their sequence numbers are changed, so that the broker sees no hole."""

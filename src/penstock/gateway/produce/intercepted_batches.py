@@ -1,7 +1,7 @@
-"""The batches of a Produce request that are not sent as they are.
+"""The batches of a Produce request that may not be sent as they are.
 
-Interceptors (KIP-905) may change them and drop records; where policies mark records, only headers
-are added.
+Interceptors (KIP-905) may change them and drop records. In quarantine, bad records are left out;
+where policies mark records, only headers are added.
 
 The methods are called in this order: `arrive` when the request has been received, `expect` when
 its topics are known, `judged` with each verdict, `decide` when all requests before it are decided,
@@ -62,6 +62,7 @@ _TEXTS: Final = {
         "It is not known here any more which of this producer's records were dropped"
     ),
 }
+_ELSEWHERE: Final = "It is not known yet whether a former leader of the partition has this batch"
 _NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
 
 
@@ -162,6 +163,8 @@ class InterceptedBatches:
             self.arrive(partition)
         if partition.idempotent_producer is None:
             return None
+        if self._request.gateway.lane is not None:  # a reload may have been meanwhile
+            self._request.gateway.lane.forget(partition.topic.known_name)
         partition.identify(self._principal)
         partition.judging = Judging.AWAITED if has_policies else Judging.NONE
         self._batches.append(partition)
@@ -276,7 +279,7 @@ class InterceptedBatches:
             self._request.answer(partition, PartitionResponse(last.code))
         else:
             sequence = last.sequence if last.epoch == epoch else -1
-            self._producers.on_last_sequence(
+            is_known = self._producers.on_last_sequence(
                 key,
                 arrival,
                 epoch,
@@ -284,10 +287,13 @@ class InterceptedBatches:
                 sequence if sequence >= 0 else None,
                 partition.dropped,
                 connection=self._request.connection.number,
+                leader=last.leader,
             )
+            if not is_known:
+                self._request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, _ELSEWHERE))
 
     def decide(self, on_written: Callable[[], None]) -> Slices[None]:
-        """Decide for every batch what is sent to the broker, in slices.
+        """Decide about every batch for the broker, in slices.
 
         Batches that cannot be sent get their response.
 
@@ -314,7 +320,7 @@ class InterceptedBatches:
                 self._decide(partition, on_written)
         self.depart()
         if self._request.policies.whole_request:
-            self._hold_back_all()
+            self._postpone_all()
 
     def _store_letters(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
         """Store the dead letters of a batch whose producer is not known by its numbers."""
@@ -420,8 +426,8 @@ class InterceptedBatches:
         record = self._producers.defer if is_retried else self._producers.refuse
         record(partition.key, partition.arrival, partition.epoch, partition.numbers)
 
-    def _hold_back_all(self) -> None:
-        """Send no batch of the request if one of them cannot be sent."""
+    def _postpone_all(self) -> None:
+        """Have all batches of the request retried if one of them cannot be sent."""
         if not self._request.answered:
             return
         for partition in self._batches:
@@ -526,7 +532,7 @@ class InterceptedBatches:
 
     def _send_all_or_none(self) -> None:
         """Send no batch of the request if one of them may not be sent now."""
-        self._hold_back_all()
+        self._postpone_all()
         if any(
             self._producers.obstacle(partition.key, partition.epoch, partition.decided)
             for partition in self._batches
@@ -536,7 +542,7 @@ class InterceptedBatches:
         ):
             if self._batches[0].response is None:
                 self._request.answer(self._batches[0], _error_response(REQUEST_TIMED_OUT))
-            self._hold_back_all()
+            self._postpone_all()
 
     def _send(self, partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
         """Mark one batch as sent.
@@ -624,7 +630,7 @@ class InterceptedBatches:
 
 
 def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
-    """Return what is sent for a batch whose sequence numbers are not changed."""
+    """Return the bytes to send for a batch whose sequence numbers are not changed."""
     if partition.judging is Judging.NONE:
         return None  # not judged: the broker stores or refuses the original
     made = partition.replacement

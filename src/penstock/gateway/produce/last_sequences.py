@@ -5,22 +5,30 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.wire.requests import producers
+from penstock.wire.errors import REQUEST_TIMED_OUT
+from penstock.wire.requests import leaders, producers
 from penstock.wire.requests.producers import LastSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from penstock.gateway.produce.request import ReceivedRequest
+    from penstock.wire.requests.leaders import Leader, LeaderOffset
 
     ProducerIds = dict[str, dict[int, int]]
     """Producer ids by topic and partition."""
     LastSequences = Mapping[tuple[str, int], LastSequence]
     """By topic and partition; empty if the broker is too old."""
+    Leaders = Mapping[tuple[str, int], Leader]
+    """By topic and partition."""
 
 
 def fetch_last_sequences(
-    request: ReceivedRequest, unknown: ProducerIds, on_found: Callable[[LastSequences], None]
+    request: ReceivedRequest,
+    unknown: ProducerIds,
+    on_found: Callable[[LastSequences], None],
+    *,
+    doubted: Collection[str] = (),
 ) -> None:
     """Request the last sequence numbers of producers over the client's connection.
 
@@ -28,27 +36,95 @@ def fetch_last_sequences(
         request: The request; if it is cancelled, `on_found` is not called.
         unknown: The producers.
         on_found: Called with their last sequence numbers.
+        doubted: The topics whose leaders are looked at, too.
     """
     connection = request.connection
-    errors: dict[tuple[str, int], int] = {}
+    offsets: dict[tuple[str, int], LeaderOffset] = {}
 
     def on_producers(frame: bytes | None) -> None:
         if request.is_cancelled:
             return
         found = {} if frame is None else producers.response(frame, partitions=unknown)
-        found |= {partition: LastSequence(code) for partition, code in errors.items()}
-        on_found(found)
+        found |= {
+            partition: LastSequence(leader.code)
+            for partition, leader in offsets.items()
+            if leader.code
+        }
+        epochs = _epochs(found, doubted, offsets)
+        if epochs and connection.supports_leader_epochs:
+            connection.send_request(
+                partial(leaders.epochs_request, epochs=epochs), partial(on_epochs, found)
+            )
+        else:
+            on_leaders(leaders.unexamined(offsets), found)
 
-    def on_leaders(frame: bytes) -> None:
-        errors.update(producers.leader_errors(frame))
+    def on_epochs(found: LastSequences, frame: bytes) -> None:
+        if not request.is_cancelled:
+            on_leaders(leaders.leaders(frame, offsets=offsets), found)
+
+    def on_leaders(known: Leaders, found: LastSequences) -> None:
+        _look_at_replicas(
+            request, known, doubted, lambda seen: on_found(_with_leaders(found, doubted, seen))
+        )
 
     def on_support(is_supported: bool) -> None:
         if is_supported:
             connection.send_request(
-                partial(producers.leader_request, partitions=unknown), on_leaders
+                partial(leaders.request, partitions=unknown),
+                lambda frame: offsets.update(leaders.response(frame)),
             )
             connection.send_request(partial(producers.request, partitions=unknown), on_producers)
         else:
             on_producers(None)
 
     connection.check_describe_producers_support(on_support)
+
+
+def _epochs(
+    found: LastSequences,
+    doubted: Collection[str],
+    offsets: Mapping[tuple[str, int], LeaderOffset],
+) -> dict[str, dict[int, int]]:
+    """Return the epochs of the leaders that are looked at, by topic and partition."""
+    epochs: dict[str, dict[int, int]] = {}
+    for place, last in found.items():
+        topic, partition = place
+        if topic in doubted and not last.code and place in offsets:
+            epochs.setdefault(topic, {})[partition] = offsets[place].epoch
+    return epochs
+
+
+def _look_at_replicas(
+    request: ReceivedRequest,
+    known: Leaders,
+    doubted: Collection[str],
+    on_seen: Callable[[Leaders], None],
+) -> None:
+    """Request the replicas of partitions whose leaders may not be right otherwise."""
+
+    def on_response(frame: bytes) -> None:
+        if not request.is_cancelled:
+            on_seen(leaders.with_replicas(frame, known))
+
+    unsure = {
+        topic
+        for (topic, _), leader in known.items()
+        if topic in doubted and not leader.has_committed
+    }
+    if unsure:
+        make = partial(leaders.replicas_request, topics=sorted(unsure))
+        request.connection.send_request(make, on_response)
+    else:
+        on_seen(known)
+
+
+def _with_leaders(found: LastSequences, doubted: Collection[str], known: Leaders) -> LastSequences:
+    return {
+        place: last
+        if last.code or place[0] not in doubted
+        else last._replace(leader=known[place])
+        if place in known
+        # Another broker leads now, whose word may be another one.
+        else LastSequence(REQUEST_TIMED_OUT)
+        for place, last in found.items()
+    }

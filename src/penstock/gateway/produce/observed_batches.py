@@ -20,6 +20,7 @@ import structlog
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import FailureCause, Outcome, failed, not_judged
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.refusal_log import Refused
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class TimesBeside:
         self._counts.judged_beside(policies, cause, judged_s)
 
     def ended(self, cause: WorkerEnd) -> None:
-        """Count a worker that ended and was not asked to."""
+        """Count a worker that ended by itself."""
         self._counts.ended(cause)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
@@ -113,7 +114,7 @@ class ObservedBatches:
             make_pool: Makes the workers, which are not started yet.
             max_bytes: How many bytes may wait for verdicts.
             run: Runs a coroutine beside everything else.
-            refused: Is told of everything that would not have been accepted.
+            refused: Called with everything that would not have been accepted.
             counts: Counts the verdicts.
             clock: Returns the time in seconds.
         """
@@ -145,7 +146,7 @@ class ObservedBatches:
         return self._pool.pids if self._pool is not None and self._is_open else []
 
     def submit(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
-        """Have a batch judged some time; never raises, and nobody is to wait for it.
+        """Submit a batch for judging; never raise, and return at once.
 
         Args:
             batch: Where it belongs.
@@ -195,15 +196,17 @@ class ObservedBatches:
         assert self._pool is not None
         try:
             self._pool.submit(
-                batch.plan,
-                batch.partition,
-                batch.topic_id,
-                batch.version,
-                data,
+                BatchToJudge(
+                    batch.plan,
+                    batch.partition,
+                    batch.topic_id,
+                    batch.version,
+                    data,
+                    timeout_ms=WAIT_MS,
+                    client=batch.connection,
+                    sender=batch.sender,
+                ),
                 partial(self._judged, batch, data),
-                timeout_ms=WAIT_MS,
-                client=batch.connection,
-                sender=batch.sender,
             )
         except Exception:
             log.exception("an error of the gateway", action="observe")
@@ -225,7 +228,7 @@ class ObservedBatches:
                 self._judged(batch, data, not_judged(batch.plan.policy_names, "no worker started"))
 
     def _cannot_start(self, error: Exception) -> None:
-        """Have the next batch after some time try again."""
+        """Let a later batch try again."""
         self._pool = None
         self._retry_at = self._clock() + _RETRY_S
         if not self._is_closed:
@@ -266,9 +269,9 @@ class ObservedBatches:
         self._left_out += 1
         now = self._clock()
         if now - self._left_out_logged >= _LOG_EVERY_S and not self._is_closed:
-            self._tell_left_out(now)
+            self._log_left_out(now)
 
-    def _tell_left_out(self, now: float) -> None:
+    def _log_left_out(self, now: float) -> None:
         if self._left_out:
             log.warning("batches not observed: there was no room, or no worker in time",
                         count=self._left_out)  # fmt: skip
@@ -294,4 +297,4 @@ class ObservedBatches:
         if pool is not None:
             await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
         self._is_closed = True
-        self._tell_left_out(self._clock())
+        self._log_left_out(self._clock())

@@ -1,7 +1,7 @@
 """A topic and a partition of a Produce request, from the request to its response.
 
-What is known of the batch of one partition stands here, and nowhere else: its producer, its
-verdict, what is sent in its place, its response.
+The state of the batch of a partition is here, and nowhere else: its producer, its verdict, its
+replacement, its response. `verdicts` applies a verdict, `intercepted_batches` decides what is sent.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ class ProducePartition:
         topic: Its topic.
         index: Its position in the topic's part of the request.
         number: The partition's number.
-        response: The gateway's own response; None if it has none.
-        verdict: The verdict, if policies accept the batch.
+        response: The gateway's own response, such as of a batch that a verdict refuses; None if
+            it has none.
+        verdict: The verdict that accepts the batch, if it is counted or reported; None otherwise.
         is_retry: Whether an earlier attempt of the batch is known.
         store_letters: Stores dead letters of the batch; None if it has none.
         refused_letters: Why their topic does not take its dead letters; None if it does.

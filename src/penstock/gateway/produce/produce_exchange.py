@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.verdict import Outcome
 from penstock.error_codes import INVALID_RECORD
-from penstock.gateway.context.exchange import Held, State
+from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
@@ -59,23 +59,23 @@ _OTHER_PARTITION_RETRIED: Final = PartitionResponse(
 )
 
 
-class Progress(Enum):
-    """The stages of a request before it is sent to the broker, in order."""
+class ProducePhase(Enum):
+    """The phases of a request before it is sent to the broker, in order."""
 
     JUDGING = "judging"
     """Workers judge the batches."""
     JUDGED = "judged"
     """All verdicts are there."""
     FETCHING_STATE = "fetching state"
-    """The broker is asked for producers' last sequence numbers that are not known here."""
+    """The broker sends producers' last sequence numbers that are not known here."""
     STATE_FETCHED = "state fetched"
     """The broker has responded."""
     DECIDED = "decided"
-    """It is final what is sent to the broker."""
+    """The request for the broker is final."""
 
 
 class _Steps(NamedTuple):
-    """What a request goes through until it is judged."""
+    """The steps of a request until it is judged."""
 
     lookup: TopicLookup
     submission: Submission
@@ -85,8 +85,8 @@ class _Steps(NamedTuple):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_intercepted", "_is_asked_again", "_is_deciding", "_is_order_checked",
-                 "_is_prepared", "_order", "_progress", "_readdress", "_request", "_rewritten",
+    __slots__ = ("_intercepted", "_is_deciding", "_is_due_again", "_is_order_checked",
+                 "_is_prepared", "_order", "_phase", "_readdress", "_request", "_rewritten",
                  "_steps")  # fmt: skip
 
     is_judged = True
@@ -100,8 +100,8 @@ class ProduceExchange(Held):
         self._intercepted = InterceptedBatches(self._request)
         self._order = SendOrder(self._request)
         self._steps: _Steps | None = None
-        self._progress = Progress.JUDGING
-        self._is_prepared = self._is_deciding = self._is_asked_again = False
+        self._phase = ProducePhase.JUDGING
+        self._is_prepared = self._is_deciding = self._is_due_again = False
         self._is_order_checked = False
         self._rewritten: Sequence[bytes | memoryview] = ()
         self._readdress = received.transform
@@ -195,10 +195,10 @@ class ProduceExchange(Held):
         self._steps = None  # which hold this exchange, and with it the request's bytes
         if self._request.answered and self.policies.whole_request:
             self._refuse_all()
-        self._continue_as(Progress.JUDGED)
+        self._continue_as(ProducePhase.JUDGED)
 
-    def _continue_as(self, progress: Progress) -> None:
-        self._progress = progress
+    def _continue_as(self, phase: ProducePhase) -> None:
+        self._phase = phase
         self._request.connection.advance()
 
     def _refuse_all(self) -> None:
@@ -218,19 +218,19 @@ class ProduceExchange(Held):
     # It is decided what is sent
 
     def decide(self, *, is_next: bool) -> bool:
-        """Decide what is sent to the broker.
+        """Decide about the request for the broker.
 
         The request is ready when the decision has also been written to the producer state.
         """
-        if self._progress in {Progress.JUDGING, Progress.FETCHING_STATE}:
+        if self._phase in {ProducePhase.JUDGING, ProducePhase.FETCHING_STATE}:
             return False
         if self._is_deciding:
-            self._is_asked_again = True
+            self._is_due_again = True
             return False
-        if self._progress is not Progress.DECIDED:
-            self._is_deciding, self._is_asked_again = True, False
+        if self._phase is not ProducePhase.DECIDED:
+            self._is_deciding, self._is_due_again = True, False
             self._request.do(self._decide(is_next=is_next), self._on_decided)
-        if self._progress is not Progress.DECIDED:
+        if self._phase is not ProducePhase.DECIDED:
             return False
         if not self._intercepted.unwritten:
             self._be_ready()
@@ -238,7 +238,7 @@ class ProduceExchange(Held):
 
     def _be_ready(self) -> None:
         """Report the batches whose dead letters their topic does not take; be ready to be sent."""
-        self.transition_to(State.READY)
+        self.transition_to(ExchangeState.READY)
         for partition in self._intercepted.with_refused_letters:
             verdict, response = partition.verdict, partition.response
             bad = verdict.quarantined if verdict is not None else []
@@ -254,15 +254,15 @@ class ProduceExchange(Held):
     def _on_decided(self, is_decided: bool) -> None:
         self._is_deciding = False
         if is_decided:
-            self._progress = Progress.DECIDED
-        if self._request.took_turns and (is_decided or self._is_asked_again):
+            self._phase = ProducePhase.DECIDED
+        if self._request.took_turns and (is_decided or self._is_due_again):
             self._request.connection.advance()  # `decide` has returned meanwhile
 
     def _decide(self, *, is_next: bool) -> Slices[bool]:
         """Decide; return whether it is decided."""
         if self._order and not (yield from self._is_order_known(is_next=is_next)):
             return False
-        if self._order and (yield from self._order.hold_back()) and self.policies.whole_request:
+        if self._order and (yield from self._order.postpone()) and self.policies.whole_request:
             self._refuse_all()
         if self._request.answered:
             yield from self._intercepted.on_early_responses()
@@ -282,9 +282,9 @@ class ProduceExchange(Held):
         return True
 
     def _is_order_known(self, *, is_next: bool) -> Slices[bool]:
-        """Return whether it is known what has to come again before the batches.
+        """Return whether it is known which batches have to be retried before those of the request.
 
-        Otherwise, when the request is the next one, the broker is asked what it has stored of them.
+        Otherwise, when the request is next, the broker is asked which batches it has stored.
         """
         request = self._request
         if self._is_order_checked or not request.connection.may_support_describe_producers:
@@ -295,18 +295,18 @@ class ProduceExchange(Held):
 
             def on_found(found: LastSequences) -> None:
                 self._order.on_last_sequences(batches, found)
-                self._continue_as(Progress.JUDGED)
+                self._continue_as(ProducePhase.JUDGED)
 
-            self._progress = Progress.FETCHING_STATE
+            self._phase = ProducePhase.FETCHING_STATE
             fetch_last_sequences(request, producer_ids(batches), on_found)
         return not batches
 
     def _last_sequences_are_known(self, *, is_next: bool) -> Slices[bool]:
         """Return whether nothing has to be known of the producers of intercepted batches.
 
-        Otherwise, when the request is the next one, the broker is asked.
+        Otherwise, when the request is next, the broker is asked.
         """
-        if self._progress is not Progress.JUDGED:
+        if self._phase is not ProducePhase.JUDGED:
             return True
         request = self._request
         unknown = yield from self._intercepted.unknown_last_sequences()
@@ -315,8 +315,10 @@ class ProduceExchange(Held):
         if unknown and (
             request.connection.may_support_describe_producers or request.gateway.shared_producers
         ):
-            self._progress = Progress.FETCHING_STATE
-            fetch_last_sequences(request, unknown, partial(self._on_last_sequences, unknown))
+            self._phase = ProducePhase.FETCHING_STATE
+            on_found = partial(self._on_last_sequences, unknown)
+            doubted = [topic for topic in unknown if request.gateway.producers.is_doubted(topic)]
+            fetch_last_sequences(request, unknown, on_found, doubted=doubted)
             return False
         if unknown:
             self._intercepted.on_last_sequences(unknown, {})
@@ -331,7 +333,7 @@ class ProduceExchange(Held):
 
     def _apply_last_sequences(self, unknown: ProducerIds, found: LastSequences) -> None:
         self._intercepted.on_last_sequences(unknown, found)
-        self._continue_as(Progress.STATE_FETCHED)
+        self._continue_as(ProducePhase.STATE_FETCHED)
 
     async def _read_log_and_continue(
         self, shared: ClusterStore, unknown: ProducerIds, found: LastSequences
@@ -354,7 +356,11 @@ class ProduceExchange(Held):
             self._request.fail(error)
 
     def _on_written(self) -> None:
-        if self._intercepted.unwritten or self._is_deciding or self.state is State.CANCELLED:
+        if (
+            self._intercepted.unwritten
+            or self._is_deciding
+            or self.state is ExchangeState.CANCELLED
+        ):
             return
         try:
             self._be_ready()
@@ -365,7 +371,7 @@ class ProduceExchange(Held):
     # It is sent
 
     def outgoing(self) -> Buffers | None:
-        """Return what is sent to the broker: the request, the rest of it, or None."""
+        """Return the bytes for the broker: the request, the rest of the request, or None."""
         request = self._request
         if not self._intercepted:
             if not request.answered:

@@ -17,12 +17,11 @@ from penstock.engine.modes.quarantine import Place
 from penstock.engine.verdict import not_judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from uuid import UUID
+    from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Configuration
-    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.batch_to_judge import BatchToJudge
 
 log = structlog.get_logger()
 
@@ -38,41 +37,22 @@ class RepeatedDrops:
         self._configuration = configuration
         self._run = run
 
-    def submit(
-        self,
-        topic_plan: TopicPlan,
-        partition: int,
-        topic_id: UUID,  # noqa: ARG002 - nobody judges
-        version: int,
-        data: bytes | memoryview,
-        done: Callable[[Verdict], None],
-        *,
-        dropped_before: Sequence[int] = (),
-        quarantined_before: Sequence[int] = (),
-        **_: object,
-    ) -> None:
-        """Have the records dropped; implements `gateway.policy_set.Submit`."""
-        place = Place(topic_plan.topic, partition, topic_plan.dead_letters_have_context)
-        before = dropped_before, quarantined_before
-        self._run(self._drop_again(place, version, data, before, done))
+    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+        """Drop records of a batch again; the same parameters as `Supervisor.submit`."""
+        self._run(self._drop_again(batch, done))
 
-    async def _drop_again(
-        self,
-        place: Place,
-        version: int,
-        data: bytes | memoryview,
-        before: tuple[Sequence[int], Sequence[int]],
-        done: Callable[[Verdict], None],
-    ) -> None:
+    async def _drop_again(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+        plan = batch.plan
+        place = Place(plan.topic, batch.partition, plan.dead_letters_have_context)
         limits = self._configuration
         try:
             verdict = await asyncio.to_thread(
                 drop_again,
-                data,
-                frozenset(before[0]),
-                quarantined_before=frozenset(before[1]),
+                batch.data,
+                frozenset(batch.dropped_before),
+                quarantined_before=frozenset(batch.quarantined_before),
                 place=place,
-                api_version=version,
+                api_version=batch.version,
                 max_decompressed_bytes=limits.decompressed_batch_max_bytes,
                 max_records=limits.decompressed_batch_max_records,
                 max_bytes=limits.socket_request_max_bytes,

@@ -100,7 +100,7 @@ class ReceivedRequest:
         return self.partitions[topic.first : topic.first + len(topic.data.partitions)]
 
     def name_of(self, topic: ProduceTopic) -> str | None:
-        """Return the name of a topic; None if the broker has not been asked for it yet."""
+        """Return the name of a topic; None if the broker has not sent it yet."""
         if topic.name is None and topic.topic_id is not None:
             topic.name = self.connection.topics.name(topic.topic_id)
         return topic.name

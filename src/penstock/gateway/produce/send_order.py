@@ -1,14 +1,16 @@
-"""Keeps a request's batches behind those that their producers have to send again first.
+"""Decides which batches of a request have to be retried, because an earlier batch has to.
 
-Of topics whose batches are sent as they are; the others are kept in order by their sequence numbers
-(`intercepted_batches`). `postponed_batches` has the rule, and what is known of each producer.
+Of topics whose batches are sent as they are. `postponed_batches` has the rule, and what is known
+of each producer. The batches of other topics are kept in order by their sequence numbers:
+`producer_state.producer` decides about them (see `intercepted_batches`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.gateway.produce.postponed_batches import TEXT, SentBy
+from penstock.gateway.produce.postponed_batches import TEXT
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.records.header import is_intact
 from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
@@ -29,15 +31,15 @@ class SentBatch(NamedTuple):
     """A batch of an idempotent producer."""
 
     partition: ProducePartition
-    sent_by: SentBy
+    key: ProducerKey
     producer: BatchProducer
 
 
 def producer_ids(batches: Sequence[SentBatch]) -> ProducerIds:
     """Return the producer id of batches, by topic and partition."""
     found: ProducerIds = {}
-    for _, sent_by, _ in batches:
-        found.setdefault(sent_by.topic, {})[sent_by.partition] = sent_by.producer_id
+    for _, key, _ in batches:
+        found.setdefault(key.topic, {})[key.partition] = key.producer_id
     return found
 
 
@@ -51,7 +53,7 @@ class SendOrder:
         self._postponed = request.gateway.postponed
 
     def __bool__(self) -> bool:
-        """Whether some batch of a producer has to come again; usually there is none."""
+        """Whether some batch of a producer has to be retried; usually there is none."""
         return bool(self._postponed)
 
     @property
@@ -59,7 +61,7 @@ class SendOrder:
         return self._request.connection.number
 
     def possibly_past(self) -> Slices[list[SentBatch]]:
-        """Return the batches before which the broker may have stored what has to come again.
+        """Return the batches before which the broker may have stored the missing batches.
 
         Yields:
             After each slice.
@@ -79,14 +81,14 @@ class SendOrder:
             batches: The result of `possibly_past`.
             found: Those of their producers.
         """
-        for partition, sent_by, _ in batches:
-            last = found.get((sent_by.topic, sent_by.partition))
-            self._postponed.on_last_sequence(sent_by, last)
+        for partition, key, _ in batches:
+            last = found.get((key.topic, key.partition))
+            self._postponed.on_last_sequence(key, last)
             if last is not None and last.code in RETRIABLE:
                 self._request.answer(partition, PartitionResponse(last.code))
 
-    def hold_back(self) -> Slices[bool]:
-        """Have what was sent after a batch that has to come again come again, too.
+    def postpone(self) -> Slices[bool]:
+        """Respond with a retriable error to batches behind a batch that has to be retried.
 
         Yields:
             After each slice.
@@ -104,7 +106,7 @@ class SendOrder:
         return is_any
 
     def note_answers(self) -> Slices[None]:
-        """Record which batches have to come again before what is sent after them.
+        """Record which batches have to be retried before later batches.
 
         Yields:
             After each slice.
@@ -119,16 +121,16 @@ class SendOrder:
                 yield
             if sent is None:
                 continue
-            partition, sent_by, producer = sent
+            partition, key, producer = sent
             if not request.is_retried(partition):
-                self._postponed.answered(sent_by, producer, self._connection, comes_again=False)
+                self._postponed.answered(key, producer, self._connection, is_retriable=False)
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
-                self._postponed.answered(sent_by, producer, self._connection, comes_again=True)
+                self._postponed.answered(key, producer, self._connection, is_retriable=True)
                 if request.gateway.lane is not None:
-                    request.gateway.lane.forget_judged()
+                    request.gateway.lane.forget(key.topic)
 
     def _unanswered(
-        self, concerns: Callable[[SentBy, BatchProducer, int], bool]
+        self, concerns: Callable[[ProducerKey, BatchProducer, int], bool]
     ) -> Iterator[SentBatch | None]:
         """Return the batches that have no response yet and that something concerns.
 
@@ -140,7 +142,7 @@ class SendOrder:
                 sent
                 if sent is not None
                 and sent.partition.response is None
-                and concerns(sent.sent_by, sent.producer, self._connection)
+                and concerns(sent.key, sent.producer, self._connection)
                 else None
             )
 
@@ -166,5 +168,5 @@ class SendOrder:
             if name is None or producer is None:
                 yield None
                 continue
-            sent_by = SentBy(name, partition.number, producer.producer_id, principal)
-            yield SentBatch(partition, sent_by, producer)
+            key = ProducerKey(name, partition.number, producer.producer_id, principal)
+            yield SentBatch(partition, key, producer)

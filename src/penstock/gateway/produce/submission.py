@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import failed
+from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.policy_set import without_response
-from penstock.gateway.produce.dead_letter_writer import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
+from penstock.gateway.produce.letter_topics import DeadLetterTopic
 from penstock.gateway.produce.request import SLICE
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import (
@@ -69,9 +70,9 @@ class Submission:
         self._before = request.connection.submitting
         self._submitted: asyncio.Future[None] | None = None
         if request.is_long:
-            self._hold_others_back()
+            self._delay_others()
 
-    def _hold_others_back(self) -> None:
+    def _delay_others(self) -> None:
         """Keep what follows from the same client from being submitted before this request."""
         self._submitted = asyncio.get_running_loop().create_future()
         self._request.connection.submitting = self._submitted
@@ -92,7 +93,7 @@ class Submission:
         before, self._before = self._before, None
         if self._request.is_long or (before is not None and not before.done()):
             if not self._request.is_long:
-                self._hold_others_back()
+                self._delay_others()
             self._request.run(self._submit_in_slices(steps, before, on_submitted))
             return
         for _ in steps:
@@ -198,7 +199,7 @@ class Submission:
         return plan.waited_for
 
     def _follows_drops(self, topic: ProduceTopic, name: str) -> bool:
-        """Return whether sequence numbers may have to be changed for what was dropped before."""
+        """Return whether sequence numbers may have to change because of dropped records."""
         return self._intercepted.follows_drops(name, self._request.partitions_of(topic))
 
     def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> None:
@@ -214,7 +215,10 @@ class Submission:
         is_intercepted = (
             bool(plan.interceptors) or plan.quarantines or self._follows_drops(topic, plan.topic)
         )
-        submit = self._submit_to(plan)
+        data, number = self._request.data, self._request.connection.number
+        submit = self._request.policies.submit
+        client = number if data.acks != 0 else without_response(number)
+        sender = sender_of(data, self._request.connection)
         for partition in self._request.partitions_of(topic):
             if partition.response is not None:
                 continue
@@ -230,28 +234,20 @@ class Submission:
             if not plan.policies and not dropped:
                 continue
             self._missing += 1
-            submit(
+            batch = BatchToJudge(
+                plan,
                 partition.number,
                 topic.known_id,
-                self._request.data.version,
+                data.version,
                 partition.data,
-                partial(self._on_verdict, partition),
+                timeout_ms=data.timeout_ms,
                 dropped_before=dropped,
                 quarantined_before=earlier.quarantined if earlier is not None else (),
+                client=client,
+                sender=sender,
             )
+            submit(batch, partial(self._on_verdict, partition))
             yield
-
-    def _submit_to(self, plan: TopicPlan) -> Callable[..., None]:
-        """Return what submits a batch of a topic, with what is the same for all of them."""
-        request = self._request
-        number = request.connection.number
-        return partial(
-            request.policies.submit,
-            plan,
-            timeout_ms=request.data.timeout_ms,
-            client=number if request.data.acks != 0 else without_response(number),
-            sender=sender_of(request.data, request.connection),
-        )
 
     def _expect(self, partition: ProducePartition, plan: TopicPlan) -> Batch | None:
         """Return the batch of an earlier attempt, if there is one that is known."""

@@ -1,4 +1,4 @@
-"""The first step of a Produce request: names and ids of its topics, and what is stored of them.
+"""The first step of a Produce request: names, ids and stored configs of its topics.
 
 Topic ids (version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
 connection, so the cluster's ACLs apply. Then the topics' own settings, and the state of producers
@@ -76,7 +76,7 @@ class TopicLookup:
     # Names and ids
 
     def _unknown_topics(self) -> Slices[tuple[set[str], set[UUID]]]:
-        """Return the topics that the broker is to be asked for, by name and by id."""
+        """Return the topics to look up at the broker, by name and by id."""
         names: set[str] = set()
         ids: set[UUID] = set()
         for number, topic in enumerate(self._request.topics, 1):
@@ -84,17 +84,17 @@ class TopicLookup:
                 yield
             if topic.data.topic_id is not None:
                 name = self._request.name_of(topic)
-                if name is None or self._comes_again(topic, name, topic.data.topic_id):
+                if name is None or self._has_retry(topic, name, topic.data.topic_id):
                     ids.add(topic.data.topic_id)
             elif topic.name is not None and self._request.needs_topic_id(topic.name):
                 found = cached_topic_id(topic.name, self._request.connection)
-                if found is None or self._comes_again(topic, topic.name, found):
+                if found is None or self._has_retry(topic, topic.name, found):
                     names.add(topic.name)
                 else:
                     topic.topic_id = found
         return names, ids
 
-    def _comes_again(self, topic: ProduceTopic, name: str, topic_id: UUID) -> bool:
+    def _has_retry(self, topic: ProduceTopic, name: str, topic_id: UUID) -> bool:
         """Return whether a topic has a batch that is a retry, unless it was created again."""
         return any(
             self._intercepted.depends_on_topic_id(partition, name, topic_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Verdicts:
-    """The verdicts about the batches of one request."""
+    """Applies the verdicts about the batches of one request to their partitions."""
 
     __slots__ = ("_accepted", "_intercepted", "_on_done", "_request", "_with_letters")
 
@@ -66,7 +66,7 @@ class Verdicts:
         self, partition: ProducePartition, plan: TopicPlan, verdict: Verdict
     ) -> Verdict:
         """Refuse a batch with bad records where too many of the topic's are bad."""
-        if verdict.outcome is not Outcome.ACCEPTED:
+        if verdict.outcome is not Outcome.ACCEPTED or plan.quarantine_max_ratio >= 1:
             return verdict
         bad = verdict.quarantined
         share = self._request.gateway.bad_shares.add(

@@ -1,6 +1,6 @@
 """Whether clients may write to topics whose bad records the gateway itself stores elsewhere.
 
-Brokers check it for all that is sent to them. Dead letters are written by the gateway's own
+Brokers check it for all batches that they receive. Dead letters are written by the gateway's own
 principal, so it asks on the client's connection first.
 """
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     """The number of a connection, and the principal on it."""
 
 TTL_S: Final = 10.0
-"""What is allowed or denied meanwhile takes effect after it."""
+"""Changes of rights take effect after it."""
 _KNOWN_MAX: Final = 10_000
 
 
 class WriteRights:
-    """The rights of clients, as brokers told them of late."""
+    """The rights of clients, from recent responses of brokers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._codes: TTLCache[tuple[Client, str], int] = TTLCache(_KNOWN_MAX, TTL_S, timer=clock)
@@ -33,5 +33,5 @@ class WriteRights:
         return self._codes.get((client, topic))
 
     def put(self, client: Client, topic: str, code: int) -> None:
-        """Store what a broker told; 0 for the right to write."""
+        """Store the error code of a broker; 0 for the right to write."""
         self._codes[client, topic] = code

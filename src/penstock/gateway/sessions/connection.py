@@ -45,7 +45,6 @@ WAITING_MAX_BYTES: Final = 4 * 2**20
 SMALL_BYTES: Final = 16 * 1024
 """Less than this is not counted at once, but with the next check of all connections."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
-CONNECT_TIMEOUT_S: Final = 10.0
 FIRST_BYTES_S: Final = 1.0
 """How long a client whose broker cannot be reached stays connected without sending anything."""
 HALF_CLOSED_S: Final = 10.0
@@ -109,7 +108,7 @@ class ServerContext(GatewayContext, Protocol):
 
     @property
     def lane(self) -> Lane | None:
-        """What forwards connections natively; None if nothing does."""
+        """Forwards connections natively; None without the native lane."""
 
     @property
     def connections(self) -> set[ClientConnection]:
@@ -218,6 +217,8 @@ class ClientConnection(asyncio.Protocol):
         self._client = _ClientWriter(self._transport)
         self._open_connections += 1
         self._gateway.connections.add(self)
+        if self._gateway.lane is not None:
+            self._gateway.lane.make_room()
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
 
@@ -229,9 +230,14 @@ class ClientConnection(asyncio.Protocol):
     @property
     def state(self) -> ConnectionState:
         """The state, in the words of metrics."""
-        if self._phase is ConnectionPhase.OPEN and self._pauses:
+        if self._phase is ConnectionPhase.OPEN and (self._pauses or self._is_blocked_natively):
             return ConnectionState.PAUSED
         return _STATES[self._phase]
+
+    @property
+    def _is_blocked_natively(self) -> bool:
+        lane, number = self._lane, self._lane_number
+        return lane is not None and number is not None and lane.figures(number).is_blocked
 
     @property
     def missing_bytes(self) -> int:
@@ -241,6 +247,11 @@ class ClientConnection(asyncio.Protocol):
         if self._lane is not None and self._lane_number is not None:
             return self._lane.figures(self._lane_number).missing_bytes
         return self._session.missing_bytes + self._session.missing_answer_bytes
+
+    @property
+    def remembered_bytes(self) -> int:
+        """What the names of topics take that are known on the connection."""
+        return self._session.topics.held_bytes if self._session is not None else 0
 
     @property
     def last_active(self) -> float:
@@ -309,7 +320,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.pause_reading()
             return
         self._reads += 1
-        if self._reads >= self._reads_until_try and self._give_away(data, b""):
+        if self._reads >= self._reads_until_try and self._move_to_lane(data, b""):
             return
         try:
             session.client_data(data)
@@ -332,7 +343,7 @@ class ClientConnection(asyncio.Protocol):
 
     # Native threads
 
-    def _give_away(self, from_client: bytes, from_broker: bytes) -> bool:
+    def _move_to_lane(self, from_client: bytes, from_broker: bytes) -> bool:
         """Give the connection and the received bytes to the lane; return whether it has it."""
         self._reads = 0
         session, upstream, lane = self._session, self._upstream, self._lane
@@ -374,8 +385,8 @@ class ClientConnection(asyncio.Protocol):
         given = lane.take(number)
         self._set_next_try(given.forwarded)
         session.enter(given.between)
-        for transport in (self._transport, upstream):
-            if not transport.is_closing():
+        for transport, pauses in ((self._transport, self._pauses), (upstream, self._broker_pauses)):
+            if not pauses and not transport.is_closing():
                 transport.resume_reading()
         if given.to_client:
             self._client.write(given.to_client)
@@ -422,7 +433,7 @@ class ClientConnection(asyncio.Protocol):
         session = self._session
         if session is None or self._phase is ConnectionPhase.CLOSED:
             return
-        if self._reads >= self._reads_until_try and self._give_away(b"", data):
+        if self._reads >= self._reads_until_try and self._move_to_lane(b"", data):
             return
         try:
             session.upstream_data(data)
@@ -455,10 +466,13 @@ class ClientConnection(asyncio.Protocol):
 
     def pause(self, reason: str) -> None:
         """Stop reading the client, and the broker where memory is short and it fills it."""
-        self.take_back()
-        if not self._pauses and not self._transport.is_closing():
-            self._transport.pause_reading()
+        is_read = not self._pauses
         self._pauses.add(reason)
+        self.take_back()  # it may hold less in Python, so that the budget resumes it at once
+        if reason not in self._pauses:
+            return
+        if is_read and not self._transport.is_closing():
+            self._transport.pause_reading()
         if reason == "memory":
             self._pause_answer()
             if self._session is not None and self._session.topics.held_bytes:
@@ -468,7 +482,7 @@ class ClientConnection(asyncio.Protocol):
     def _pause_answer(self) -> None:
         """Stop reading the broker while its response is collected: memory is short.
 
-        Otherwise what it sends is not held, and frees what is held for requests without a response.
+        Other responses are not held, and they free the memory of requests without a response.
         """
         if self._session is not None and self._session.answer_bytes > SMALL_BYTES:
             self.pause_broker("memory")
@@ -707,7 +721,7 @@ class _Writer:
 
 
 class _ClientWriter(_Writer):
-    """Writes to a client; what it has written is flushed when the connection is closed.
+    """Writes to a client; buffered bytes are flushed when the connection is closed.
 
     Attributes:
         has_written: Whether it has. Until then the connection ends by a reset, if nothing else is

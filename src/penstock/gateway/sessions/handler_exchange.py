@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.gateway.context.exchange import Held, State
+from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.context.request_context import RequestContext
 from penstock.wire import client_requests
 from penstock.wire.errors import WireError
@@ -69,12 +69,12 @@ class HandlerExchange(Held):
             self._response = [response] if isinstance(response, bytes) else response
             # All that was held for the handler is free; the response may have to wait.
             connection.hold(self, sum(map(len, self._response)) - self.size)
-            if self.state is State.PROCESSING:
-                self.transition_to(State.READY)
+            if self.state is ExchangeState.PROCESSING:
+                self.transition_to(ExchangeState.READY)
             connection.advance()
 
     def outgoing(self) -> None:
-        """Return None: the handler has sent what was necessary."""
+        """Return None: the handler has sent its own requests."""
 
     def local_response(self) -> Buffers:
         """Return the handler's response."""

@@ -1,6 +1,6 @@
 """A budget for the memory that is held for all clients (`queued.max.request.bytes`, KIP-72).
 
-What counts are incomplete requests, requests that wait for a verdict or for the broker, responses
+The budget counts incomplete requests, requests that wait for a verdict or for the broker, responses
 of brokers that are collected because they are read or changed, what handlers hold, the names of
 topics that connections remember, and responses that the client has not read. Bytes count when they
 have been received, whatever length was announced.
@@ -41,13 +41,15 @@ _COUNTS_BYTES: Final = 16 * 1024
 """A client that holds less is not stuck in the sense of `STUCK_S`."""
 STUCK_S: Final = 30.0
 """If no paused client could be resumed for this time, one connection is closed: the one that has
-freed no memory for the longest time. So is the one client that is read beyond the budget, if its
+freed no memory for the longest time. So is the client that is read beyond the budget, if its
 request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
-_COLLECTOR_THRESHOLDS: Final = (10_000, 5, 200)
-"""A generation's collection follows so many objects, or collections of the generation before it."""
+_COLLECTOR_THRESHOLDS: Final = (1_000, 5, 2_000)
+"""A generation's collection follows so many objects, or collections of the generation before it. So
+one of the first two looks at 7,000 objects, and takes a few milliseconds on a busy machine. More at
+a time would not be less work in all."""
 
 
 class Holder(Protocol):
@@ -58,6 +60,10 @@ class Holder(Protocol):
     @property
     def missing_bytes(self) -> int:
         """The bytes of its request or response that are held, but have not been received yet."""
+
+    @property
+    def remembered_bytes(self) -> int:
+        """The part of what is held that stays when all of its requests have their responses."""
 
     def pause(self, reason: str) -> None:
         """Stop reading it."""
@@ -115,9 +121,9 @@ class Budget:
             low_use = self.low_use_bytes
             if held_bytes <= low_use and holder in self._paused:
                 self._resume(holder)
-            self._resume_those_with_room()
-            self._resume_one_with_little()
-            if holder is self._ahead and held_bytes <= low_use:
+            self._resume_while_there_is_room()
+            self._resume_with_little()
+            if holder is self._ahead and held_bytes - holder.remembered_bytes <= low_use:
                 self._let_the_next_go_ahead()
         elif self.used_bytes > self.max_bytes and held_bytes > self.low_use_bytes:
             self._restrain(holder)
@@ -189,7 +195,7 @@ class Budget:
         self._ahead = holder
         self._ahead_since = self._clock()
 
-    def _resume_those_with_room(self) -> None:
+    def _resume_while_there_is_room(self) -> None:
         """Resume connections while there is room, in the order in which they were paused."""
         room = self.max_bytes - self.used_bytes
         while self._paused and room >= READ_BYTES:
@@ -197,10 +203,10 @@ class Budget:
             is_little = following in self._paused_with_little
             room -= max(0, LOW_USE_BYTES - following.held_bytes) if is_little else READ_BYTES
             self._resume(following)
-        if not self._paused:
+        if not self._paused and not self.is_exceeded:
             self._ahead = None
 
-    def _resume_one_with_little(self) -> None:
+    def _resume_with_little(self) -> None:
         """Resume a connection that holds little, if there is room again in the share of these."""
         if self._paused_with_little and self.low_use_bytes == LOW_USE_BYTES:
             self._resume(next(iter(self._paused_with_little)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.gateway.admin.alter_configs import alter_configs
 from penstock.gateway.admin.create_partitions import create_partitions
 from penstock.gateway.admin.create_topics import create_topics
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     """Returns how the response of a version is changed; None to stream it."""
     Condition = Callable[[GatewayContext], bool]
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR = produce.API_KEY, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, END_TXN = 19, 20, 21, transactions.END_TXN
 DESCRIBE_CONFIGS, ALTER_CONFIGS, SASL_AUTHENTICATE, CREATE_PARTITIONS = 32, 33, 36, 37
@@ -84,10 +85,15 @@ def _open_handler_exchange(
 
 
 def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
-    """Hold Produce requests if any topic has a policy, had an interceptor, or is for gateways."""
+    """Hold Produce requests if any topic has a policy, had an interceptor, or is for gateways.
+
+    Where gateways share the state of producers, there may be some in the next moment: then native
+    threads have to know the topics of a request.
+    """
     has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
     if not has_policies and not gateway.producers and not gateway.audit_topic:
-        return None
+        is_shared = gateway.shared_producers is not None
+        return _open_produce if is_shared and version >= produce.FIRST_VERSION else None
     if version < produce.FIRST_VERSION:
         # Kafka 4 supports none of these; an older broker would store them without validation.
         raise WireError(f"Produce version {version}")
@@ -190,7 +196,7 @@ def _has_state_of_topics(gateway: GatewayContext) -> bool:
     return (
         _keeps_topic_configs(gateway)
         or policies.topics.needs_context
-        or bool(policies.plan.names["records.policy.class.name"])
+        or bool(policies.plan.names[RECORDS_POLICY])
     )
 
 
@@ -211,7 +217,6 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
     known = known_versions(api_key)
 
     def respond(connection: ConnectionContext, version: int) -> Transform | None:
-        # A schema is loaded when a client uses its version: all would be a third of the imports.
         if version not in known or not holds_addresses(api_key, version):
             return None
         gateway = connection.gateway
@@ -291,7 +296,7 @@ def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
 ROUTES: Final = (
     # Versions 0 to 2 stay announced: brokers announce them although they no longer serve them,
     # because librdkafka chooses the compression by them (KAFKA-18659).
-    Route(PRODUCE, (0, 13), hold_produce, replace_leaders, produce.read_acks),
+    Route(PRODUCE, (0, produce.LAST_VERSION), hold_produce, replace_leaders, produce.read_acks),
     # From version 16 on a response may hold the addresses of leaders, after the records (KIP-951).
     # The length of the frame comes first, so replacing them would mean to buffer every fetch.
     # Clients lose a hint: they find a new leader by a Metadata request, as before.

@@ -1,7 +1,7 @@
 """The protocol of a client's connection to a broker, without sockets: bytes in, bytes out.
 
 Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
-held until it is decided what is sent to the broker. Requests that follow a held request wait in
+held until a decision about the request for the broker. Requests that follow a held request wait in
 `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeGuard
 
 import structlog
 
-from penstock.gateway.context.exchange import Exchange, Held, State, Streamed
+from penstock.gateway.context.exchange import Exchange, ExchangeState, Held, Streamed
 from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.context.topic_names import TopicNames
 from penstock.gateway.sessions.authentication import ConnectionAuthentication
@@ -36,7 +36,7 @@ from penstock.wire import api_versions
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
 from penstock.wire.primitives import INT16, INT32
-from penstock.wire.requests import producers
+from penstock.wire.requests import leaders, producers
 from penstock.wire.requests.produce import RequestReader
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ UNANSWERED_BYTES: Final = 500
 """The estimated memory of one of these, without its content."""
 _OWN_CORRELATION_ID: Final = 0x50454E53
 _numbers = itertools.count(1)
-_FLOWING: Final = frozenset({State.SENT, State.COMPLETED})
+_FLOWING: Final = frozenset({ExchangeState.SENT, ExchangeState.COMPLETED})
 """States in which further bytes of a request are forwarded. A broker may respond before it has
 read all of a request."""
 _SIZE_OF_WORK: Final = 2
@@ -214,6 +214,7 @@ class Session:
         self._not_started: deque[Held] = deque()
         self._undecided: deque[Held] = deque()
         self._supports_describe_producers: bool | None = None
+        self._supports_leader_epochs = True
         self._left: list[PolicySet] = []
         self._waiting_bytes = 0
         self._unanswered_size = 0
@@ -294,8 +295,8 @@ class Session:
         exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
         exchange.is_streamed = not exchange.was_held
         exchange.transform = self._route(exchange.api_key).respond(self, exchange.version)
-        exchange.transition_to(State.READY)
-        exchange.transition_to(State.SENT)
+        exchange.transition_to(ExchangeState.READY)
+        exchange.transition_to(ExchangeState.SENT)
         return exchange
 
     @property
@@ -547,7 +548,7 @@ class Session:
         else:
             exchange.pieces.append(bytes(piece))
             self._waiting_bytes += len(piece)
-            if exchange.state is State.RECEIVING:
+            if exchange.state is ExchangeState.RECEIVING:
                 self._find_acks(exchange, is_whole=last)
         if last and self._phase is SessionPhase.ENDING:
             self._end_when_idle()
@@ -575,7 +576,7 @@ class Session:
 
     def _enqueue(self, exchange: Exchange) -> None:
         """Send a request at once, or after those that wait."""
-        exchange.transition_to(State.READY)
+        exchange.transition_to(ExchangeState.READY)
         if self._pending:
             self._pending.append(exchange)
             self._suspend_if_many()
@@ -589,7 +590,7 @@ class Session:
 
     @property
     def has_undecided(self) -> bool:
-        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+        """Whether the decision about a Produce request is missing."""
         return bool(self._undecided)
 
     def _enqueue_held(self, exchange: Held) -> None:
@@ -607,7 +608,7 @@ class Session:
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
         while self._phase is not SessionPhase.CLOSED:
-            if self._pending and self._pending[0].state is State.READY:
+            if self._pending and self._pending[0].state is ExchangeState.READY:
                 self._exclusive_count -= self._pending[0].is_exclusive
                 self._release(self._pending.popleft())
             elif not self._decide_next():
@@ -665,9 +666,9 @@ class Session:
             if self._answered is not None:
                 self._answered(exchange)
             if outgoing is None:
-                exchange.transition_to(State.COMPLETED)
+                exchange.transition_to(ExchangeState.COMPLETED)
             else:
-                exchange.transition_to(State.SENT)
+                exchange.transition_to(ExchangeState.SENT)
                 self._unconfirmed = True
             if exchange.closes_connection:
                 self._disconnect_after_error()
@@ -676,10 +677,10 @@ class Session:
         self._unanswered_size += UNANSWERED_BYTES + exchange.size
         self._suspend_if_many()
         if outgoing is None:
-            exchange.transition_to(State.LOCAL_RESPONSE)
+            exchange.transition_to(ExchangeState.LOCAL_RESPONSE)
             self._flush()
         else:
-            exchange.transition_to(State.SENT)
+            exchange.transition_to(ExchangeState.SENT)
             self._expected.append(exchange)
             if exchange.was_held and self._counts is not None:
                 exchange.sent_at = self._clock()
@@ -822,7 +823,7 @@ class Session:
         while self._unanswered and self._work is None:
             first = self._unanswered[0]
             response = first.response
-            if first.state is State.LOCAL_RESPONSE and response is None:
+            if first.state is ExchangeState.LOCAL_RESPONSE and response is None:
                 made = first.local_response()
                 if isinstance(made, Generator):
                     self._work_on(made, partial(self._respond, first), first.size)
@@ -834,7 +835,7 @@ class Session:
             self._client.writelines(response)
 
     def _complete(self, exchange: Exchange) -> None:
-        exchange.transition_to(State.COMPLETED)
+        exchange.transition_to(ExchangeState.COMPLETED)
         self._unanswered_size -= UNANSWERED_BYTES + exchange.size
         if self._answered is not None:
             self._answered(exchange)
@@ -868,6 +869,11 @@ class Session:
         """Whether the broker may support DescribeProducers: True until it is known."""
         return self._supports_describe_producers is not False
 
+    @property
+    def supports_leader_epochs(self) -> bool:
+        """Whether the broker says where leaders' epochs end, if it supports DescribeProducers."""
+        return self._supports_leader_epochs
+
     def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
         """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
         known = self._supports_describe_producers
@@ -877,6 +883,7 @@ class Session:
 
         def on_response(frame: bytes) -> None:
             known = self._supports_describe_producers = producers.is_supported(frame)
+            self._supports_leader_epochs = leaders.are_epochs_supported(frame)
             on_known(known)
 
         self.send_request(producers.api_versions_request, on_response)

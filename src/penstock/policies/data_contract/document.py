@@ -90,7 +90,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
                 continue
             if (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} is there twice in a mapping", key.start_mark
+                    None, None, f"{key.value} occurs twice in a mapping", key.start_mark
                 )
             seen.add((key.tag, key.value))
         return node
@@ -125,10 +125,12 @@ def _is_too_large(document: Any) -> bool:
 
 def _contract(name: str, document: Any) -> Contract:
     if not isinstance(document, dict) or document.get("kind") != _KIND:
-        raise ContractError(f"{name} is no contract of ODCS: it has no kind: {_KIND}")
+        raise ContractError(f"{name} is not an ODCS contract: it has no kind: {_KIND}")
     version = str(document.get("apiVersion", ""))
     if not version.startswith("v3."):
-        raise ContractError(f"{name}: apiVersion must be of ODCS 3, like v3.1.0, not {version!r}")
+        raise ContractError(
+            f"{name}: apiVersion must be an ODCS 3 version, such as v3.1.0, not {version!r}"
+        )
     objects: dict[str, Mapping[str, Any]] = {}
     for entry in listed(document, "schema", name):
         title = entry.get("name")

@@ -38,6 +38,18 @@ _NUMBERS: Final = {
     "minimum": "minimum", "maximum": "maximum", "exclusiveMinimum": "exclusiveMinimum",
     "exclusiveMaximum": "exclusiveMaximum", "multipleOf": "multipleOf",
 }  # fmt: skip
+_JUDGED: Final = frozenset({
+    "enum", "items", "logicalType", "logicalTypeOptions", "map", "name", "physicalName",
+    "primaryKey", "properties", "quality", "required", "unique",
+})  # fmt: skip
+"""The names of an object or a property that say something about records."""
+_OTHERS: Final = frozenset({
+    "authoritativeDefinitions", "businessName", "classification", "criticalDataElement",
+    "customProperties", "dataGranularityDescription", "description", "encryptedName", "examples",
+    "id", "partitionKeyPosition", "partitioned", "physicalType", "primaryKeyPosition",
+    "relationships", "tags", "transformDescription", "transformLogic", "transformSourceObjects",
+})  # fmt: skip
+"""The other names of ODCS 3."""
 _COUNTS: Final = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -116,6 +128,13 @@ class _Maker:
         """Return the schema of an object with properties."""
         if level > _LEVELS_MOST:
             raise ContractError(f"{place}: more than {_LEVELS_MOST} levels of properties")
+        if not level:
+            _check_names(written, place)
+            if written.get("logicalType", "object") != "object":
+                raise ContractError(
+                    f"{place}: logicalType of an object of schema must be object, "
+                    f"not {written['logicalType']}"
+                )
         properties: Schema = {}
         required = []
         for entry in listed(written, "properties", place):
@@ -153,6 +172,7 @@ class _Maker:
 
     def _property(self, entry: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
         """Return the schema of a property, and whether it has to be there."""
+        _check_names(entry, place)
         required = _is_true(entry, "required", place) or _is_true(entry, "primaryKey", place)
         if entry.get("unique") is True:
             self._note(place, "unique", Concern.DATA_SET, "it is about the data set")
@@ -366,6 +386,16 @@ def _required_names(options: Mapping[str, Any], schema: Schema, place: str) -> S
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ContractError(f"{place}: required must be a list of names")
     return {"required": list(dict.fromkeys([*schema.get("required", []), *names]))}
+
+
+def _check_names(entry: Mapping[str, Any], place: str) -> None:
+    """Refuse a name that is nearly one of those that are judged: it would say nothing.
+
+    Raises:
+        ContractError: It is misspelt.
+    """
+    for name in entry.keys() - _JUDGED - _OTHERS:
+        check_spelling(str(name), _JUDGED, place)
 
 
 def _is_true(of: Mapping[str, Any], key: str, place: str) -> bool:

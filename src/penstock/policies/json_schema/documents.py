@@ -156,7 +156,7 @@ def parsed(name: str, data: bytes) -> Any:
         return found
 
     def constant(text: str) -> None:
-        raise SchemaError(f"{name} is not JSON: {text} is no number")
+        raise SchemaError(f"{name} is not JSON: {text} is not a number")
 
     try:
         schema = json.loads(data.decode(), object_pairs_hook=unique, parse_constant=constant)

@@ -71,7 +71,7 @@ class SchemaFiles(SchemaDocuments):
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
-            raise SchemaError(f"{name}: there is no such file in the folder of schemas") from None
+            raise SchemaError(f"{name}: the folder of schemas does not have this file") from None
         except (OSError, ValueError) as error:
             raise SchemaError(
                 f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"

@@ -56,7 +56,7 @@ class NativeCheck:
         self._schema = _compiled(
             native, files, partial(_format, files.ignores_unknown_formats) if formats else None
         )
-        self.is_bounded = not (formats or self._schema.backtracks)
+        self.is_bounded = not (formats or self._schema.has_slow_patterns)
 
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None

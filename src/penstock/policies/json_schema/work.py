@@ -236,7 +236,7 @@ def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
     if work.in_place > MAX_SCHEMAS:
         raise SchemaError(
             f"{files.name} has more than {MAX_SCHEMAS} schemas, with each reference replaced by "
-            "what it means"
+            "its target"
         )
     recursive = _cycle({name: set(target.everywhere) for name, target in walk.targets.items()})
     if recursive or (

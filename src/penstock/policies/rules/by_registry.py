@@ -49,7 +49,7 @@ class _Schema(NamedTuple):
 class ByRegistry:
     """Implements `Reader`; the registry is queried in `prepare`."""
 
-    pool = None
+    message = None
 
     def __init__(
         self, registry: Registry, *, is_key: bool, logical_types: bool, look_up_s: float
@@ -144,7 +144,7 @@ class ByRegistry:
             ) from None
         if registered.schema_type != "AVRO":
             raise UnreadableError(
-                f"has {_named(known_as)}, which is of {registered.schema_type}, not of AVRO"
+                f"has {_named(known_as)}, which has the type {registered.schema_type}, not AVRO"
             )
         try:
             source = self._registry.source(registered)

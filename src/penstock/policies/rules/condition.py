@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from penstock.policies.rules.paths import fields_read
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.rules.settings import RuleText
     from penstock.policies.schema_policy.rules.checked import Tree
+    from penstock.policies.schema_policy.rules.program import Program
 
 
 class Condition:
@@ -36,12 +38,7 @@ class Condition:
         Raises:
             ValueError: Its condition cannot be used; the text names its key.
         """
-        try:
-            self._program = language.compile(rule.expression, only_bool=True)
-        except InvalidSchemaError as error:
-            raise ValueError(
-                f"{rule.key}: its condition {error}; it may read {', '.join(variables)}, now"
-            ) from None
+        self._program = _compiled(rule, language, variables)
         self.key = rule.key
         self.reads = self._program.reads & variables.keys()
         self.tree: Tree = self._program.tree
@@ -51,7 +48,7 @@ class Condition:
         is_constant = not self._program.reads and fields_read([self.tree], "now") == {}
         closes = rule.expression.strip() == "false"  # said plainly, it is meant
         if is_constant and not closes and self.objection(Variables({})) is not None:
-            raise ValueError(f"{rule.key}: its condition is never true, whatever the record is")
+            raise ValueError(f"{rule.key}: its condition is never true for any record")
         fields = fields_read([self.tree], "client") or {}
         for name in fields.keys() - OF_CLIENTS:
             raise ValueError(
@@ -72,19 +69,36 @@ class Condition:
 
 
 def compile_conditions(
-    rules: Sequence[RuleText], variables: Mapping[str, str], pool: Any = None
+    rules: Sequence[RuleText],
+    variables: Mapping[str, str],
+    messages: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Condition]:
     """Compile rules that read the same variables.
 
     Args:
         rules: Their texts.
         variables: The variables, with their types.
-        pool: The descriptors of Protobuf messages that they meet.
+        messages: The descriptors of variables that are Protobuf messages, all of one pool.
 
     Raises:
         ValueError: A rule cannot be used, or a package is missing.
     """
     if not rules:
         return []
+    pool = next((message.file.pool for message in messages.values()), None)
     language = Language(tuple(variables), pool, types=variables)
+    if messages:  # only here are fields and their types known before there is a record
+        names = {name: message.full_name for name, message in messages.items()}
+        checking = Language(tuple(variables), pool, types=variables, messages=names)
+        for rule in rules:
+            _compiled(rule, checking, variables)
     return [Condition(rule, language, variables) for rule in rules]
+
+
+def _compiled(rule: RuleText, language: Language, variables: Mapping[str, str]) -> Program:
+    try:
+        return language.compile(rule.expression, only_bool=True)
+    except InvalidSchemaError as error:
+        raise ValueError(
+            f"{rule.key}: its condition {error}; it may read {', '.join(variables)}, now"
+        ) from None

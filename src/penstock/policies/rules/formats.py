@@ -28,10 +28,10 @@ class Reader(Protocol):
     """Reads keys, or values.
 
     Attributes:
-        pool: The descriptors of Protobuf messages that are read; None for any other format.
+        message: The descriptor of the Protobuf message that is read; None for any other format.
     """
 
-    pool: Any
+    message: Any
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         """Return what some bytes say.
@@ -71,7 +71,7 @@ def reader_of(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key:
 class _Plain:
     """Implements `Reader` for bytes that say themselves what they are."""
 
-    pool = None
+    message = None
 
     def __init__(self, read: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
         self._read = read
@@ -97,19 +97,23 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise UnreadableError("is not a text in UTF-8") from None
+        raise UnreadableError("is not UTF-8 text") from None
 
 
 class _BySchema:
     """Implements `Reader` for payloads of a schema."""
 
     def __init__(
-        self, name: str, compiled: CompiledSchema, convert: Callable[[Any], Any] | None, pool: Any
+        self,
+        name: str,
+        compiled: CompiledSchema,
+        convert: Callable[[Any], Any] | None,
+        message: Any,
     ) -> None:
         self._name = name
         self._compiled = compiled
         self._convert = convert
-        self.pool = pool
+        self.message = message
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
@@ -141,8 +145,8 @@ def _by_schema(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key
     except InvalidSchemaError as error:
         raise ValueError(f"schema.file={name.name}: {error}") from None
     if kind is Format.PROTOBUF:
-        message: Any = compiled.decode(b"")
-        return _BySchema(name.name, compiled, None, message.DESCRIPTOR.file.pool)
+        empty: Any = compiled.decode(b"")
+        return _BySchema(name.name, compiled, None, empty.DESCRIPTOR)
     return _BySchema(name.name, compiled, _conversion(source, configs), None)
 
 

@@ -192,16 +192,16 @@ class Rules(Policy):
             name: reader_of(kind, configs, self._folder, is_key=name == "key")
             for name, kind in formats.items()
         }
-        pools = [reader.pool for reader in readers.values() if reader.pool is not None]
-        if len(pools) > 1:
-            raise ValueError("format and key.format: one of both may be protobuf")
+        messages = {
+            name: reader.message for name, reader in readers.items() if reader.message is not None
+        }
+        if len(messages) > 1:
+            raise ValueError("format and key.format: only one of them can be protobuf")
         scopes = {
             scope: [rule for rule in settings.rules if rule.scope is scope] for scope in RuleScope
         }
         self._of_batches = compile_conditions(scopes[RuleScope.BATCH], OF_BATCHES)
-        self._of_records = compile_conditions(
-            scopes[RuleScope.RECORD], OF_RECORDS, pools[0] if pools else None
-        )
+        self._of_records = compile_conditions(scopes[RuleScope.RECORD], OF_RECORDS, messages)
         for condition in self._of_records:
             for name, kind in formats.items():
                 if kind in WITHOUT_FIELDS and fields_read([condition.tree], name):

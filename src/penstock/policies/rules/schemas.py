@@ -105,7 +105,7 @@ def _schema(tree: Tree, *, holds: bool) -> Schema | None:
         return {} if tree.value is holds else None
     if isinstance(tree, Part):
         if tree.is_asked:
-            return _asked(tree, holds=holds)
+            return _has_field(tree, holds=holds)
         return _at(tree, {"const": holds})
     if not isinstance(tree, Call):
         return None
@@ -123,7 +123,7 @@ def _at(tree: Tree, schema: Schema | None) -> Schema | None:
     return schema
 
 
-def _asked(tree: Part, *, holds: bool) -> Schema | None:
+def _has_field(tree: Part, *, holds: bool) -> Schema | None:
     there: Schema = {"required": [tree.name]}
     return _at(tree.of, {"type": "object", **(there if holds else {"not": there})})
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.policies.schema_policy.rules.program import TEXTS
 from penstock.policies.schema_policy.rules.values import EvaluationError
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 
     from penstock.policy import BatchProxy, ClientContext, Header
 
-_OF_BOTH: Final = {"topic": "STRING", "partition": "INT", "client": "DYN"}
+_OF_BOTH: Final = {"topic": "STRING", "partition": "INT", "client": TEXTS}
 OF_RECORDS: Final = {
     "key": "DYN",
     "value": "DYN",
-    "headers": "DYN",
+    "headers": "MAP",
     "timestamp": "TIMESTAMP",
     **_OF_BOTH,
 }
-"""The variables of a record with their types, by the names that `cel.Type` has for them."""
+"""The variables of a record with their types, as `Language` takes them."""
 _COUNTS: Final = ("count", "distinct_keys", "null_keys", "null_values", "total_bytes")
 OF_BATCHES: Final = {
     **dict.fromkeys(_COUNTS, "INT"),

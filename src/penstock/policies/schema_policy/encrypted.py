@@ -9,6 +9,7 @@ says about the text does not hold any more. Source: Confluent's `FieldEncryption
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -217,17 +218,16 @@ class _Encrypted:
             items = schema.get(keyword)
             for item in items if isinstance(items, list) else (items,):
                 yield part.inner(item)
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            found, home = self._target(reference, part.document)
+        for found, home in self._targets(schema, part.document):
             yield part.inner(found)._replace(document=home)
 
-    def _target(self, reference: str, document: Any) -> tuple[Any, Any]:
-        """Return the schema that a reference leads to, and its document; None for neither."""
-        try:
-            return self._references.target(reference, document)
-        except (InvalidSchemaError, LookupError, TypeError, ValueError):
-            return None, document  # whoever compiles it says why
+    def _targets(self, schema: dict[str, Any], document: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the schemas that references lead to, each with its document."""
+        with suppress(InvalidSchemaError, LookupError, TypeError, ValueError):
+            # Whoever compiles it says why one leads nowhere.
+            if isinstance(schema.get("$ref"), str):
+                yield self._references.target(schema["$ref"], document)
+            yield from self._references.dynamic_targets(schema, document)
 
 
 def _loosen(schema: dict[str, Any], keyword: str) -> None:

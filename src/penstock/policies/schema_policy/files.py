@@ -127,7 +127,7 @@ def _read(folder: Path, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise InvalidSchemaError(f"{path} is not a text in UTF-8") from None
+        raise InvalidSchemaError(f"{path} is not UTF-8 text") from None
 
 
 def _references(folder: Path, name: str, text: str, kind: str) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _references(folder: Path, name: str, text: str, kind: str) -> dict[str, str]
         size += len(found[file])
         if size > _MAX_BYTES:
             raise InvalidSchemaError(
-                f"{name} and what it refers to are larger than {_MAX_BYTES} bytes"
+                f"{name} and its references are larger than {_MAX_BYTES} bytes"
             )
         waiting += names(found[file], file)
     return found

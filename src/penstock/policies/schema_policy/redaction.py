@@ -50,18 +50,24 @@ class Redaction(_OfTags):
 
     def apply(self, value: Any) -> tuple[Any, bool]:
         """Return a value, changed in place where that is possible, and whether it changed."""
-        return self._look(self._root, value)
+        return self._redact(self._root, value, set())
 
-    def _look(self, node: Node, value: Any) -> tuple[Any, bool]:
+    def _redact(self, node: Node, value: Any, passed: set[tuple[int, int]]) -> tuple[Any, bool]:
         if id(node) not in self._ways:
             return value, False
+        if node.alternatives and isinstance(value, dict | list):
+            # In a recursive schema with branches the ways to a value double with each level.
+            way = id(node), id(value)
+            if way in passed:
+                return value, False
+            passed.add(way)
         changed = False
         for branch in node.alternatives_of(value):
             if isinstance(value, tuple):
-                inner, inner_changed = self._look(branch, value[1])
+                inner, inner_changed = self._redact(branch, value[1], passed)
                 value = (value[0], inner)
             else:
-                value, inner_changed = self._look(branch, value)
+                value, inner_changed = self._redact(branch, value, passed)
             changed |= inner_changed
         places: Any = ()
         if isinstance(value, list) and node.items is not None:
@@ -69,14 +75,14 @@ class Redaction(_OfTags):
         elif isinstance(value, dict) and node.values is not None:
             places = ((key, node.values) for key in list(value))
         for place, inner_node in places:
-            value[place], inner_changed = self._look(inner_node, value[place])
+            value[place], inner_changed = self._redact(inner_node, value[place], passed)
             changed |= inner_changed
         if node.fields:
-            value, inner_changed = self._fields(node, value)
+            value, inner_changed = self._fields(node, value, passed)
             changed |= inner_changed
         return value, changed
 
-    def _fields(self, node: Node, value: Any) -> tuple[Any, bool]:
+    def _fields(self, node: Node, value: Any, passed: set[tuple[int, int]]) -> tuple[Any, bool]:
         changed = False
         for field in node.fields:
             tagged = not self._tags.isdisjoint(field.tags)
@@ -89,7 +95,7 @@ class Redaction(_OfTags):
                     value[field.name] = self.replace(field.node, inner)
                     changed = True
                 else:
-                    value[field.name], inner_changed = self._look(field.node, inner)
+                    value[field.name], inner_changed = self._redact(field.node, inner, passed)
                     changed |= inner_changed
         return value, changed
 
@@ -141,9 +147,9 @@ class MessageRedaction(_OfTags):
 
     def apply(self, message: Any) -> bool:
         """Change a message; return whether it changed."""
-        return self._look(self._root, message, everything=False)
+        return self._redact(self._root, message, everything=False)
 
-    def _look(self, node: Node, message: Any, *, everything: bool) -> bool:
+    def _redact(self, node: Node, message: Any, *, everything: bool) -> bool:
         if not everything and id(node) not in self._ways:
             return False
         changed = False
@@ -167,14 +173,14 @@ class MessageRedaction(_OfTags):
             values = node.values
             changed = [self._inside(values, value[key]) for key in value]
             return any(changed)
-        return bool(node.fields) and self._look(node, value, everything=False)
+        return bool(node.fields) and self._redact(node, value, everything=False)
 
     def _replace(self, node: Node, message: Any, name: str, descriptor: Any) -> None:
         required = bool(getattr(descriptor, "is_required", False))
         if node.type_name == "STRING":
             setattr(message, name, self._replacement)
         elif required and node.fields:
-            self._look(node, getattr(message, name), everything=True)
+            self._redact(node, getattr(message, name), everything=True)
         elif required:
             setattr(message, name, descriptor.default_value)
         else:

@@ -110,8 +110,8 @@ TOPIC_CONFIGS: Final = (
         UNUSABLE,
         "STRING",
         "refuse",
-        "SchemaPolicy: whether records are refused or accepted if their schema, or a rule of it, "
-        "is unusable.",
+        "SchemaPolicy: whether records are postponed (7) or accepted while their schema, or a rule "
+        "of it, is unusable.",
         ("refuse", "accept"),
     ),
 )

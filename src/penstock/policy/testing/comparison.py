@@ -56,7 +56,7 @@ def compare(chain: Chain, partition: int, topic_id: UUID, records: RecordColumns
         for index, (decided, other) in enumerate(zip(together, apart, strict=True)):
             if decided != other and not _explain_less(decided, other):
                 raise AssertionError(
-                    f"{chain.plan.policy_names} does not judge a batch as its records: record "
+                    f"{chain.plan.policy_names} does not judge a batch like its records: record "
                     f"{index} of {records.count} is {decided} where all are in one batch, and "
                     f"{other} {way}"
                     + (" (another key or value)" if str(decided) == str(other) else "")

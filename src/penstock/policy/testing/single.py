@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.configuration.declared_keys import as_configs, rows_of
-from penstock.configuration.interfaces import interface_of
+from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC, interface_of
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
-from penstock.engine.plans.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.policy.testing.comparison import compare
 

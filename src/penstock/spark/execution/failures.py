@@ -1,6 +1,6 @@
 """Explains a failure of Spark in one line.
 
-The one place that reads the texts of Spark and of its Kafka connector (4.2): a failed job
+The one place that reads the texts of Spark (4.2): a failed job
 reports its cause only as part of a text. `tests/spark/test_failures.py` provokes them.
 """
 
@@ -26,7 +26,7 @@ except ImportError:  # where there is only Spark Connect
 
 
 _WRONG_USE: Final = (
-    (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
+    (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
 )
 _MORE_MEMORY: Final = (
@@ -40,15 +40,7 @@ _DOES_NOT_ANSWER: Final = (
 _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
-_REFUSED: Final = {
-    "InvalidTimestamp": "INVALID_TIMESTAMP (32): its timestamp is outside the topic's "
-    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
-    "InvalidRecord": "INVALID_RECORD (87): not valid for the topic; if its cleanup.policy is "
-    "compact, a record must have a key",
-    "PolicyViolation": "POLICY_VIOLATION (44): refused by a policy of the cluster",
-    "RecordBatchTooLarge": "RECORD_LIST_TOO_LARGE (18): larger than the topic's segment.bytes",
-}
-"""Why brokers refuse records, by Kafka's classes, whose own texts may hold a record."""
+NOT_REPRESENTED: Final = " has a timestamp that Spark cannot represent"
 _FAILURES: Final = (
     # First: the message of a policy may hold any of the words below.
     (
@@ -67,61 +59,45 @@ _FAILURES: Final = (
         _LACKS_MEMORY,
     ),
     (
-        re.compile(
-            r"UnknownTopicOrPartition|TopicAuthorizationException|This server does not host"
-        ),
-        "the topic is not there, or may not be used",
-    ),
-    (
-        re.compile(r"OffsetOutOfRange|Some data may have been lost|missing offset", re.IGNORECASE),
+        re.compile(r"were removed before they were read \(retention\)"),
         (
             "records of the range are no longer there (retention, or the topic was created again); "
-            "run again with a later --from"
+            "run again with a later --from, and a stream with a new --checkpoint (and new folders)"
         ),
     ),
     (
-        re.compile(r"(?i)idle.?timeout|Timed out while waiting for the Python worker"),
+        re.compile(rf"(\S+: the record at offset \d+{NOT_REPRESENTED})"),
+        "a record fits no frame (between topics it can be written)",
+    ),
+    (
+        re.compile(r"SourceError: (.*)"),
+        "records cannot be read",
+    ),
+    (
+        re.compile(r"OldCheckpointError: (.*)"),
+        "records were not written",
+    ),
+    (
+        re.compile(r"Python worker (?:failed )?to connect back"),
+        (
+            "a Python worker did not start in time; check spark.pyspark.python and the load of the "
+            "executors, and run the job again"
+        ),
+    ),
+    (
+        re.compile(r"(?i)idle.?timeout"),
         (
             "a policy hangs: a Python worker did nothing for "
             "spark.sql.execution.pyspark.udf.idleTimeoutSeconds and was ended"
         ),
     ),
     (
-        re.compile(r"Python worker exited unexpectedly|Python worker failed to connect"),
+        re.compile(r"Python worker exited unexpectedly"),
         "a policy ended its process (a crash, os._exit or too little memory)",
     ),
     (
         re.compile(r"No space left on device|File too large|Disk quota exceeded"),
         "no space left on the device that is written to, or a quota is used up",
-    ),
-    (
-        re.compile(r"ArithmeticException: long overflow"),
-        (
-            "a record's timestamp is later than Spark's Kafka connector reads, perhaps in "
-            "nanoseconds; read up to it and on from behind it, with --to and --from"
-        ),
-    ),
-    (
-        re.compile(r"[Ff]ailed to find (?:the )?data source: kafka"),
-        (
-            "Spark's Kafka connector is not there, which Penstock fetches for PySpark 4.2 only: "
-            "name it with --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:"
-            "VERSION, or read and write topics without it"
-        ),
-    ),
-    *(
-        (
-            re.compile(rf"org\.apache\.kafka\.common\.errors\.{name}Exception\b"),
-            (
-                f"the target's broker refuses a record: {why}. From topic to topic, redrive "
-                "leaves such records among the dead letters, and returns the others"
-            ),
-        )
-        for name, why in _REFUSED.items()
-    ),
-    (
-        re.compile(r"RecordTooLargeException"),
-        "a record with its headers is too large for the topic",
     ),
     (
         re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
@@ -142,6 +118,11 @@ _FAILURES: Final = (
     (
         re.compile(r"ImportError: (cannot import name .*)"),
         "a Python module on the executors has another version",
+    ),
+    (
+        # Only its name: the text of a constraint shows the values of a row.
+        re.compile(r"\[(DELTA_[A-Z_]+)[\].]"),
+        "Delta refuses what is written to a table",
     ),
     (
         # Data exceptions of SQL. Only their names: their texts show the value.

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError, first_line
-from penstock.spark.execution.settings import OF_COMMANDS
+from penstock.spark.execution.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,10 +67,10 @@ def remote_session(url: str, name: str, conf: Mapping[str, str]) -> SparkSession
         _ = session.version
     except Exception as error:
         raise SparkError(f"--remote {url}: {first_line(str(error))}") from None
-    for key in OF_COMMANDS.keys() - conf.keys():
+    for key in SETTINGS.keys() - conf.keys():
         if key.startswith(_OF_SESSIONS):
             with contextlib.suppress(PySparkException):  # a setting that this Spark does not know
-                session.conf.set(key, OF_COMMANDS[key])
+                session.conf.set(key, SETTINGS[key])
     return session
 
 

@@ -29,10 +29,3 @@ SETTINGS: Final = {
     ),
 }
 """Defaults that Penstock sets; worth setting in your own sessions, too."""
-OF_COMMANDS: Final = {
-    **SETTINGS,
-    # Kafka's sink of the newer kind: only its jobs report what is observed while they run. It has
-    # no default mode: `frame.write.format("kafka").save()` of users would fail.
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-}
-"""Those of the commands' own sessions."""

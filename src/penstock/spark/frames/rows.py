@@ -28,6 +28,7 @@ _VERDICT: Final = pa.struct(
         ("message", pa.string()),
     ]
 )
+_MICROS: Final = 1000
 _ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0, "message": None}
 
 
@@ -110,8 +111,9 @@ class Rows:
         array = self._slice("timestamp", start, count)
         if array is None:
             return (-1,) * count
-        in_ms = pc.floor(pc.divide(array.cast(pa.int64()).cast(pa.float64()), 1000.0))
-        return pc.fill_null(in_ms.cast(pa.int64()), -1).to_pylist()
+        micros = pc.fill_null(array.cast(pa.int64()), -_MICROS)
+        # Arrow divides integers toward zero; as floats, those from the year 2255 on are not exact.
+        return (micros.to_numpy() // _MICROS).tolist()
 
     def _headers(self, start: int, count: int) -> Any:
         array = self._slice("headers", start, count)

@@ -11,23 +11,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import first_line
-from penstock.spark.sources import COLUMNS
+from penstock.spark.sources import COLUMNS, from_ms
+from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-PREFIX: Final = "table:"
-"""What the value of `--input` begins with for a table."""
 _NEEDED: Final = ("key", "value", "topic")
-_MS_MAX: Final = (2**63 - 1) // 1000
 _CONDITION: Final = re.compile(r"^\[([A-Z_.]+)\]\s*")
-
-
-def _from_ms(column: Column) -> Column:
-    # What Spark's timestamps cannot hold has no time: such a record must not end the job.
-    return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
 
 
 def _headers(column: Column) -> Column:
@@ -41,7 +34,7 @@ _CONVERSIONS: Final[Mapping[str, Mapping[str, Callable[[Column], Column]]]] = {
     "bigint": {
         kind: lambda column: column.cast("bigint") for kind in ("tinyint", "smallint", "int")
     },
-    "timestamp": {"timestamp_ntz": lambda column: column.cast("timestamp"), "bigint": _from_ms},
+    "timestamp": {"timestamp_ntz": lambda column: column.cast("timestamp"), "bigint": from_ms},
     COLUMNS["headers"]: {
         "array<struct<key:string,value:string>>": _headers,
         "map<string,binary>": lambda column: _headers(F.map_entries(column)),
@@ -87,7 +80,7 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
         ConfigurationError: There is no such table, a column is missing, an expression is not
             usable, or a type is another.
     """
-    where = f"--input {PREFIX}{name}"
+    where = f"--input {TABLE}{name}"
     try:
         table = spark.table(name)
         own = {column.lower() for column in table.columns}
@@ -124,7 +117,7 @@ def _column(table: DataFrame, where: str, name: str, expression: str | None) -> 
         convert = _CONVERSIONS[wanted].get(found)
         if convert is None:
             raise ConfigurationError(
-                f"{where}: column {name} is {found}; wanted is "
+                f"{where}: column {name} is {found}; required is "
                 f"{' or '.join((wanted, *_CONVERSIONS[wanted]))}: name an expression with "
                 f"--column {name}=EXPRESSION"
             )

@@ -14,9 +14,9 @@ from aiokafka.partitioner import murmur2
 
 from penstock.batch_jobs.targets import fitting
 from penstock.client.protocol.produced_batches import BatchSource
+from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
-from penstock.engine.modes import dead_letters
-from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
+from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
 from penstock.engine.verdict import REJECTED, Outcome, Verdict
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.engine.chain import RecordVerdicts
     from penstock.engine.columns import RecordColumns
-    from penstock.policy import Header
 
     Judge = Callable[[int, RecordColumns], RecordVerdicts]
 
@@ -124,7 +123,7 @@ class OutgoingRows:
 
         Raises:
             RefusedRecordsError: One is refused, and there is no place for dead letters.
-            RefusedBatchError: One is too large for the target.
+            RefusedBatchError: One is too large for the target, or has a header without a key.
             PostponedError: A policy cannot decide, even after a while.
         """
         if not len(batch):
@@ -197,6 +196,11 @@ class OutgoingRows:
             kept = []
             rest = zip(columns.headers, columns.timestamps, sources, strict=True)
             for index, (headers, timestamp, source) in enumerate(rest):
+                if any(key is None for key, _ in headers):
+                    raise RefusedBatchError(
+                        f"the record from {source} has a header without a key, which no topic can "
+                        "have"
+                    )
                 verdict = turned_away.get(index)
                 if verdict is None:
                     kept.append(
@@ -242,15 +246,11 @@ class OutgoingRows:
                 f"{verdict.outcome.value} by {verdict.policy}: {verdict.code} {verdict.message}; "
                 "nothing of the batch is written (option rejected names a topic for dead letters)"
             )
-        origin = Origin(*record.source, record.timestamp)
-        headers: Sequence[Header] = record.headers
-        if headers and dead_letters.is_dead_letter(headers):
-            origin = dead_letters.read_origin(headers, origin)
-        replays = dead_letters.read_replays(headers)
+        here = Origin(*record.source, record.timestamp)
         letter = record._replace(
             headers=[
-                *dead_letters.own_headers(headers),
-                *self._reasons.headers(verdict, origin, replays=replays),
+                *own_headers(record.headers),
+                *self._reasons.of_record(verdict, record.headers, here),
             ],
             timestamp=int(self._clock() * 1000),
         )

@@ -1,4 +1,4 @@
-"""Sinks: topics and folders that records are written to, in one pass over the data.
+"""Sinks: topics, folders and tables that records are written to, in one pass over the data.
 
 A frame to be written has Kafka's columns, with `headers` as they are to be stored, and a
 column `sink` with the name of a sink.
@@ -6,64 +6,93 @@ column `sink` with the name of a sink.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.sink.delta_tables import DeltaTables
+from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.sink.stream_checkpoints import planned_batch
+from penstock.spark.sink.topic_rows import SINK, TopicRows
 from penstock.spark.sources import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.batch_jobs.targets import Target
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.sink.judged_batches import JudgedBatch
+    from penstock.stored.access import ClusterAccess
     from penstock.stored.locations import RecordLocation
 
+_BATCH: Final = "batch="
+"""What the folder of a micro-batch begins with."""
 _BEFORE: Final = ".replaced"
 """The suffix of a folder while it is being replaced."""
 
 
 class Sinks:
-    """The topics and folders that a command writes to, by name."""
+    """The topics, folders and tables that a command writes to, by name."""
 
     def __init__(
         self,
         spark: SparkSession,
         locations: Mapping[str, RecordLocation],
-        options: Mapping[str, str],
-        partitions: Mapping[str, int],
+        access: ClusterAccess,
+        targets: Mapping[str, Target],
         *,
         appended: Collection[str] = (),
+        letters: Collection[str] = (),
     ) -> None:
         """Prepare; nothing is written.
 
         Args:
             spark: The session.
-            locations: Topics and folders by the name of the sink.
-            options: Options of Spark's Kafka connector.
-            partitions: The number of partitions of each topic: a record keeps
-                its partition's number, modulo that.
+            locations: Topics, folders and tables by the name of the sink.
+            access: The cluster of the topics.
+            targets: The topics by the name of the sink.
             appended: Sinks whose folders are appended to; others are replaced.
+            letters: Sinks of dead letters: in topics, these have the current time.
+
+        Raises:
+            ConfigurationError: A table cannot be written (see `DeltaTables`), or a folder is a
+                Delta table.
         """
         self._spark = spark
-        self._options = options
-        self._partitions = partitions
+        self._rows = TopicRows(access, targets, frozenset(letters))
         self._appended = appended
         self._folders = {
             d: location.name for d, location in locations.items() if location.is_folder
         }
-        self._topics = {
-            d: location.name for d, location in locations.items() if not location.is_folder
-        }
+        self._topics = tuple(targets)
+        for folder in self._folders.values():
+            log, files = self._hadoop(f"{folder}/_delta_log")
+            if files.exists(log):
+                raise ConfigurationError(
+                    f"path:{folder} is a Delta table: write table:delta.`{folder}`"
+                )
+        self._tables = DeltaTables(
+            spark, {d: location.name for d, location in locations.items() if location.is_table}
+        )
 
-    def check_new(self) -> None:
-        """Check that folders are empty or do not exist.
+    @property
+    def has_tables(self) -> bool:
+        """Whether there is a table among them, which needs a frame that does not change."""
+        return bool(self._tables)
+
+    def check_new(self, ranges: Sequence[OffsetRange] = ()) -> None:
+        """Check that folders are empty or do not exist, and tables have none of the records.
+
+        Args:
+            ranges: What is read of topics; none for files.
 
         Raises:
-            ConfigurationError: One does.
+            ConfigurationError: It is not so.
         """
+        self._tables.check_new(ranges)
         for folder in self._folders.values():
             path, files = self._hadoop(folder)
             if files.exists(path) and files.listStatus(path):
@@ -71,63 +100,91 @@ class Sinks:
                     f"{folder} holds files already; name a new folder, or remove it"
                 )
 
-    def write(self, frame: DataFrame, *, batch: int | None = None) -> None:
+    def check_stream(self, checkpoint: str, ranges: Sequence[OffsetRange]) -> None:
+        """Check that a stream neither replaces nor repeats what an earlier one has written.
+
+        Folders and tables must have nothing that is later than the checkpoint, as they have if it
+        is from a backup, or belongs to another stream.
+
+        Args:
+            checkpoint: The checkpoint location.
+            ranges: What a stream without an earlier checkpoint begins with.
+
+        Raises:
+            ConfigurationError: It would.
+        """
+        planned = planned_batch(self._spark, checkpoint)
+        if planned is None:
+            self.check_new(ranges)
+            return
+        self._check_batches(checkpoint, planned.number)
+        after = [found._replace(start=planned.ends.get(found.of, found.start)) for found in ranges]
+        if rest := [found for found in after if found.offsets > 0]:
+            self._tables.check_new(rest)
+
+    def _check_batches(self, checkpoint: str, last: int) -> None:
+        for folder in self._folders.values():
+            path, files = self._hadoop(folder)
+            found = files.listStatus(path) if files.exists(path) else ()
+            ends = [status.getPath().getName().partition(_BATCH)[2] for status in found]
+            numbers = [int(end) for end in ends if end.isdecimal()]
+            if max(numbers, default=last) > last:
+                raise ConfigurationError(
+                    f"{folder} has {_BATCH}{max(numbers)}, and --checkpoint {checkpoint} has no "
+                    f"micro-batch after {last}: it is older than the folder. Continue with the "
+                    "latest checkpoint; without it, use a new --checkpoint, new folders, and --from"
+                )
+
+    def write(
+        self, frame: DataFrame, *, batch: int | None = None, judged: JudgedBatch | None = None
+    ) -> None:
         """Write each record to its sink, once; folders appear when they are complete.
 
         Args:
-            frame: The records.
+            frame: The records. If there are tables, it is read for each of them.
             batch: The number of a stream's micro-batch. In a folder it gets a folder of its
                 own, which replaces what an interrupted attempt left.
+            judged: What was judged of the micro-batch, for tables: one that has it leaves it out.
+                Tables are written first, since they find out whether the checkpoint is old.
+
+        Raises:
+            OldCheckpointError: A table has another micro-batch with this number.
         """
+        if judged is not None:
+            self._tables.write(frame, judged)
         if self._folders and self._topics:
             frame = frame.persist()
         try:
             if self._topics:
-                self._write_topics(frame)
+                some = self._of(self._topics, frame)
+                self._rows.write(some.select(*COLUMNS, SINK))
             if self._folders:
-                self._write_folders(frame, "" if batch is None else f"/batch={batch}")
+                self._write_folders(frame, "" if batch is None else f"/{_BATCH}{batch}")
+            if judged is None:
+                self._tables.write(frame, None)
         finally:
             frame.unpersist()
 
-    def _write_topics(self, frame: DataFrame) -> None:
-        some = frame.where(F.col("sink").isin(*self._topics)) if self._folders else frame
-        sinks = F.col("sink")
-        (
-            some.select(
-                "key",
-                "value",
-                "headers",
-                _by_sink(sinks, {d: F.lit(topic) for d, topic in self._topics.items()}).alias(
-                    "topic"
-                ),
-                _by_sink(
-                    sinks,
-                    {d: F.col("partition") % self._partitions[t] for d, t in self._topics.items()},
-                ).alias("partition"),
-            )
-            .write.format("kafka")
-            .options(**self._options)
-            .mode("append")
-            .save()
-        )
-
     def _write_folders(self, frame: DataFrame, below: str) -> None:
         """Write to a folder of its own first, then rename the part of each sink."""
-        some = frame.where(F.col("sink").isin(*self._folders)) if self._topics else frame
+        some = self._of(self._folders, frame)
         staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)
         try:
-            some.select(*COLUMNS, "sink").write.partitionBy("sink").mode("overwrite").parquet(
-                staging
-            )
+            some.select(*COLUMNS, SINK).write.partitionBy(SINK).mode("overwrite").parquet(staging)
             for sink, folder in self._folders.items():
-                written = self._complete(files, f"{staging}/sink={sink}")
+                written = self._complete(files, f"{staging}/{SINK}={sink}")
                 if sink in self._appended:
                     self._append(files, written, folder)
                 else:
                     self._replace(files, written, folder + below)
         finally:
             files.delete(staged, True)
+
+    def _of(self, sinks: Collection[str], frame: DataFrame) -> DataFrame:
+        """Return the records of some sinks."""
+        everything = len(sinks) == len(self._topics) + len(self._folders) + len(self._tables)
+        return frame if everything else frame.where(F.col(SINK).isin(*sinks))
 
     def recover(self) -> None:
         """Restore the names of folders that a crash left renamed."""
@@ -177,14 +234,4 @@ class Sinks:
 
     def _hadoop(self, path: str) -> tuple[Any, Any]:
         """Return Hadoop's path and file system of a path."""
-        jvm: Any = self._spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
-        java: Any = self._spark.sparkContext._jsc  # noqa: SLF001
-        there = jvm.org.apache.hadoop.fs.Path(path)
-        return there, there.getFileSystem(java.hadoopConfiguration())
-
-
-def _by_sink(sink: Column, values: Mapping[str, Column]) -> Column:
-    (_, last), *others = reversed(list(values.items()))
-    return reduce(
-        lambda rest, other: F.when(sink == other[0], other[1]).otherwise(rest), others, last
-    )
+        return hadoop_path(self._spark, path)

@@ -10,16 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import accumulators
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
+from penstock.errors import UnavailableError
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.source.source_bounds import EARLIEST, LATEST, find_offsets
 from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_reading import SourceReading, SourceTask, source_tasks
+from penstock.spark.source.source_reading import SourceReading
 from penstock.spark.source.source_rows import TYPES, VERDICT, check_types
-from penstock.spark.source.source_stream import StreamReader
+from penstock.spark.source.source_stream import StreamReader, UnusableReader
+from penstock.spark.source.source_tasks import SourceTask, source_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,18 +82,15 @@ class PenstockDataSource(DataSource):
                 raise source.no_topic()
             return BatchReader(source, topics, _reading(source, topics, schema))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream.
-
-        Raises:
-            ConfigurationError: An option, the file or a topic is not usable.
-            ClusterError: The cluster does not answer.
-        """
-        with in_one_line():
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a stream; of one that cannot be read, what says why."""
+        try:
             source = _source(self.options)
             if source.options.end is not None:
                 raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
             return StreamReader(source, _reading(source, source.topics(), schema))
+        except (ConfigurationError, UnavailableError) as error:
+            return UnusableReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         """Return the writer of a frame; see `penstock.spark.sink.data_sink`."""
@@ -152,7 +151,7 @@ class BatchReader(DataSourceReader):
         """Return the rows of a task; Spark makes a partition of its own where there is none."""
         if isinstance(partition, SourceTask):
             with in_one_line():
-                yield from self._reading.read(partition)
+                yield from self._reading.read(partition.ranges)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None}
@@ -197,4 +196,10 @@ def _reading(source: ClusterSource, topics: Sequence[Topic], schema: StructType)
     if VERDICT in types and source.options.plan is None:
         raise ConfigurationError("the column verdict needs the option plan: whose policies judge")
     plan = source.plan(topics) if VERDICT in types else None
-    return SourceReading(source.access, plan, tuple(types), source.options.fails_on_loss)
+    return SourceReading(
+        source.access,
+        plan,
+        tuple(types),
+        source.options.fails_on_loss,
+        source.max_decompressed_bytes,
+    )

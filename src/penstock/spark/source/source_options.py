@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from penstock.cluster import topic_names
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import is_glob
 from penstock.spark.given_options import GivenOptions
 from penstock.spark.source.source_bounds import (
     EARLIEST,
@@ -104,7 +104,7 @@ def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], re.Pattern[str
         except re.error as error:
             raise ConfigurationError(f"{_PATTERN} {pattern}: {error}") from None
     found = tuple(dict.fromkeys(part.strip() for part in (names or "").split(",")))
-    if not all(found) or any(map(topic_names.is_glob, found)):
+    if not all(found) or any(map(is_glob, found)):
         raise ConfigurationError(
             f"{_SUBSCRIBE} {names}: names of topics, separated by commas; {_PATTERN} takes a "
             "regular expression"
@@ -136,5 +136,5 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
     if given is None:
         return None
     if not _COUNT.fullmatch(given.strip()) or int(given) < 1:
-        raise ConfigurationError(f"{name} {given}: a number from 1 on, of 18 digits at most")
+        raise ConfigurationError(f"{name} {given}: a number of at least 1, with at most 18 digits")
     return int(given)

@@ -13,7 +13,8 @@ from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.source.source_bounds import LATEST, find_offsets
-from penstock.spark.source.source_reading import SourceError, SourceTask, source_tasks
+from penstock.spark.source.source_reading import SourceError
+from penstock.spark.source.source_tasks import SourceTask, source_tasks
 from penstock.stored.tasks.tasks import Limit, Sizes, next_batch
 from penstock.wire.names import NO_ID
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.spark.source_access import ClusterSource
 
 Offsets = dict[Partition, int]
-_TELLS_START: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+BOUNDS_BATCHES: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """Since PySpark 4.2 Spark says where a micro-batch starts, and how much it wants."""
 _ATTEMPTS: Final = 5
 _PAUSE_S: Final = 1.0
@@ -71,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts: the end of the topics, unless it was said."""
         topics = self._driver.topics()
-        if not _TELLS_START and self._driver.options.batch_offsets is not None:
+        if not BOUNDS_BATCHES and self._driver.options.batch_offsets is not None:
             raise ConfigurationError("maxOffsetsPerTrigger needs PySpark 4.2 or newer")
         place = self._driver.options.start or LATEST
         return to_json(find_offsets(self._driver.cluster, topics, place), topics)
@@ -124,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
-        if not _TELLS_START:
+        if not BOUNDS_BATCHES:
             self._check_topics(start, self._driver.topics())
         begun, ends = from_json(start), from_json(end)
         new = [partition for partition in ends if partition not in begun]
@@ -139,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the rows of a task."""
         if isinstance(partition, SourceTask):
             with in_one_line():
-                yield from self._reading.read(partition)
+                yield from self._reading.read(partition.ranges)
 
     @property
     def _driver(self) -> ClusterSource:
@@ -181,11 +182,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return ranges
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE_S)
+                self._ask_again(topics, shorter)
         first = shorter[0]
         raise SourceError(
             f"{first.of}: the log ends at offset {first.end}, before {first.start}, the "
             "position of the stream"
         )
+
+    def _ask_again(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
+        """Replace ends that the query began with, which are before its position."""
+        if self._target is not None:
+            ends = self._driver.cluster.end_offsets(topics)
+            places = {offset_range.of for offset_range in shorter}
+            self._target |= {of: end for of, end in ends.items() if of in places}
 
     def _check_topics(self, start: Mapping[str, Any], topics: Sequence[Topic]) -> None:
         known = {topic.name: topic.topic_id for topic in topics}
@@ -193,19 +202,49 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if name not in known:
                 if self._reading.fails_on_loss:
                     raise SourceError(
-                        f"topic {name} does not exist any more; with failOnDataLoss=false the "
-                        "stream continues without it"
+                        f"topic {name} does not exist any more; with "
+                        "failOnDataLoss=false the stream continues without it"
                     )
             elif NO_ID not in {topic_id, known[name]} and topic_id != known[name]:
                 raise SourceError(
                     f"topic {name} was deleted and created again: its offsets mean other records "
-                    "now; begin with a new checkpoint"
+                    "now; start with a new checkpoint"
                 )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_source": None}
         state.pop("_sizes", None)
         return state
+
+
+class UnusableReader(DataSourceStreamReader):
+    """Stands for a stream that cannot be read, and says why when it is asked anything.
+
+    PySpark 4.2 replaces an error of `streamReader` itself by one of its own (UnboundLocalError).
+    """
+
+    def __init__(self, error: Exception) -> None:
+        """Take the error."""
+        self._error = error
+
+    @in_one_line()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Raise the error."""
+        raise self._error
+
+    @in_one_line()
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """Raise the error."""
+        raise self._error
+
+    @in_one_line()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
 
 
 _ID, _OFFSETS = "id", "offsets"
@@ -217,11 +256,14 @@ def to_json(offsets: Offsets, topics: Sequence[Topic]) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any]) -> Offsets:
-    """Return the offsets that `to_json` was given."""
+    """Return the offsets that `to_json` was given, or those of Spark's Kafka source.
+
+    A checkpoint of that source continues: it has no ids.
+    """
     return {
         Partition(topic, int(number)): int(offset)
         for topic, entry in kept.items()
-        for number, offset in entry[_OFFSETS].items()
+        for number, offset in entry.get(_OFFSETS, entry).items()
     }
 
 
@@ -234,4 +276,4 @@ def _json(offsets: Offsets, topic_ids: Mapping[str, UUID]) -> dict[str, Any]:
 
 
 def _ids(kept: Mapping[str, Any]) -> dict[str, UUID]:
-    return {topic: UUID(entry[_ID]) for topic, entry in kept.items()}
+    return {topic: UUID(entry[_ID]) if _ID in entry else NO_ID for topic, entry in kept.items()}

@@ -12,8 +12,8 @@ from penstock.wire.errors import WireError
 from penstock.wire.primitives import (
     INT16,
     INT32,
-    read_length,
     read_varint,
+    skip_string,
     skip_tags,
     string,
     varint,
@@ -43,8 +43,7 @@ def key_type(frame: bytes, position: int, version: int) -> int:
     """
     try:
         if _TYPED_FROM <= version < MANY_FROM:
-            size, position = read_length(frame, position, flexible=version >= _FLEXIBLE_FROM)
-            position += max(0, size)
+            position = skip_string(frame, position, flexible=version >= _FLEXIBLE_FROM)
         return frame[position] if version >= _TYPED_FROM else 0
     except (IndexError, error):
         raise WireError("a FindCoordinator request that cannot be read") from None

@@ -16,13 +16,13 @@ from kio.serial import entity_reader
 
 from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
+from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.own_requests import write_request
-from penstock.wire.primitives import INT32, array_length, read_long_length, skip_tags
+from penstock.wire.primitives import INT32, array_length, read_long_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_RESPONSE_AT: Final = 8
 _BEHIND_TOPICS: Final = 4 + 1 + 1  # timeout, validate_only, no tagged fields
 
 
@@ -79,9 +79,9 @@ class Results:
         self._kind = _kind_of_topics(kind)
         flexible = kind.__flexible__
         try:
-            position = skip_tags(frame, _RESPONSE_AT) if flexible else _RESPONSE_AT
-            self.throttle_time = frame[position : position + INT32.size]
-            position += INT32.size
+            position = body_of_response(frame, flexible=flexible)
+            self.throttle_time = frame[position : position + THROTTLE_TIME_BYTES]
+            position += THROTTLE_TIME_BYTES
             self._count, self._position = read_long_length(frame, position, flexible=flexible)
         except (IndexError, error):
             raise WireError("a CreateTopicsResponse that cannot be read") from None

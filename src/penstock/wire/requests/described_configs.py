@@ -11,12 +11,14 @@ from struct import error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.wire.errors import NONE, WireError
+from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.primitives import (
     INT16,
     array_length,
     read_length,
     read_long_length,
     read_varint,
+    skip_string,
     skip_tags,
 )
 from penstock.wire.requests.produce import ENTRIES_MAX
@@ -30,15 +32,17 @@ if TYPE_CHECKING:
     Keys = tuple[str, ...]
 
 TOPIC: Final = 2
-_TYPES_FROM: Final = 3
+"""The type of resource (ConfigResource.java)."""
+TYPES_FROM: Final = 3
+"""The version from which types and documentation are described."""
 _FLEXIBLE_FROM: Final = 4
 _SLICE_STEPS: Final = 1000
 _STEPS_OF_SAME: Final = 10
-"""What it takes to see that configs are those that were walked last."""
+"""The steps of comparing configs with those that were walked last."""
 
 
 class Requested(NamedTuple):
-    """What a request is about.
+    """The content of a request.
 
     Attributes:
         keys: The keys of ours that are requested, by topic; a topic may be named several times.
@@ -96,11 +100,11 @@ class _Request:
             if kind == TOPIC:
                 found[name].append(self._same.setdefault(own, own))
         flags = self._frame[self._position : self._position + 2]
-        self._position += 2 if self._version >= _TYPES_FROM else 1
+        self._position += 2 if self._version >= TYPES_FROM else 1
         self._skip_tags()
         if self._position != len(self._frame):
             raise IndexError
-        return Requested(found, flags[0] != 0, self._version >= _TYPES_FROM and flags[1] != 0)
+        return Requested(found, flags[0] != 0, self._version >= TYPES_FROM and flags[1] != 0)
 
     def _keys(self) -> Slices[Keys]:
         """Read the keys of a resource; none means all."""
@@ -183,7 +187,7 @@ class _Response:
     ) -> Slices[list[bytes | memoryview]]:
         frame, flexible = self._frame, self._flexible
         spliced = Spliced(frame, 4)
-        position = (skip_tags(frame, 8) if flexible else 8) + 4
+        position = body_of_response(frame, flexible=flexible) + THROTTLE_TIME_BYTES
         results, position = read_long_length(frame, position, flexible=flexible)
         for _ in range(results):
             (code,) = INT16.unpack_from(frame, position)
@@ -225,7 +229,7 @@ class _Response:
                 if self._steps >= _SLICE_STEPS:
                     self._steps = 0
                     yield
-            if self._version >= _TYPES_FROM:
+            if self._version >= TYPES_FROM:
                 position = self._after_text(position + 1)
             position = self._after_tags(position)
             self._steps += 1
@@ -236,8 +240,7 @@ class _Response:
         return position
 
     def _after_text(self, position: int) -> int:
-        size, position = read_length(self._frame, position, flexible=self._flexible)
-        return position + max(0, size)
+        return skip_string(self._frame, position, flexible=self._flexible)
 
     def _after_tags(self, position: int) -> int:
         return skip_tags(self._frame, position) if self._flexible else position

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from penstock.wire.errors import WireError
+from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
     INT32,
     array_length,
     read_length,
     read_long_length,
     read_varint,
+    skip_string,
     skip_tags,
     string,
 )
@@ -655,17 +657,14 @@ class ProduceResponse:
                 raise WireError("a Produce response about a record that was not sent")
             INT32.pack_into(data, position, positions[bad_index])
             self.is_changed = True
-            length, position = read_length(data, position + INT32.size, flexible=flexible)
-            position += max(0, length)
+            position = skip_string(data, position + INT32.size, flexible=flexible)
             if flexible:
                 position = skip_tags(data, position)
         self._partitions[topic, index] = bytes(data)
 
     def _read(self, frame: bytes, version: int) -> Slices[None]:
         flexible = version >= _FLEXIBLE_FROM
-        position = 8
-        if flexible:
-            position = skip_tags(frame, position)
+        position = body_of_response(frame, flexible=flexible)
         topics, position = read_long_length(frame, position, flexible=flexible)
         steps = 0
         for _ in range(topics):
@@ -733,10 +732,8 @@ def _skip_partition(frame: bytes, position: int, version: int) -> int:
         return position
     errors, position = read_long_length(frame, position, flexible=flexible)
     for _ in range(errors):
-        length, position = read_length(frame, position + 4, flexible=flexible)
-        position += max(0, length)
+        position = skip_string(frame, position + 4, flexible=flexible)
         if flexible:
             position = skip_tags(frame, position)
-    length, position = read_length(frame, position, flexible=flexible)
-    position += max(0, length)
+    position = skip_string(frame, position, flexible=flexible)
     return skip_tags(frame, position) if flexible else position

@@ -1,7 +1,7 @@
 """DescribeProducers (API key 61, KIP-664, Kafka 2.8): the last sequence numbers of producers.
 
 Requires Read on the topic. A follower responds, too, and may lag (Partition.scala). So ListOffsets
-is sent first, to which only the leader responds without an error.
+is sent first (see `leaders`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.api_versions.v0.response import ApiVersionsResponse
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
-from kio.schema.list_offsets.v1.request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from kio.schema.list_offsets.v1.response import ListOffsetsResponse
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i32, i64
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
 
 from penstock.wire.errors import NONE, WireError
+from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.own_requests import read_response, write_request
-from penstock.wire.primitives import read_length, read_long_length, skip_tags
+from penstock.wire.primitives import read_length, read_long_length, skip_string, skip_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.wire.requests.leaders import Leader
+
 API_KEY: Final = 61
-_LATEST, _CONSUMER = -1, -1
-_THROTTLE_TIME_BYTES: Final = 4
 _PARTITION: Final = Struct(">ih")  # index, error code
 _PRODUCER: Final = Struct(">qiiqiq")
 """Producer id, epoch, last sequence, last timestamp, coordinator epoch, transaction's start."""
@@ -44,11 +39,13 @@ class LastSequence(NamedTuple):
         code: Kafka's error code.
         epoch: The producer epoch; -1 if the broker does not know the producer.
         sequence: The last stored sequence number; -1 if there is none.
+        leader: The leader that says so; None if it was not looked at.
     """
 
     code: int
     epoch: int = -1
     sequence: int = -1
+    leader: Leader | None = None
 
 
 def api_versions_request(correlation_id: int) -> bytes:
@@ -64,37 +61,6 @@ def is_supported(frame: bytes) -> bool:
     """
     supported = read_response(frame, ApiVersionsResponse)
     return any(api.api_key == API_KEY for api in supported.api_keys)
-
-
-def leader_request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
-    """Return a ListOffsets request, to check whether the broker leads partitions."""
-    topics = tuple(
-        ListOffsetsTopic(
-            name=TopicName(name),
-            partitions=tuple(
-                ListOffsetsPartition(partition_index=i32(number), timestamp=i64(_LATEST))
-                for number in numbers
-            ),
-        )
-        for name, numbers in partitions.items()
-    )
-    return write_request(
-        correlation_id, ListOffsetsRequest(replica_id=BrokerId(_CONSUMER), topics=topics)
-    )
-
-
-def leader_errors(frame: bytes) -> dict[tuple[str, int], int]:
-    """Return the error codes in a ListOffsets response, by topic and partition.
-
-    Raises:
-        WireError: The response cannot be read.
-    """
-    return {
-        (topic.name, partition.partition_index): int(partition.error_code)
-        for topic in read_response(frame, ListOffsetsResponse).topics
-        for partition in topic.partitions
-        if partition.error_code
-    }
 
 
 def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
@@ -131,7 +97,7 @@ def _read(
     frame: bytes, partitions: Mapping[str, Mapping[int, int]]
 ) -> dict[tuple[str, int], LastSequence]:
     found: dict[tuple[str, int], LastSequence] = {}
-    position = skip_tags(frame, 8) + _THROTTLE_TIME_BYTES
+    position = body_of_response(frame, flexible=True) + THROTTLE_TIME_BYTES
     topics, position = read_long_length(frame, position, flexible=True)
     for _ in range(topics):
         length, position = read_length(frame, position, flexible=True)
@@ -140,8 +106,7 @@ def _read(
         count, position = read_long_length(frame, position, flexible=True)
         for _ in range(count):
             index, code = _PARTITION.unpack_from(frame, position)
-            length, position = read_length(frame, position + _PARTITION.size, flexible=True)
-            position += max(0, length)
+            position = skip_string(frame, position + _PARTITION.size, flexible=True)
             producers, position = read_long_length(frame, position, flexible=True)
             end = position + producers * (_PRODUCER.size + 1)
             wanted = partitions.get(name, {}).get(index)

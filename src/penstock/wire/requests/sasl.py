@@ -16,11 +16,13 @@ from struct import error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.wire.errors import ILLEGAL_SASL_STATE, NONE, WireError
+from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
     INT16,
     INT64,
     read_length,
     read_long_length,
+    skip_string,
     skip_tags,
 )
 
@@ -34,7 +36,7 @@ AUTHENTICATE: Final = 36
 AUTHENTICATE_VERSIONS: Final = range(3)
 _FLEXIBLE_FROM: Final = 2
 
-_API_AT, _VERSION_AT, _CLIENT_ID_AT, _RESPONSE_AT = 4, 6, 12, 8
+_API_AT, _VERSION_AT, _CLIENT_ID_AT = 4, 6, 12
 _REFUSALS: Final = (b"{", b"e=")
 """How refusals begin that come without an error code: OAUTHBEARER's (RFC 7628, 3.2.2), which
 Kafka sends before the error, and SCRAM's (RFC 5802, 7). No mechanism's success begins so."""
@@ -52,7 +54,7 @@ _OAUTHBEARER_FIRST: Final = re.compile(
 )
 _BEARER: Final = re.compile(rb"bearer +(?P<token>[-_~+/.a-z0-9]+=*)", re.IGNORECASE)
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-"""What Java's `String.trim` removes."""
+"""The characters that Java's `String.trim` removes."""
 
 
 def read_handshake(frame: bytes) -> str:
@@ -111,10 +113,9 @@ def authenticated(frame: bytes, version: int) -> bool | None:
     """
     try:
         flexible = _flexible(version)
-        position = skip_tags(frame, _RESPONSE_AT) if flexible else _RESPONSE_AT
+        position = body_of_response(frame, flexible=flexible)
         (code,) = INT16.unpack_from(frame, position)
-        length, position = read_length(frame, position + INT16.size, flexible=flexible)
-        position += max(0, length)
+        position = skip_string(frame, position + INT16.size, flexible=flexible)
         length, position = read_long_length(frame, position, flexible=flexible)
         message = _take(frame, position, length)
     except (IndexError, error):
@@ -137,9 +138,9 @@ def session_lifetime_ms(frame: bytes, version: int) -> int:
     if version < 1:
         return 0
     flexible = _flexible(version)
-    position = skip_tags(frame, _RESPONSE_AT) if flexible else _RESPONSE_AT
-    length, position = read_length(frame, position + INT16.size, flexible=flexible)
-    length, position = read_long_length(frame, position + max(0, length), flexible=flexible)
+    position = body_of_response(frame, flexible=flexible)
+    position = skip_string(frame, position + INT16.size, flexible=flexible)
+    length, position = read_long_length(frame, position, flexible=flexible)
     try:
         return max(0, int(INT64.unpack_from(frame, position + max(0, length))[0]))
     except error:
@@ -301,8 +302,8 @@ def _after_header(frame: bytes, api_key: int) -> tuple[int, int]:
     """Return a request's version and the position after its client id; IndexError if another's."""
     if INT16.unpack_from(frame, _API_AT)[0] != api_key:
         raise IndexError
-    length, position = read_length(frame, _CLIENT_ID_AT, flexible=False)
-    return INT16.unpack_from(frame, _VERSION_AT)[0], position + max(0, length)
+    position = skip_string(frame, _CLIENT_ID_AT, flexible=False)
+    return INT16.unpack_from(frame, _VERSION_AT)[0], position
 
 
 def _flexible(version: int) -> bool:

@@ -12,7 +12,7 @@ from struct import error
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.wire.errors import WireError
-from penstock.wire.primitives import INT32, read_varint, skip_tags, varint
+from penstock.wire.primitives import INT32, read_varint, skip_string, skip_tags, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,7 +104,7 @@ class ShareFetchRewriter:
 
     def _head(self, data: bytes, position: int) -> int:
         position = skip_tags(data, position + 8) + 4 + 2  # throttle time, error code
-        self._topics, position = read_varint(data, _after_text(data, position) + 4)
+        self._topics, position = read_varint(data, skip_string(data, position, flexible=True) + 4)
         self._read = self._topic
         return position
 
@@ -122,8 +122,8 @@ class ShareFetchRewriter:
             position = _within(data, skip_tags(data, position))
             self._read = self._topic
             return position
-        position = _after_text(data, position + 4 + 2)
-        position = _after_text(data, position + 2)
+        position = skip_string(data, position + 4 + 2, flexible=True)
+        position = skip_string(data, position + 2, flexible=True)
         size, position = read_varint(data, skip_tags(data, position + 4 + 4))
         self._skip = max(0, size - 1)
         self._partitions -= 1
@@ -160,11 +160,6 @@ def _within(data: bytes, position: int) -> int:
     if position > len(data):
         raise IndexError
     return position
-
-
-def _after_text(data: bytes, position: int) -> int:
-    size, position = read_varint(data, position)
-    return position + max(0, size - 1)
 
 
 def _instead_of(size: int) -> bytes:

@@ -21,6 +21,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     WireError,
 )
+from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.names import NO_ID
 from penstock.wire.own_requests import CLIENT_ID, framed_request, read_response, write_request
 from penstock.wire.primitives import (
@@ -29,6 +30,7 @@ from penstock.wire.primitives import (
     array_length,
     read_length,
     read_long_length,
+    skip_string,
     skip_tags,
     string,
 )
@@ -44,7 +46,6 @@ _TOPIC: Final = 2
 _WRITE: Final = 4
 """In a set of operations (AclOperation.java)."""
 _NOT_TOLD: Final = -(2**31)
-_RESPONSE_AT: Final = 8
 _UUID_BYTES: Final = 16
 _VERSION: Final = 12
 _OFFLINE_FROM, _EPOCHS_FROM, _OPERATIONS_FROM, _FLEXIBLE_FROM, _IDS_FROM = 5, 7, 8, 9, 10
@@ -62,18 +63,6 @@ class FoundTopic(NamedTuple):
     topic_id: UUID
     partitions: int = 0
     replication_factor: int = 0
-
-
-def metadata_request(
-    correlation_id: int,
-    *,
-    names: Iterable[str],
-    ids: Iterable[UUID] = (),
-    client_id: str | None = CLIENT_ID,
-) -> bytes:
-    """Return a Metadata request for topics by name and id, length included."""
-    body = finish(metadata_body(names, ids))
-    return framed_metadata(correlation_id, body=body, client_id=client_id)
 
 
 def framed_metadata(correlation_id: int, *, body: bytes, client_id: str | None) -> bytes:
@@ -215,7 +204,7 @@ class _Response(Generic[T]):
     def topics(self) -> Slices[list[T]]:
         """Return the values of each topic, but for None."""
         frame = self._frame
-        position = self._after_tags(_RESPONSE_AT) + INT32.size  # throttle time
+        position = body_of_response(frame, flexible=self._flexible) + THROTTLE_TIME_BYTES
         position = self._after_brokers(position)
         position = self._after_text(position) + INT32.size  # cluster id, controller id
         count, position = read_long_length(frame, position, flexible=self._flexible)
@@ -269,8 +258,7 @@ class _Response(Generic[T]):
         return position
 
     def _after_text(self, position: int) -> int:
-        length, position = read_length(self._frame, position, flexible=self._flexible)
-        return position + max(0, length)
+        return skip_string(self._frame, position, flexible=self._flexible)
 
     def _after_tags(self, position: int) -> int:
         return skip_tags(self._frame, position) if self._flexible else position

@@ -17,8 +17,9 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16, i32Timedelta
 
 from penstock.wire.errors import WireError
+from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.own_requests import read_response, write_request
-from penstock.wire.primitives import INT16, read_length, read_long_length, skip_tags
+from penstock.wire.primitives import INT16, read_length, read_long_length
 
 END_TXN: Final = 26
 EPOCH_PER_TRANSACTION_FROM: Final = 5
@@ -27,13 +28,12 @@ EPOCH_PER_TRANSACTION_FROM: Final = 5
 EMPTY: Final = "Empty"
 COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 
-_THROTTLE_TIME_BYTES: Final = 4
 _STATE: Final = Struct(">iqqh")
 """Timeout, start time, producer id, epoch. Without a start time it is -1, which the protocol
 library does not read."""
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A transactional producer, by its id and epoch."""
 
     producer_id: int
@@ -41,7 +41,7 @@ class Producer(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """What a coordinator knows of a transactional id.
+    """The state of a transactional id at its coordinator.
 
     Attributes:
         code: Kafka's error code; the rest counts only without an error.
@@ -52,7 +52,7 @@ class TransactionState(NamedTuple):
 
     code: int
     state: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     timeout_ms: int
 
 
@@ -69,7 +69,7 @@ def described(frame: bytes) -> TransactionState:
         WireError: It cannot be read, or there is none.
     """
     try:
-        position = skip_tags(frame, 8) + _THROTTLE_TIME_BYTES
+        position = body_of_response(frame, flexible=True) + THROTTLE_TIME_BYTES
         count, position = read_long_length(frame, position, flexible=True)
         if count < 1:
             raise IndexError
@@ -79,7 +79,7 @@ def described(frame: bytes) -> TransactionState:
         timeout_ms, _, producer_id, epoch = _STATE.unpack_from(frame, position)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a DescribeTransactions response that cannot be read") from None
-    return TransactionState(code, state, Producer(producer_id, epoch), timeout_ms)
+    return TransactionState(code, state, ProducerIdAndEpoch(producer_id, epoch), timeout_ms)
 
 
 def _read_string(frame: bytes, position: int) -> tuple[str, int]:
@@ -94,7 +94,7 @@ def next_epoch_request(
     correlation_id: int,
     *,
     transactional_id: str,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     timeout_ms: int,
     client_id: str | None,
 ) -> bytes:
@@ -108,11 +108,11 @@ def next_epoch_request(
     return write_request(correlation_id, request, client_id)
 
 
-def next_epoch(frame: bytes) -> tuple[int, Producer]:
+def next_epoch(frame: bytes) -> tuple[int, ProducerIdAndEpoch]:
     """Return the error code in the response to `next_epoch_request`, and the producer.
 
     Raises:
         WireError: It cannot be read.
     """
     found = read_response(frame, InitProducerIdResponse)
-    return int(found.error_code), Producer(found.producer_id, found.producer_epoch)
+    return int(found.error_code), ProducerIdAndEpoch(found.producer_id, found.producer_epoch)

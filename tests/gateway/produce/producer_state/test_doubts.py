@@ -22,7 +22,7 @@ def doubts(clock):
     return Doubts(clock)
 
 
-def test_a_change_affects_its_topics_until_no_batch_from_before_comes_again(doubts, clock):
+def test_a_change_affects_its_topics_until_no_earlier_batch_is_retried(doubts, clock):
     assert not doubts
     doubts.add(lambda topic: topic.startswith("orders"))
     assert doubts.affect("orders-1")
@@ -80,7 +80,7 @@ def test_a_topic_is_compared_with_each_change_once(doubts, clock):
     assert not doubts.affect("orders")
 
 
-def test_a_change_of_interceptors_is_told_from_one_of_settings(doubts, clock):
+def test_a_change_of_interceptors_differs_from_a_change_of_settings(doubts, clock):
     doubts.add_topic("orders")
     assert not doubts.are_of_interceptors
     doubts.add(lambda _: False)

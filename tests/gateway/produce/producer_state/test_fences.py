@@ -12,6 +12,7 @@ from penstock.gateway.produce.producer_state.producer import (
 )
 from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
+from penstock.wire.requests.leaders import Leader
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
 
 
@@ -27,14 +28,14 @@ class TestFences:
         fences.take(head("a", 0), 1)
         assert not fences.is_void(head("b", 0))
 
-    def test_what_another_gateway_wrote_without_having_read_a_fence_is_void(self):
+    def test_records_of_a_gateway_that_had_not_read_a_fence_are_void(self):
         fences = Fences()
         fences.take(head("a", 0, fences=True), 5)
         assert fences.is_void(head("b", 4))
         assert not fences.is_void(head("b", 5))
         assert not fences.is_void(head("a", 4))
 
-    def test_a_fence_is_void_behind_what_its_writer_had_not_read(self):
+    def test_a_fence_is_void_behind_records_that_its_writer_had_not_read(self):
         fences = Fences()
         fences.take(head("a", 0), 5)
         assert fences.is_void(head("b", 4, fences=True))
@@ -42,19 +43,19 @@ class TestFences:
         assert not fences.is_void(head("a", 4, fences=True))
 
     def test_a_later_record_says_where_the_fence_was(self):
-        """The one that fenced may have been compacted."""
+        """The record that fenced may have been compacted."""
         fences = Fences()
         fences.take(head("c", 6, fence=Fence(5, "a")), 7)
         assert fences.last == Fence(5, "a")
         assert fences.is_void(head("b", 4))
 
-    def test_an_older_fence_does_not_take_the_place_of_a_newer_one(self):
+    def test_an_older_fence_does_not_replace_a_newer_fence(self):
         fences = Fences()
         fences.take(head("a", 5, fences=True), 6)
         fences.take(head("c", 7, fence=Fence(5, "b")), 8)
         assert fences.last == Fence(6, "a")
 
-    def test_what_was_written_on_top_of_a_void_record_is_void(self):
+    def test_a_record_on_top_of_a_void_record_is_void(self):
         fences = Fences()
         fences.take(head("a", 0), 5)
         fences.leave_out(head("b", 0, fences=True), 6)
@@ -72,110 +73,134 @@ def gateways(count):
     topic = Topic()
     made = [topic.gateway() for _ in range(count)]
     made[0].store(0, 10, (0,))
-    for one in made:
-        one.read()
-        one.producers.interceptors_changed(lambda _: True)
+    for gateway_1 in made:
+        gateway_1.read()
+        gateway_1.producers.interceptors_changed(lambda _: True)
     return topic, *made
 
 
-def test_a_late_decision_does_not_count_behind_one_without_dropped_records():
-    """The interceptors of one gateway drop two records, and those of the other one none."""
-    _, one, other, third = gateways(3)
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
-    other.store(10, 10)
-    one.write_late()
-    for each in (one, other, third):
+def test_a_late_decision_does_not_count_behind_a_decision_without_dropped_records():
+    """The interceptors of one gateway drop two records, and those of the other none."""
+    _, gateway_1, gateway_2, gateway_3 = gateways(3)
+    gateway_1.writes_late = True
+    gateway_1.decide(10, 10, (0, 1))
+    gateway_2.store(10, 10)
+    gateway_1.write_late()
+    for each in (gateway_1, gateway_2, gateway_3):
         assert each.read().decide(20, 1).broker_first == 20 - 1
         each.defer(20, 1)
 
 
 def test_after_compaction_it_does_not_count_either():
-    topic, one, other, third = gateways(3)
-    one.writes_late = True
-    one.decide(10, 10, (0, 1))
-    other.store(10, 10)
-    one.write_late()
-    third.read().producers.expire()
+    topic, gateway_1, gateway_2, gateway_3 = gateways(3)
+    gateway_1.writes_late = True
+    gateway_1.decide(10, 10, (0, 1))
+    gateway_2.store(10, 10)
+    gateway_1.write_late()
+    gateway_3.read().producers.expire()
     topic.compact()
     assert topic.gateway().read().decide(20, 1).broker_first == 20 - 1
 
 
-def test_what_another_gateway_has_decided_meanwhile_counts_for_a_gateway_in_doubt():
-    _, one, other = gateways(2)
-    one.store(10, 10, (0, 1))
-    assert other.producers.find(KEY, 0, Range(10, 10)) is None, "it has not been read yet"
-    other.decide(10, 10)  # it is read back behind what the other one has written
-    known = other.producers.find(KEY, 0, Range(10, 10))
+def test_a_decision_of_another_gateway_counts_for_a_gateway_in_doubt():
+    _, gateway_1, gateway_2 = gateways(2)
+    gateway_1.store(10, 10, (0, 1))
+    assert gateway_2.producers.find(KEY, 0, Range(10, 10)) is None, "it has not been read yet"
+    gateway_2.decide(10, 10)  # it is read back behind what the other has written
+    known = gateway_2.producers.find(KEY, 0, Range(10, 10))
     assert (known.dropped_count, known.state) == (2, State.AWAITED)
 
 
 def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
-    _, _, other = gateways(2)
-    other.writes_late = True
-    told = []
-    decided = other.producers.decide(
-        KEY, ARRIVAL, 0, Range(10, 10), (), b"x", connection=1, done=told.append
+    _, _, gateway_2 = gateways(2)
+    gateway_2.writes_late = True
+    failures = []
+    decided = gateway_2.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (), b"x", connection=1, done=failures.append
     )
     assert decided.batch.state is State.DECIDED
-    assert told == ["not in time"]
+    assert failures == ["not in time"]
 
 
 @pytest.mark.parametrize("reads_first", [True, False])
 def test_a_decision_that_does_not_count_does_not_either_when_a_newer_epoch_has_begun(reads_first):
     """Its dead letters would be stored, though another gateway has stored the whole batch."""
-    topic, one, other = gateways(2)
-    held, told, letters = [], [], []
-    one.producers._keep = lambda *write: held.append(write)
+    topic, gateway_1, gateway_2 = gateways(2)
+    held, failures, letters = [], [], []
+    gateway_1.producers._keep = lambda *write: held.append(write)
     quarantined = Quarantined((0,), b"letters", lambda data, _: letters.append(data))
-    one.producers.decide(
+    gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
-        done=told.append,
+        done=failures.append,
     )  # fmt: skip
-    other.store(10, 10)
+    gateway_2.store(10, 10)
     if reads_first:
-        one.read()
-    one.producers.decide(KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None)
+        gateway_1.read()
+    gateway_1.producers.decide(
+        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None
+    )
     key, record, done = held[0]
-    topic.records.append((key, record, one.now))
-    one.read()
+    topic.records.append((key, record, gateway_1.now))
+    gateway_1.read()
     done(None)
     assert letters == []
-    assert told == ["another gateway has decided about this producer at the same time"]
+    assert failures == ["another gateway has decided about this producer at the same time"]
 
 
 def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
-    topic, one, _ = gateways(2)
-    one.writes_late = True
-    one.decide(10, 10)
-    one.writes_late = False
+    topic, gateway_1, _ = gateways(2)
+    gateway_1.writes_late = True
+    gateway_1.decide(10, 10)
+    gateway_1.writes_late = False
     written = len(topic.records)
-    one.decide(10, 10)
+    gateway_1.decide(10, 10)
     assert len(topic.records) == written + 1
     assert b'"fence":true' in topic.records[-1][1]
 
 
-def test_while_interceptors_may_differ_every_batch_is_written():
-    """A leader cannot tell whether it is stored: a former one that has it may lead again."""
+def test_what_is_written_behind_a_fence_that_may_not_be_written_fences_too(monkeypatch):
+    """Or another gateway's decision about the first batch would count beside this one."""
     topic, one, other = gateways(2)
+    waiting = []
+    with monkeypatch.context() as held_up:
+        held_up.setattr(one.producers, "_keep", lambda *record: waiting.append(record))
+        for first in (10, 20):
+            one.producers.decide(
+                KEY, ARRIVAL, 0, Range(first, 10), (), b"x", connection=1, done=lambda _: None
+            )
+    (*_, failed), (key, record, done) = waiting
+    failed("not written")
+    topic.records.append((key, record, one.now))
+    one.read()
+    done(None)
+    other.producers.interceptors_changed(lambda _: True)
+    assert b'"fence":true' in record
+    other.decide(10, 10, (0,))
+    counted = other.producers.find(KEY, 0, Range(10, 10))
+    assert (counted.state, counted.dropped_count) == (State.AWAITED, 0)
+
+
+def test_while_interceptors_may_differ_every_batch_is_written():
+    """A leader cannot know whether it is stored: a former leader that has it may lead again."""
+    topic, gateway_1, gateway_2 = gateways(2)
     written = len(topic.records)
     for first in range(10, 100, 10):
-        one.store(first, 10)
+        gateway_1.store(first, 10)
     assert len(topic.records) == written + 9
     assert b'"fence":true' in topic.records[written][1]
     assert not any(b'"fence":true' in record[1] for record in topic.records[written + 1 :])
-    assert other.read().producers.find(KEY, 0, Range(80, 10)).dropped_count == 0
+    assert gateway_2.read().producers.find(KEY, 0, Range(80, 10)).dropped_count == 0
 
 
 @pytest.mark.parametrize("again", ["here", "at another gateway"])
 def test_a_batch_that_was_sent_whole_stays_whole(again):
-    """It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former one does."""
-    _, one, other = gateways(2)
-    batch = one.decide(10, 10)
-    assert one.producers.send(KEY, 0, batch) == 0
-    code = one.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
+    """It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former leader does."""
+    _, gateway_1, gateway_2 = gateways(2)
+    batch = gateway_1.decide(10, 10)
+    assert gateway_1.producers.send(KEY, 0, batch) == 0
+    code = gateway_1.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
     assert code == NOT_LEADER_OR_FOLLOWER
-    gateway = one if again == "here" else other.read()
+    gateway = gateway_1 if again == "here" else gateway_2.read()
     batch.data = None
     gateway.producers.on_last_sequence(
         KEY, ARRIVAL, 0, Range(10, 10), 8, tuple(range(10)), connection=2
@@ -186,52 +211,156 @@ def test_a_batch_that_was_sent_whole_stays_whole(again):
 
 @pytest.mark.parametrize("again", ["here", "at another gateway"])
 def test_a_batch_that_interceptors_changed_is_not_sent_as_it_came(again):
-    _, one, other = gateways(2)
-    told = []
-    decided = one.producers.decide(
+    _, gateway_1, gateway_2 = gateways(2)
+    failures = []
+    decided = gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (), b"changed", connection=1, is_changed=True,
-        done=told.append,
+        done=failures.append,
     )  # fmt: skip
-    assert told == [None] and isinstance(decided, Decided)
-    one.producers.send(KEY, 0, decided.batch)
-    one.producers.on_response(KEY, 0, decided.batch, NOT_LEADER_OR_FOLLOWER, Stored())
+    assert failures == [None] and isinstance(decided, Decided)
+    gateway_1.producers.send(KEY, 0, decided.batch)
+    gateway_1.producers.on_response(KEY, 0, decided.batch, NOT_LEADER_OR_FOLLOWER, Stored())
     decided.batch.data = None
-    gateway = one if again == "here" else other.read()
+    gateway = gateway_1 if again == "here" else gateway_2.read()
     gateway.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2)
     repeated = gateway.decide(10, 10, (0,))
     assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 1, False)
 
 
+def changed_and_lost(*, dropped=()):
+    """A gateway that has forgotten the bytes of a changed batch, which was not stored."""
+    _, one, _ = gateways(2)
+    for first, lost in ((10, dropped), (20, (0,))):
+        batch = one.decide(first, 10, lost)
+        batch.is_changed = True
+        one.producers.send(KEY, 0, batch)
+    for batch in list(one.producers._producers[KEY].batches)[1:]:
+        one.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
+        batch.data = None
+    return one
+
+
+def hears(gateway, last, dropped=(0, 1), leader=None):
+    return gateway.producers.on_last_sequence(
+        KEY, ARRIVAL, 0, Range(10, 10), last, dropped, connection=1, leader=leader
+    )
+
+
+def test_a_batch_that_is_decided_again_keeps_its_number_though_others_are_behind_it():
+    """Nothing before it is remembered; what is behind it counts what it had lost."""
+    gateway = changed_and_lost(dropped=(0,))
+    producer = gateway.producers._producers[KEY]
+    producer.batches.popleft()
+    producer.batches[-1].quarantined = producer.batches[-1].dropped
+    hears(gateway, 8)
+    again = gateway.decide(10, 10, (0, 1))
+    assert (again.broker_first, again.dropped_count) == (9, 2)
+    assert producer.batches[-1].broker_first == 17
+
+
+def test_what_cannot_be_sent_again_is_no_success_by_the_word_of_a_leader():
+    """The next leader may not have it."""
+    gateway = changed_and_lost()
+    hears(gateway, 18)
+    assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
+    gateway.now += REPLICATED_AFTER_S
+    hears(gateway, 18)
+    stored = gateway.decide(10, 10, (0, 1))
+    assert (stored.dropped_count, stored.is_done) == (0, True)
+    assert gateway.producers.acknowledge(KEY, 0, stored) == 0
+
+
+def test_what_cannot_be_sent_again_is_a_success_once_what_is_behind_it_is_stored():
+    gateway = changed_and_lost()
+    hears(gateway, 18)
+    behind = gateway.producers._producers[KEY].batches[-1]
+    gateway.producers.on_response(KEY, 0, behind, 0, Stored(1))
+    hears(gateway, 27)
+    assert gateway.decide(10, 10, (0, 1)).is_done
+
+
+def test_what_a_leader_has_lost_that_cannot_be_sent_again_is_decided_again():
+    gateway = changed_and_lost()
+    hears(gateway, 18)
+    hears(gateway, 8)
+    again = gateway.decide(10, 10, (0, 1))
+    assert (again.broker_first, again.dropped_count, again.is_done) == (9, 2, False)
+
+
+def test_what_a_former_leader_may_have_that_cannot_be_sent_again_is_not_decided_again():
+    gateway = changed_and_lost()
+    assert not hears(gateway, 8, leader=Leader(5, has_committed=False))
+    gateway.defer(10, 10)
+    assert hears(gateway, 18, leader=Leader(6, has_committed=False)), "it has come back"
+    assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
+    assert hears(gateway, 8, leader=Leader(7, has_committed=True)), "it is gone"
+    assert gateway.decide(10, 10, (0, 1)).dropped_count == 2
+
+
 def test_what_others_decided_behind_a_batch_does_not_fit_where_it_stays_whole_here(monkeypatch):
-    """A record that was written late is read while one of this gateway's is under way."""
+    """A record that was written late is read while a record of this gateway is under way."""
+    topic = Topic()
+    gateway_1, gateway_2 = topic.gateway(), topic.gateway()
+    gateway_1.store(0, 10, (0,))
+    gateway_2.read()
+    gateway_1.writes_late = gateway_2.writes_late = True
+    gateway_1.decide(10, 4, (0,))
+    gateway_1.decide(14, 3, (0,))
+    for gateway in (gateway_1, gateway_2):
+        gateway.producers.interceptors_changed(lambda _: True)
+    gateway_2.decide(10, 4)
+    gateway_2.writes_late = False
+    producer = gateway_2.producers._producers[KEY]
+    with monkeypatch.context() as held_up:
+        held_up.setattr(gateway_2.producers, "_keep", lambda *_: None)
+        gateway_2.producers._write(KEY, producer, lambda _: None)
+    gateway_1.write_late()
+    gateway_2.read()
+    whole = gateway_2.decide(10, 4)
+    assert (whole.broker_first, whole.dropped_count) == (9, 0)
+    assert gateway_2.producers.send(KEY, 0, whole) == 0
+    assert gateway_2.decide(14, 3).broker_first == 13
+
+
+def test_what_others_decided_behind_a_batch_does_not_fit_where_it_was_split_here():
+    """It was too large, and its parts lose nothing: what is behind it counts what it had lost."""
     topic = Topic()
     one, other = topic.gateway(), topic.gateway()
     one.store(0, 10, (0,))
     other.read()
-    one.writes_late = other.writes_late = True
-    one.decide(10, 4, (0,))
-    one.decide(14, 3, (0,))
-    for gateway in (one, other):
-        gateway.producers.interceptors_changed(lambda _: True)
-    other.decide(10, 4)
-    other.writes_late = False
-    producer = other.producers._producers[KEY]
-    with monkeypatch.context() as held_up:
-        held_up.setattr(other.producers, "_keep", lambda *_: None)
-        other.producers._write(KEY, producer, lambda _: None)
-    one.write_late()
+    one.decide(10, 4, (0, 3))
+    one.decide(14, 2)
+    other.decide(10, 2)
+    theirs, known = (gateway.producers._producers[KEY] for gateway in (one, other))
+    assert not known.learn(theirs.batches, theirs.next, theirs.removed)
+    assert (known.next, known.removed) == (12, 1)
+    assert other.decide(12, 2).broker_first == 11
+    assert other.decide(14, 2).broker_first == 13
+
+
+def test_what_others_decided_behind_a_batch_fits_where_its_parts_lose_as_much():
+    """Or numbers that are too high would be sent here, which a broker takes for new records."""
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.store(0, 4, (0, 3))
+    one.decide(4, 2)
+    one.decide(6, 2, (0,))  # behind what is too large
     other.read()
-    whole = other.decide(10, 4)
-    assert (whole.broker_first, whole.dropped_count) == (9, 0)
-    assert other.producers.send(KEY, 0, whole) == 0
-    assert other.decide(14, 3).broker_first == 13
+    one.store(4, 1)
+    one.store(5, 1)
+    other.store(6, 2, (0,))
+    other.decide(8, 2, (0,))
+    one.read()
+    known = one.producers._producers[KEY]
+    assert (known.next, known.removed) == (10, 4)
+    assert one.decide(10, 1).broker_first == 6
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():
     topic = Topic()
-    one = topic.gateway()
+    gateway_1 = topic.gateway()
     for first in range(0, 100, 10):
-        one.store(first, 10)
+        gateway_1.store(first, 10)
     assert topic.records == []
 
 
@@ -241,110 +370,110 @@ def test_a_producer_that_begins_late_is_written():
     The broker knows nothing of the epoch, and takes any first number.
     """
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.writes_late = True
-    one.decide(0, 4, (0, 3))
-    other.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
-    assert other.store(4, 2).broker_first == 4
-    one.write_late()
+    gateway_1, gateway_2 = topic.gateway(), topic.gateway()
+    gateway_1.writes_late = True
+    gateway_1.decide(0, 4, (0, 3))
+    gateway_2.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
+    assert gateway_2.store(4, 2).broker_first == 4
+    gateway_1.write_late()
     assert topic.gateway().read().decide(6, 1).broker_first == 6
 
 
-def test_what_is_stored_before_a_fence_stays_known():
-    _, one, other = gateways(2)
-    one.store(10, 10)
-    one.store(20, 10)
-    other.read().producers.on_last_sequence(KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1)
-    other.store(30, 10)
-    one.read()
-    known = one.producers.find(KEY, 0, Range(20, 10))
+def test_batches_stored_before_a_fence_stay_known():
+    _, gateway_1, gateway_2 = gateways(2)
+    gateway_1.store(10, 10)
+    gateway_1.store(20, 10)
+    gateway_2.read().producers.on_last_sequence(KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1)
+    gateway_2.store(30, 10)
+    gateway_1.read()
+    known = gateway_1.producers.find(KEY, 0, Range(20, 10))
     assert (known.state, known.broker_first) == (State.STORED, 19)
 
 
-def test_what_was_decided_on_top_of_a_void_decision_does_not_count_either():
-    topic, one, other = gateways(2)
-    for each in (one, other):
+def test_a_decision_on_top_of_a_void_decision_does_not_count():
+    topic, gateway_1, gateway_2 = gateways(2)
+    for each in (gateway_1, gateway_2):
         each.read()
-    one.writes_late = True
-    one.decide(10, 1)
-    one.decide(11, 4, (0, 3))
-    other.decide(10, 1, (0,))
-    one.write_late()
-    third = topic.gateway().read()
-    third.producers.expire()
-    for each in (one, other, third):
+    gateway_1.writes_late = True
+    gateway_1.decide(10, 1)
+    gateway_1.decide(11, 4, (0, 3))
+    gateway_2.decide(10, 1, (0,))
+    gateway_1.write_late()
+    gateway_3 = topic.gateway().read()
+    gateway_3.producers.expire()
+    for each in (gateway_1, gateway_2, gateway_3):
         assert each.read().decide(11, 1).broker_first == 11 - 2
         each.defer(11, 1)
 
 
 def test_a_batch_of_which_nothing_is_left_fences_too():
-    topic, one, _ = gateways(2)
-    one.decide(10, 1, (0,))
+    topic, gateway_1, _ = gateways(2)
+    gateway_1.decide(10, 1, (0,))
     assert b'"fence":true' in topic.records[-1][1]
 
 
 def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
     topic = Topic()
-    one, other = topic.gateway(producers_max=1), topic.gateway()
-    for each in (one, other):
+    gateway_1, gateway_2 = topic.gateway(producers_max=1), topic.gateway()
+    for each in (gateway_1, gateway_2):
         each.producers.interceptors_changed(lambda _: True)
-    other.writes_late = True
-    other.decide(0, 1)
-    late = [*other.late]
-    other.decide(1, 4, (0, 3))
-    other.late[:] = late
-    one.decide(0, 1, (0,))
-    other.write_late()
-    one.read().decide(0, 1, producer=8)
-    assert KEY in one.producers._kept
-    assert one.producers._kept.fences(KEY, 0).have_void
+    gateway_2.writes_late = True
+    gateway_2.decide(0, 1)
+    late = [*gateway_2.late]
+    gateway_2.decide(1, 4, (0, 3))
+    gateway_2.late[:] = late
+    gateway_1.decide(0, 1, (0,))
+    gateway_2.write_late()
+    gateway_1.read().decide(0, 1, producer=8)
+    assert KEY in gateway_1.producers._kept
+    assert gateway_1.producers._kept.fences(KEY, 0).have_void
 
 
-def test_the_broker_is_asked_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
+def test_the_last_sequence_is_requested_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
     """The other gateway has written about it, which does not say that it is stored."""
-    _, one, other = gateways(2)
-    one.defer(10, 10)  # a policy cannot decide now
-    assert one.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
-    other.read().store(10, 10)
-    one.read()
-    assert one.needs_last_sequence(20, 1)
-    one.find_last_sequence(20, 1, last=18)
-    batch = one.decide(20, 1)
-    assert one.producers.send(KEY, 0, batch) == 0
+    _, gateway_1, gateway_2 = gateways(2)
+    gateway_1.defer(10, 10)  # a policy cannot decide now
+    assert gateway_1.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    gateway_2.read().store(10, 10)
+    gateway_1.read()
+    assert gateway_1.needs_last_sequence(20, 1)
+    gateway_1.find_last_sequence(20, 1, last=18)
+    batch = gateway_1.decide(20, 1)
+    assert gateway_1.producers.send(KEY, 0, batch) == 0
 
 
 def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_behind_it():
     """Clients take a success as one for all before it; the next leader may not have the batch."""
-    *_, other = gateways(2)
-    other.defer(10, 1)
-    other.find_last_sequence(11, 1, last=9)
-    batch = other.decide(11, 1, (0,))
-    assert other.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
-    other.now += REPLICATED_AFTER_S
-    assert other.producers.acknowledge(KEY, 0, batch) == 0
+    *_, gateway_2 = gateways(2)
+    gateway_2.defer(10, 1)
+    gateway_2.find_last_sequence(11, 1, last=9)
+    batch = gateway_2.decide(11, 1, (0,))
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
+    gateway_2.now += REPLICATED_AFTER_S
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
 def test_on_another_connection_nothing_waits_for_the_replicas_of_a_postponed_batch():
     """There, clients first send again what has no response: the batch was acknowledged elsewhere."""
-    *_, other = gateways(2)
-    other.producers.defer(KEY, ARRIVAL, 0, Range(10, 1), connection=3)
-    other.find_last_sequence(11, 1, last=10)
-    batch = other.decide(11, 1, (0,))
-    assert other.producers.acknowledge(KEY, 0, batch) == 0
+    *_, gateway_2 = gateways(2)
+    gateway_2.producers.defer(KEY, ARRIVAL, 0, Range(10, 1), connection=3)
+    gateway_2.find_last_sequence(11, 1, last=10)
+    batch = gateway_2.decide(11, 1, (0,))
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
 def test_on_another_connection_nothing_waits_for_the_replicas_of_a_batch_that_failed():
-    *_, other = gateways(2)
-    sent = other.decide(10, 1)
-    other.producers.send(KEY, 0, sent)
-    other.producers.on_response(KEY, 0, sent, NOT_LEADER_OR_FOLLOWER, Stored())
-    other.now = 300.0
-    other.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(11, 1), 10, connection=9)
-    batch = other.decide(11, 1, (0,))
-    assert other.producers.acknowledge(KEY, 0, batch) == 0
+    *_, gateway_2 = gateways(2)
+    sent = gateway_2.decide(10, 1)
+    gateway_2.producers.send(KEY, 0, sent)
+    gateway_2.producers.on_response(KEY, 0, sent, NOT_LEADER_OR_FOLLOWER, Stored())
+    gateway_2.now = 300.0
+    gateway_2.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(11, 1), 10, connection=9)
+    batch = gateway_2.decide(11, 1, (0,))
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
-def test_what_a_leader_has_said_about_many_batches_is_kept_as_one_wait():
+def test_the_word_of_a_leader_about_many_batches_is_kept_as_a_single_wait():
     producer = Producer(0, 10, release=lambda _: None)
     for first in range(10, 300, 2):
         producer.defer(Range(first, 1), 1)
@@ -356,32 +485,34 @@ def test_what_a_leader_has_said_about_many_batches_is_kept_as_one_wait():
     assert max(producer.on_word.values()) == 298.0
 
 
-def test_a_batch_behind_one_that_is_not_stored_waits_for_it():
-    _, one, other = gateways(2)
-    one.defer(10, 10)
-    other.read().decide(10, 10)
-    one.read()
-    one.find_last_sequence(20, 1, last=8)
-    batch = one.decide(20, 1)
-    assert one.producers.send(KEY, 0, batch) == 7
+def test_a_batch_behind_a_batch_that_is_not_stored_waits_for_it():
+    _, gateway_1, gateway_2 = gateways(2)
+    gateway_1.defer(10, 10)
+    gateway_2.read().decide(10, 10)
+    gateway_1.read()
+    gateway_1.find_last_sequence(20, 1, last=8)
+    batch = gateway_1.decide(20, 1)
+    assert gateway_1.producers.send(KEY, 0, batch) == 7
 
 
 @pytest.mark.parametrize("ends_before_it_is_decided", ["refuse", "defer"])
-def test_the_broker_is_asked_where_nothing_here_says_what_came_before(ends_before_it_is_decided):
+def test_the_last_sequence_is_requested_where_earlier_batches_are_not_known(
+    ends_before_it_is_decided,
+):
     """Another gateway may be writing about a batch before it, which its client has given up."""
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.writes_late = True
-    one.decide(0, 3, (2,))
+    gateway_1, gateway_2 = topic.gateway(), topic.gateway()
+    gateway_1.writes_late = True
+    gateway_1.decide(0, 3, (2,))
     if ends_before_it_is_decided == "refuse":
-        other.producers.refuse(KEY, ARRIVAL, 0, Range(3, 3))
+        gateway_2.producers.refuse(KEY, ARRIVAL, 0, Range(3, 3))
     else:
-        other.defer(6, 1)
-    assert other.needs_last_sequence(6, 1)
-    other.find_last_sequence(6, 1, last=None)
-    other.store(6, 1)
-    one.write_late()
-    for each in (other, one):
+        gateway_2.defer(6, 1)
+    assert gateway_2.needs_last_sequence(6, 1)
+    gateway_2.find_last_sequence(6, 1, last=None)
+    gateway_2.store(6, 1)
+    gateway_1.write_late()
+    for each in (gateway_2, gateway_1):
         each.read()
-    other.find_last_sequence(7, 1, last=6)
-    assert other.decide(7, 1).broker_first == 7, "the broker has a batch with the number 6"
+    gateway_2.find_last_sequence(7, 1, last=6)
+    assert gateway_2.decide(7, 1).broker_first == 7, "the broker has a batch with the number 6"

@@ -27,7 +27,7 @@ def test_only_gateways_that_all_share_their_state_are_safe_beside_each_other(own
     assert reader.others() == named
 
 
-def test_one_that_has_ended_or_is_not_heard_of_is_not_named():
+def test_a_gateway_that_has_ended_or_is_silent_is_not_named():
     reader = Presence("a", shares=False)
     says(reader, "b", shares=False, at_ms=0)
     says(reader, "c", shares=False, at_ms=0)
@@ -38,7 +38,7 @@ def test_one_that_has_ended_or_is_not_heard_of_is_not_named():
     assert reader.others() == []
 
 
-def test_nobody_is_warned_about_what_was_there_when_an_earlier_process_ended():
+def test_gateways_from_before_the_start_are_no_warning():
     reader = Presence("a", shares=True)
     with capture_logs() as lines:
         says(reader, "b", shares=False, at_ms=0)
@@ -52,7 +52,7 @@ def test_nobody_is_warned_about_what_was_there_when_an_earlier_process_ended():
     assert [line["gateway"] for line in lines] == ["b"]
 
 
-def test_what_another_version_says_is_left_out():
+def test_records_of_another_version_are_left_out():
     reader = Presence("a", shares=False)
     for value in (b"", b"x", b"[]", json.dumps({"shares": "perhaps"}).encode()):
         reader.read(LogRecord(1, b"gateway:b", value, 0))
@@ -74,13 +74,15 @@ class TestChanges:
         reader = Presence("a", shares=True)
         reader.changes = []
         reader.on_change = reader.changes.append
+        reader.begin()
+        reader.compare(None)
         return reader
 
     @staticmethod
     def say(reader, said, at_ms=0):
         reader.read(LogRecord(1, said.key, said.value, at_ms))
 
-    def test_a_change_is_told_once_though_it_is_said_every_minute(self, reader):
+    def test_a_change_is_reported_once_though_it_is_written_every_minute(self, reader):
         other = Presence("b", shares=True)
         self.say(reader, other)
         assert reader.changes == []
@@ -100,7 +102,7 @@ class TestChanges:
             True, True, False,
         ]  # fmt: skip
 
-    def test_what_it_says_itself_is_no_change_of_another_gateway(self, reader):
+    def test_its_own_change_is_no_change_of_another_gateway(self, reader):
         reader.change([""])
         self.say(reader, reader)
         assert reader.changes == []
@@ -112,7 +114,7 @@ class TestChanges:
         assert reader.changes[0]("orders")
 
     @pytest.mark.parametrize("change", [1, [], ["x"], ["x", 1], ["x", [1]], {"x": []}])
-    def test_what_another_version_says_of_a_change_is_left_out(self, reader, change):
+    def test_changes_of_another_version_are_left_out(self, reader, change):
         value = json.dumps({"version": 1, "shares": True, "change": change}).encode()
         reader.read(LogRecord(1, b"gateway:b", value, 0))
         assert reader.changes == []

@@ -62,12 +62,12 @@ def test_numbers_are_lowered_by_what_was_dropped_before():
 
 
 def test_a_gateway_that_follows_another_for_long_goes_on_at_any_time():
-    one, kept = producers(is_shared=True)
+    writer, kept = producers(is_shared=True)
     other, _ = producers(is_shared=True)
     stored(other, decide(other, 0, 2))
-    stored(one, decide(one, 0, 2))
+    stored(writer, decide(writer, 0, 2))
     for first in range(2, 1_000, 2):
-        stored(one, decide(one, first, 2, [0]))
+        stored(writer, decide(writer, first, 2, [0]))
         other.restore(*kept[-1], 5.0)
     batch = decide(other, 1_000, 2)
     assert batch.broker_first == 1_000 - 499
@@ -76,7 +76,9 @@ def test_a_gateway_that_follows_another_for_long_goes_on_at_any_time():
 
 def test_what_is_in_use_is_written_anew_before_it_would_be_forgotten():
     clock, kept = [1.0], []
-    state = Producers(now=lambda: clock[0], keep=lambda *one: (kept.append(one), one[2](None)))
+    state = Producers(
+        now=lambda: clock[0], keep=lambda *write: (kept.append(write), write[2](None))
+    )
     stored(state, decide(state, 0, 4, [0]))
     for number in range(4, 30):
         clock[0] += 4_000.0
@@ -171,6 +173,37 @@ async def test_state_that_cannot_be_written_is_logged_once_a_minute(tmp_path):
     ]
 
 
+async def test_a_change_that_could_not_be_said_is_said_before_any_decision_is_written(tmp_path):
+    """Otherwise the gateway, killed now, would start with what it had said before it."""
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    presence = Presence("g", shares=True)
+    store = ClusterStore(configuration, configuration.upstream_properties, presence)
+    written, failure = [], "no leader"
+
+    def write(records, done):
+        written.append([key for key, _ in records])
+        done(0, failure)
+
+    async def append(records, _timeout_s):
+        if failure is not None:
+            raise CompactedTopicError(failure)
+
+    store._follower.write, store._follower.append = write, append
+    decision = KEY.encode()
+    assert await store.announce_change([""]) == "no leader"
+    store.keep(KEY, b"", lambda _: None)
+    failure = None
+    for _ in range(2):
+        store.keep(KEY, b"", lambda _: None)
+    assert written == [[presence.key, decision], [presence.key, decision], [decision]]
+    assert await store.announce_change([""]) is None
+    store.keep(KEY, b"", lambda _: None)
+    assert written[-1] == [decision]
+
+
 @pytest.fixture
 async def opened(tmp_path):
     configuration = read_configuration(
@@ -215,7 +248,7 @@ async def test_a_full_disk_is_a_failed_write_and_ends_when_there_is_room(opened)
 
 
 class Letters:
-    """Stores dead letters when it is told to."""
+    """Stores dead letters when the test says so."""
 
     def __init__(self):
         self.waiting = []
@@ -230,25 +263,25 @@ class Letters:
 
 
 def quarantine(state, first, count, positions, to, *, letters=b"letters", dropped=None):
-    """Decide about a batch with bad records; return the batch, and what was told."""
-    told = []
+    """Decide about a batch with bad records; return the batch, and the failures of its writes."""
+    failures = []
     made = positions if letters is not None else ()
     lost = positions if dropped is None else dropped
     decided = state.decide(
         KEY, ARRIVAL, 0, Range(first, count), lost, b"rest", connection=1,
-        quarantined=Quarantined(made, letters, to.store), done=told.append,
+        quarantined=Quarantined(made, letters, to.store), done=failures.append,
     )  # fmt: skip
-    return decided.batch, told
+    return decided.batch, failures
 
 
 def test_letters_are_stored_after_the_decision_is_written():
     state, kept = producers()
     to = Letters()
-    batch, told = quarantine(state, 0, 4, [1, 2], to)
-    assert (len(kept), len(to.waiting), told) == (1, 1, [])
+    batch, failures = quarantine(state, 0, 4, [1, 2], to)
+    assert (len(kept), len(to.waiting), failures) == (1, 1, [])
     assert batch.owes_letters
     assert to.end() == b"letters"
-    assert told == [None]
+    assert failures == [None]
     assert not batch.owes_letters
     stored(state, batch)
     assert decide(state, 4, 1).broker_first == 2
@@ -257,10 +290,10 @@ def test_letters_are_stored_after_the_decision_is_written():
 def test_a_batch_that_loses_all_is_dropped_once_its_letters_are_stored():
     state, _ = producers()
     to = Letters()
-    batch, told = quarantine(state, 0, 2, [0, 1], to)
+    batch, failures = quarantine(state, 0, 2, [0, 1], to)
     assert state.acknowledge(KEY, 0, batch) == 7
     to.end()
-    assert told == [None]
+    assert failures == [None]
     assert state.acknowledge(KEY, 0, batch) == 0
 
 
@@ -269,16 +302,16 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
     for positions in ([1], [0, 1]):
         to = Letters()
         first = 2 * len(positions)
-        batch, told = quarantine(state, first, 2, positions, to)
+        batch, failures = quarantine(state, first, 2, positions, to)
         to.end("no broker")
-        assert told == ["no broker"]
-        assert isinstance(told[0], LettersNotStored)
+        assert failures == ["no broker"]
+        assert isinstance(failures[0], LettersNotStored)
         state.not_kept(KEY, 0, batch)
         assert batch.is_decided, "a retry need not be judged"
-        again, told = quarantine(state, first, 2, positions, to, letters=None)
+        again, failures = quarantine(state, first, 2, positions, to, letters=None)
         assert again is batch
         assert to.end() == b"letters"
-        assert told == [None]
+        assert failures == [None]
     assert state.held_bytes == len(b"rest") + 4
 
 
@@ -292,15 +325,15 @@ def test_another_gateway_knows_which_records_were_set_aside(positions):
     assert list(found.dropped_again) == list(found.quarantined) == positions
     assert not found.is_decided, "nobody knows whether the letters are stored"
     to = Letters()
-    again, told = quarantine(other, 0, 4, positions, to)
+    again, failures = quarantine(other, 0, 4, positions, to)
     assert again is found
-    assert told == []
+    assert failures == []
     to.end("no broker")
     other.not_kept(KEY, 0, again)
-    assert isinstance(told[0], LettersNotStored)
-    again, told = quarantine(other, 0, 4, positions, to)
+    assert isinstance(failures[0], LettersNotStored)
+    again, failures = quarantine(other, 0, 4, positions, to)
     to.end()
-    assert told == [None]
+    assert failures == [None]
     assert again.is_decided
 
 
@@ -317,9 +350,9 @@ def test_other_gateways_hear_that_nothing_is_left_to_store_though_a_write_fails(
 
     state = Producers(now=lambda: 5.0, keep=keep, is_shared=True)
     to = Letters()
-    _, told = quarantine(state, 0, 2, [0, 1], to)
+    _, results = quarantine(state, 0, 2, [0, 1], to)
     to.end()
-    assert told == [None]
+    assert results == [None]
     other, _ = producers(is_shared=True)
     other.restore(KEY, kept[-1], 5.0)
     assert other.find(KEY, 0, Range(0, 2)).owes_letters
@@ -369,16 +402,16 @@ def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
         batch, _ = quarantine(state, 0, 2, positions, to)
         to.end("no broker")
         state.not_kept(KEY, 0, batch)
-        told = []
+        failures = []
         decided = state.decide(
-            KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, done=told.append
+            KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, done=failures.append
         )
         assert decided.batch is batch
-        assert isinstance(told[0], LettersNotStored)
+        assert isinstance(failures[0], LettersNotStored)
         state.not_kept(KEY, 0, batch)
-        _, told = quarantine(state, 0, 2, positions, to, letters=None)
+        _, failures = quarantine(state, 0, 2, positions, to, letters=None)
         to.end()
-        assert told == [None]
+        assert failures == [None]
 
 
 def test_some_of_what_is_dropped_is_no_letter():
@@ -397,20 +430,20 @@ def test_letters_of_records_that_are_stored_are_not_written():
     batch, _ = quarantine(state, 0, 4, [1], to)
     to.end()
     stored(state, batch)
-    _, told = quarantine(state, 0, 4, [2], to)
-    assert (to.waiting, told) == ([], [None])
+    _, failures = quarantine(state, 0, 4, [2], to)
+    assert (to.waiting, failures) == ([], [None])
 
 
 def test_without_memory_for_letters_they_have_to_be_made_again():
     state, _ = producers(held_max_bytes=1)
     to = Letters()
-    batch, told = quarantine(state, 0, 2, [0], to)
+    batch, failures = quarantine(state, 0, 2, [0], to)
     assert to.waiting[0][0] == b"letters"
     assert not batch.is_decided
     to.end("no broker")
     state.not_kept(KEY, 0, batch)
-    _, told = quarantine(state, 0, 2, [0], to, letters=None)
-    assert isinstance(told[0], LettersNotStored)
-    _, told = quarantine(state, 0, 2, [0], to)
+    _, failures = quarantine(state, 0, 2, [0], to, letters=None)
+    assert isinstance(failures[0], LettersNotStored)
+    _, failures = quarantine(state, 0, 2, [0], to)
     to.end()
-    assert told == [None]
+    assert failures == [None]

@@ -207,6 +207,26 @@ def test_stored_before_a_restart_and_judged_otherwise_after_it():
     assert after.producers.find(KEY, 0, Range(10, 2)) is not None
 
 
+@pytest.mark.parametrize(("kept", "dropped"), [((1,), (0, 1, 2)), ((1, 2), (0, 1)), ((1,), (0,))])
+def test_stored_before_the_state_was_lost_and_judged_otherwise_after_it(kept, dropped):
+    """What comes behind it would get numbers that the broker has: it would take it for a retry."""
+    partition = Partition(Gateway())
+    partition.broker.append(PRODUCER, 0, 0, kept)
+    partition.broker.replicate(1)
+    assert partition.produce(0, dropped, count=3) == UNKNOWN_PRODUCER
+    assert partition.produce(3, (4,), count=2) == UNKNOWN_PRODUCER
+    assert partition.broker.log == [*kept]
+
+
+def test_stored_before_the_state_was_lost_and_judged_as_before_after_it():
+    partition = Partition(Gateway())
+    partition.broker.append(PRODUCER, 0, 0, [1, 2])
+    partition.broker.replicate(1)
+    assert partition.produce(0, (0,), count=3) == 0
+    assert partition.produce(3, (1,), count=2) == 0
+    assert partition.lost == set()
+
+
 @pytest.mark.parametrize("first_attempt", [Range(0, 1), Range(0, 5)])
 def test_an_attempt_that_ends_late_holds_up_nothing(is_shared, first_attempt):
     """The client went on long ago, on another connection, and perhaps in smaller batches."""

@@ -55,18 +55,18 @@ func (r *round) create(configs map[string]string) {
 	for name, value := range configs {
 		pointers[name] = &value
 	}
-	told, err := r.admin.CreateTopic(r.ctx, 1, 1, pointers, r.topic)
-	report("created", err, told.ErrMessage)
+	created, err := r.admin.CreateTopic(r.ctx, 1, 1, pointers, r.topic)
+	report("created", err, created.ErrMessage)
 	if err != nil {
 		return
 	}
-	r.awaitKnown(told.ID)
+	r.awaitKnown(created.ID)
 	if len(configs) == 0 {
 		return
 	}
 	for _, name := range shown {
-		config := told.Configs[name]
-		fmt.Printf("told\t%s\t%s\t%s\n", name, config.MaybeValue(), config.Source)
+		config := created.Configs[name]
+		fmt.Printf("described\t%s\t%s\t%s\n", name, config.MaybeValue(), config.Source)
 	}
 }
 
@@ -85,8 +85,8 @@ func (r *round) awaitKnown(id kadm.TopicID) {
 }
 
 func (r *round) delete() {
-	told, err := r.admin.DeleteTopic(r.ctx, r.topic)
-	report("deleted", err, told.ErrMessage)
+	deleted, err := r.admin.DeleteTopic(r.ctx, r.topic)
+	report("deleted", err, deleted.ErrMessage)
 }
 
 func (r *round) describe() {

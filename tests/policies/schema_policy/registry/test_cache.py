@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how often a registry is asked."""
+"""What is kept, for how long, and how often a registry gets requests."""
 
 import threading
 import time
@@ -24,23 +24,23 @@ GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 
 class ScriptedClient:
-    """Knows what it is told, and remembers what it was asked.
+    """Has what the test gives it, and keeps its requests.
 
     Attributes:
         schemas: By id, GUID, or subject and version.
         subjects: Of each id.
         failure: What is raised instead, if it is anything.
-        asked: Each question.
+        requests: Each request.
     """
 
     def __init__(self):
         self.schemas = {}
         self.subjects = {}
         self.failure = None
-        self.asked = []
+        self.requests = []
 
     def _found(self, question, known, key):
-        self.asked.append(question)
+        self.requests.append(question)
         if self.failure is not None:
             raise self.failure
         if key not in known:
@@ -109,7 +109,7 @@ def test_a_schema_is_asked_for_once(registry, client, clock, key):
         assert registry.schema(key) == avro()
         clock.passes(3600)
     assert registry.is_known(key)
-    assert client.asked == [key]
+    assert client.requests == [key]
 
 
 def test_a_registry_that_goes_away_leaves_what_is_known(registry, client):
@@ -124,17 +124,17 @@ def test_a_registry_that_goes_away_leaves_what_is_known(registry, client):
 def test_a_miss_counts_for_two_seconds_with_one_more_look(registry, client, clock):
     for _ in range(100):
         assert unknown(registry, 17) == "17 is not in the schema registry"
-    assert client.asked == [17]
+    assert client.requests == [17]
     clock.passes(cache.REREAD_SECONDS)
     for _ in range(100):
         assert unknown(registry, 17) == "17 is not in the schema registry"
-    assert client.asked == [17, 17]
+    assert client.requests == [17, 17]
     clock.passes(cache.MISS_SECONDS - 0.01)
     unknown(registry, 17)
-    assert client.asked == [17, 17]
+    assert client.requests == [17, 17]
     clock.passes(0.02)
     unknown(registry, 17)
-    assert client.asked == [17, 17, 17]
+    assert client.requests == [17, 17, 17]
 
 
 def test_a_schema_that_is_registered_after_a_miss_is_found_soon(registry, client, clock):
@@ -143,7 +143,7 @@ def test_a_schema_that_is_registered_after_a_miss_is_found_soon(registry, client
     clock.passes(cache.REREAD_SECONDS)
     assert registry.schema(17) == avro()
     assert registry.schema(17) == avro()
-    assert len(client.asked) == 2
+    assert len(client.requests) == 2
 
 
 def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
@@ -151,10 +151,10 @@ def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
     for _ in range(100):
         with pytest.raises(RetriableException, match="status 500"):
             registry.schema(17)
-    assert client.asked == [17]
+    assert client.requests == [17]
     client.failure = None
     client.schemas |= {17: avro(), 18: avro()}
-    assert registry.schema(18) == avro(), "another schema is asked for"
+    assert registry.schema(18) == avro(), "another schema is requested"
     clock.passes(1.01)
     assert registry.schema(17) == avro()
 
@@ -162,9 +162,9 @@ def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
 def test_a_registry_that_comes_back_is_asked_at_once(registry, client):
     """While it is away it is the client that asks no more than once a second."""
     client.failure = RegistryAwayException("away")
-    for one in range(1000):
+    for schema_id in range(1000):
         with pytest.raises(RegistryAwayException):
-            registry.schema(one + 1)
+            registry.schema(schema_id + 1)
     client.failure = None
     client.schemas[17] = avro()
     assert registry.schema(17) == avro()
@@ -172,10 +172,10 @@ def test_a_registry_that_comes_back_is_asked_at_once(registry, client):
 
 def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, clock):
     known = range(1, 51)
-    client.schemas |= {one: avro(f'"{one}"') for one in known}
-    for one in known:
-        registry.schema(one)
-    client.asked.clear()
+    client.schemas |= {schema_id: avro(f'"{schema_id}"') for schema_id in known}
+    for schema_id in known:
+        registry.schema(schema_id)
+    client.requests.clear()
     answers = {UnknownSchemaError: 0, RetriableException: 0}
     for made_up in range(1_000_000, 1_010_000):
         with pytest.raises((UnknownSchemaError, RetriableException)) as caught:
@@ -183,12 +183,12 @@ def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, cl
         answers[caught.type] += 1
         clock.passes(0.001)
     # 100 at first, and 10 a second for 10 seconds.
-    assert answers[UnknownSchemaError] == len(client.asked)
-    assert 198 <= len(client.asked) <= 201
-    client.asked.clear()
-    for one in known:
-        assert registry.schema(one).text == f'"{one}"'
-    assert client.asked == []
+    assert answers[UnknownSchemaError] == len(client.requests)
+    assert 198 <= len(client.requests) <= 201
+    client.requests.clear()
+    for schema_id in known:
+        assert registry.schema(schema_id).text == f'"{schema_id}"'
+    assert client.requests == []
     assert len(registry._misses) <= cache.MOST_SCHEMAS
 
 
@@ -213,19 +213,21 @@ def test_what_has_many_unknown_ids_is_decided_in_the_end(registry, client, clock
 
 def test_10_000_schemas_are_looked_up_without_a_pause_and_kept(registry, client):
     ids = range(1, cache.MOST_SCHEMAS + 1)
-    client.schemas |= {one: avro(f'"{one}"') for one in ids}
+    client.schemas |= {schema_id: avro(f'"{schema_id}"') for schema_id in ids}
     for _ in range(2):
-        for one in ids:
-            assert registry.schema(one).text == f'"{one}"'
-    assert len(client.asked) == len(ids)
+        for schema_id in ids:
+            assert registry.schema(schema_id).text == f'"{schema_id}"'
+    assert len(client.requests) == len(ids)
 
 
 def test_no_more_schemas_are_kept_than_there_is_room(registry, client):
     size = cache.MOST_CHARACTERS // 8 - 10
-    client.schemas |= {one: avro("x" * size) for one in range(1, 21)}
-    for one in range(1, 21):
-        registry.schema(one)
-    assert [one for one in range(1, 21) if registry.is_known(one)] == list(range(13, 21))
+    client.schemas |= {schema_id: avro("x" * size) for schema_id in range(1, 21)}
+    for schema_id in range(1, 21):
+        registry.schema(schema_id)
+    assert [schema_id for schema_id in range(1, 21) if registry.is_known(schema_id)] == list(
+        range(13, 21)
+    )
     client.schemas[99] = avro("", rule_set={"domainRules": ["x" * cache.MOST_CHARACTERS]})
     assert registry.schema(99), "what is too large for the room is looked up each time"
     assert not registry.is_known(99)
@@ -238,10 +240,10 @@ def test_subjects_count_for_minutes(registry, client, clock):
     client.subjects[17] = (("b", 2),)
     clock.passes(cache.SUBJECTS_SECONDS - 1)
     assert registry.subject_versions(17, "a") == (("a", 1), ("b", 2))
-    assert len(client.asked) == 1
+    assert len(client.requests) == 1
     clock.passes(2)
     assert registry.subject_versions(17, "a") == (("b", 2),)
-    assert len(client.asked) == 2
+    assert len(client.requests) == 2
 
 
 def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
@@ -251,26 +253,26 @@ def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
     client.subjects[17] = (("a", 1), ("b", 2))
     assert registry.subject_versions(17) == (("a", 1),)
     assert registry.subject_versions(17, "b") == (("a", 1), ("b", 2))
-    assert len(client.asked) == 2
+    assert len(client.requests) == 2
     for _ in range(100):
         assert registry.subject_versions(17, "c") == (("a", 1), ("b", 2))
-    assert len(client.asked) == 3, "what has just been asked is not asked again"
+    assert len(client.requests) == 3, "what has just been requested is not requested again"
     clock.passes(cache.MISS_SECONDS)
     registry.subject_versions(17, "c")
-    assert len(client.asked) == 4
+    assert len(client.requests) == 4
 
 
 def test_a_schema_that_is_put_under_one_more_subject_is_found_there_at_once(registry, client):
-    """A service registers a schema for one topic and writes, then for another one and writes."""
+    """A service registers a schema for one topic and writes, then for another topic and writes."""
     subjects = ()
     for number in range(10):
         subjects = (*subjects, (f"s{number}", 1))
         client.subjects[17] = subjects
         assert registry.subject_versions(17, f"s{number}") == subjects
-    client.asked.clear()
+    client.requests.clear()
     for number in range(10):
         assert registry.subject_versions(17, f"s{number}") == subjects
-    assert client.asked == []
+    assert client.requests == []
 
 
 def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
@@ -278,19 +280,19 @@ def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
 ):
     client.schemas[9000] = avro()
     client.subjects |= dict.fromkeys(range(1, 1001), (("other", 1),))
-    for one in range(1, 1001):
-        assert registry.subject_versions(one, "mine") == (("other", 1),)
-    client.asked.clear()
+    for schema_id in range(1, 1001):
+        assert registry.subject_versions(schema_id, "mine") == (("other", 1),)
+    client.requests.clear()
     postponed = 0
     for _ in range(10):
         clock.passes(cache.MISS_SECONDS)
-        for one in range(1, 1001):
+        for schema_id in range(1, 1001):
             try:
-                registry.subject_versions(one, "mine")
+                registry.subject_versions(schema_id, "mine")
             except RetriableException:
                 postponed += 1
     seconds = 10 * cache.MISS_SECONDS
-    assert len(client.asked) <= cache.MISSES + seconds * cache.MISSES_PER_SECOND
+    assert len(client.requests) <= cache.MISSES + seconds * cache.MISSES_PER_SECOND
     assert postponed >= 9000
     assert registry.schema(9000) == avro()
     assert registry.subject_versions(1, "other") == (("other", 1),)
@@ -300,9 +302,9 @@ def test_ids_that_are_made_up_for_one_topic_keep_no_other_waiting(registry, clie
     client.schemas[17] = avro()
     registry.asks_for("greedy")
     postponed = 0
-    for one in range(1001, 2001):
+    for schema_id in range(1001, 2001):
         try:
-            registry.schema(one)
+            registry.schema(schema_id)
         except UnknownSchemaError:
             pass
         except RetriableException:
@@ -318,12 +320,12 @@ def test_ids_that_are_made_up_for_one_topic_keep_no_other_waiting(registry, clie
 def test_ids_under_other_subjects_keep_no_other_topic_waiting(registry, client, clock):
     client.subjects |= dict.fromkeys(range(1000), (("elsewhere", 1),))
     registry.asks_for("greedy")
-    for one in range(1000):
-        registry.subject_versions(one, "greedy-value")
+    for schema_id in range(1000):
+        registry.subject_versions(schema_id, "greedy-value")
     clock.passes(cache.MISS_SECONDS)
     with pytest.raises(RetriableException):
-        for one in range(1000):
-            registry.subject_versions(one, "greedy-value")
+        for schema_id in range(1000):
+            registry.subject_versions(schema_id, "greedy-value")
     registry.asks_for("other")
     client.subjects[999] = (("other-value", 1),)
     assert registry.subject_versions(999, "other-value") == (("other-value", 1),)
@@ -332,14 +334,14 @@ def test_ids_under_other_subjects_keep_no_other_topic_waiting(registry, client, 
 def test_a_schema_that_a_registry_does_not_know_has_no_subjects(registry, client):
     for _ in range(10):
         assert registry.subject_versions(17, "a") == ()
-    assert len(client.asked) == 1
+    assert len(client.requests) == 1
 
 
 def test_the_subjects_that_are_kept_are_bounded(registry, client):
-    many = tuple((f"s{one}", 1) for one in range(50_000))
+    many = tuple((f"s{schema_id}", 1) for schema_id in range(50_000))
     client.subjects |= dict.fromkeys(range(1, 8), many)
-    for one in range(1, 8):
-        assert len(registry.subject_versions(one)) == 50_000
+    for schema_id in range(1, 8):
+        assert len(registry.subject_versions(schema_id)) == 50_000
     assert sum(len(kept.value) for kept in registry._versions.values()) <= 200_000
 
 
@@ -351,7 +353,7 @@ def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
     assert registry.latest("a") == (avro(), 1)
     clock.passes(2)
     assert registry.latest("a") == (avro('"long"'), 2)
-    assert len(client.asked) == 2
+    assert len(client.requests) == 2
 
 
 def test_a_subject_that_has_gone_has_no_latest(registry, client, clock):
@@ -372,7 +374,7 @@ def test_what_was_known_counts_while_the_registry_is_away(registry, client, cloc
     registry.schema(17)
     registry.subject_versions(17)
     registry.latest("a")
-    client.asked.clear()
+    client.requests.clear()
     client.failure = RegistryAwayException("away")
     for _ in range(100):
         clock.passes(36)
@@ -382,7 +384,7 @@ def test_what_was_known_counts_while_the_registry_is_away(registry, client, cloc
         assert registry.latest("a") == (avro(), 1)
         with pytest.raises(RegistryAwayException):
             registry.subject_versions(17, "b")
-    assert 180 < len(client.asked) <= 300, "but it is asked now and then"
+    assert 180 < len(client.requests) <= 300, "but it is requested now and then"
     client.failure = None
     client.subjects[17] = ()
     clock.passes(cache.STALE_SECONDS)
@@ -392,25 +394,25 @@ def test_what_was_known_counts_while_the_registry_is_away(registry, client, cloc
 def test_what_can_be_judged_without_asking_is_known(registry, client, clock):
     client.schemas |= {17: avro(schema_id=17), GUID: avro(schema_id=17), 18: avro()}
     client.subjects[17] = (("a", 1),)
-    for one in (17, GUID, 18):
-        registry.schema(one)
-        assert registry.is_known(one)
-        assert not registry.is_known(one, "a")
+    for schema_id in (17, GUID, 18):
+        registry.schema(schema_id)
+        assert registry.is_known(schema_id)
+        assert not registry.is_known(schema_id, "a")
     registry.subject_versions(17)
-    asked = len(client.asked)
-    for one in (17, GUID):
-        assert registry.is_known(one, "a")
-        assert not registry.is_known(one, "b")
+    count = len(client.requests)
+    for schema_id in (17, GUID):
+        assert registry.is_known(schema_id, "a")
+        assert not registry.is_known(schema_id, "b")
     assert not registry.is_known(18, "a")
     clock.passes(cache.SUBJECTS_SECONDS)
     assert not registry.is_known(17, "a")
-    assert len(client.asked) == asked
+    assert len(client.requests) == count
 
 
 def test_a_subject_without_a_version_has_no_latest(registry, client, clock):
     assert registry.latest("a") is None
     assert registry.latest("a") is None
-    assert len(client.asked) == 1
+    assert len(client.requests) == 1
     client.schemas["a", 1] = avro()
     clock.passes(cache.MISS_SECONDS + 1)
     assert registry.latest("a") == (avro(), 1)
@@ -426,7 +428,7 @@ def test_references_are_resolved_all_the_way_down_and_kept(registry, client):
     expected = SchemaSource("AVRO", "A", {"B": "B", "C": "C", "D": "D"})
     for _ in range(2):
         assert registry.source(top) == expected
-    assert client.asked == [("b", 1), ("d", 4), ("c", 2)]
+    assert client.requests == [("b", 1), ("d", 4), ("c", 2)]
 
 
 def test_a_name_with_two_meanings_means_what_confluents_serializers_take(registry, client):
@@ -475,7 +477,8 @@ def test_references_that_cannot_be_looked_up_are_not_held_against_a_schema(regis
 
 def test_references_are_bounded_in_number_and_size(registry, client):
     client.schemas |= {
-        ("s", one): avro(f"{one}", (f"n{one + 1}", "s", one + 1)) for one in range(1, 1001)
+        ("s", schema_id): avro(f"{schema_id}", (f"n{schema_id + 1}", "s", schema_id + 1))
+        for schema_id in range(1, 1001)
     } | {("s", 1001): avro("last")}
     with pytest.raises(InvalidSchemaError, match="more than 1000 schemas"):
         registry.source(avro("A", ("n1", "s", 1)))
@@ -514,7 +517,7 @@ def started(clock, tmp_path):
 
 
 def known(client):
-    """Give a client a schema that refers to another one."""
+    """Give a client a schema that refers to another schema."""
     client.schemas[17] = avro('"R"', ("R", "r", 1), schema_id=17)
     client.schemas["r", 1] = avro('{"type": "fixed", "name": "R", "size": 2}', schema_id=3)
     client.schemas["orders-value", 4] = client.schemas[17]
@@ -546,9 +549,9 @@ def away():
 def test_what_one_has_looked_up_others_do_not_ask_for(started, client):
     known(client)
     first = all_of(started(client))
-    asked = len(client.asked)
+    count = len(client.requests)
     assert all_of(started(client)) == first
-    assert len(client.asked) == asked
+    assert len(client.requests) == count
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -595,9 +598,9 @@ def test_what_changes_is_asked_again_as_soon_as_ever(started, client, clock):
     assert other.subject_versions(17, "orders-value") == (("orders-value", 4),)
     clock.passes(cache.SUBJECTS_SECONDS + 1)
     assert started(client).subject_versions(17, "orders-value") == ()
-    asked = client.asked.count(("subjects", 17))
-    assert other.subject_versions(17, "orders-value") == ()  # as the other one was told
-    assert client.asked.count(("subjects", 17)) == asked + 1  # it is asked before that is said
+    count = client.requests.count(("subjects", 17))
+    assert other.subject_versions(17, "orders-value") == ()  # as the other registry found
+    assert client.requests.count(("subjects", 17)) == count + 1, "requested first"
 
 
 def test_a_subject_that_is_gone_is_not_remembered(started, client, clock):
@@ -630,27 +633,27 @@ def test_a_registry_that_hangs_holds_up_what_is_known_once(client, clock, tmp_pa
     hangs = Hangs()
     refresher = Refresher(hangs)
     registry = Registry(client, clock, refresher=refresher)
-    for one in range(1, 21):
-        client.subjects[one] = ((f"s{one}", 1),)
-        registry.subject_versions(one, f"s{one}")
-    hangs.subjects = {one: ((f"s{one}", 2),) for one in range(1, 21)}
+    for schema_id in range(1, 21):
+        client.subjects[schema_id] = ((f"s{schema_id}", 1),)
+        registry.subject_versions(schema_id, f"s{schema_id}")
+    hangs.subjects = {schema_id: ((f"s{schema_id}", 2),) for schema_id in range(1, 21)}
     clock.passes(cache.SUBJECTS_SECONDS + 1)
     began = time.monotonic()
-    for one in range(1, 21):
-        assert registry.subject_versions(one, f"s{one}") == ((f"s{one}", 1),)
+    for schema_id in range(1, 21):
+        assert registry.subject_versions(schema_id, f"s{schema_id}") == ((f"s{schema_id}", 1),)
     assert time.monotonic() - began < 10 * cache.PATIENCE_S
     gate.set()
     end = time.monotonic() + 60
-    while len(hangs.asked) < 20 and time.monotonic() < end:
+    while len(hangs.requests) < 20 and time.monotonic() < end:
         time.sleep(0.001)
     clock.passes(cache.STALE_SECONDS + 1)
-    for one in range(1, 21):
-        assert registry.subject_versions(one, f"s{one}") == ((f"s{one}", 2),)
+    for schema_id in range(1, 21):
+        assert registry.subject_versions(schema_id, f"s{schema_id}") == ((f"s{schema_id}", 2),)
     refresher.close()
 
 
 class Late(ScriptedClient):
-    """Answers with what was there when it was asked, once it is let."""
+    """Answers with what was there at the time of the request, once it is let."""
 
     def __init__(self):
         super().__init__()
@@ -678,7 +681,7 @@ def waits_for(condition):
 
 @pytest.fixture
 def late(clock, monkeypatch, tmp_path):
-    """A registry that knows something, and is slow when it is asked for it again."""
+    """A registry that knows something, and is slow when it is requested again."""
     monkeypatch.setattr(cache, "PATIENCE_S", 0.05)
     client = Late()
     client.gate.set()
@@ -694,7 +697,7 @@ def late(clock, monkeypatch, tmp_path):
     made.allow(60)
     assert made.latest("orders-value")[1] == 4
     client.gate.set()
-    waits_for(lambda: all(one.answer.done() for one in refresher._pending.values()))
+    waits_for(lambda: all(request.answer.done() for request in refresher._pending.values()))
     refresher.is_away = False
     yield made, client, kept
     client.gate.set()
@@ -713,15 +716,15 @@ def test_what_came_late_is_not_new_hours_later(late, clock):
 
 def test_what_came_late_counts_from_when_it_was_asked_for(late, clock):
     registry, client, kept = late
-    asked = kept.now()
+    looked_up_at = kept.now()
     clock.passes(cache.STALE_SECONDS + 1)
     client.subjects[17] = ()
     client.schemas["orders-value", 5] = client.schemas[17]
     registry.allow(60)
     assert registry.subject_versions(17, "orders-value") == (("orders-value", 4),)
     assert registry.latest("orders-value")[1] == 4
-    assert kept.versions("subjects/17").at == asked
-    assert kept.latest("latest/orders-value").at == asked
+    assert kept.versions("subjects/17").at == looked_up_at
+    assert kept.latest("latest/orders-value").at == looked_up_at
     clock.passes(cache.LATEST_SECONDS - cache.STALE_SECONDS)
     registry.allow(60)
     assert registry.latest("orders-value")[1] == 5

@@ -247,9 +247,9 @@ def test_an_error_of_one_request_is_retriable_and_does_not_stop_others(registry,
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (Fault.GARBAGE, "gave an answer that is not JSON"),
-        (Fault.DEEP, "gave an answer that is not JSON"),
-        (Fault.HUGE, "answers with more than 8388608 bytes"),
+        (Fault.GARBAGE, "sent a response that is not JSON"),
+        (Fault.DEEP, "sent a response that is not JSON"),
+        (Fault.HUGE, "responded with more than 8388608 bytes"),
         (Fault.REDIRECT, "status 307; redirects are not followed"),
     ],
 )

@@ -192,7 +192,7 @@ def test_an_answer_is_read_up_to_a_size(registry, connect, fault):
     registry.fault = fault
     registry_client = connect(registry.url)
     failure = fails(registry_client)
-    assert str(failure) == "answers with more than 8388608 bytes"
+    assert str(failure) == "responded with more than 8388608 bytes"
     assert not failure.away, "another schema may be smaller"
     registry.fault = None
     assert registry_client.get("/schemas/ids/1", PLENTY).status == 200

@@ -85,9 +85,9 @@ OAUTH = ONE | {
         (ONE | {USER_INFO: f":{SECRET}"}, f"{USER_INFO} must be user:password"),
         (ONE | {USER_INFO: f"a:{SECRET}\nb"}, f"{USER_INFO} must be user:password"),
         (ONE | {USER_INFO: f"a:{SECRET}", TOKEN: SECRET}, "cannot both be given"),
-        (ONE | {TOKEN: f"{SECRET} {SECRET}"}, f"{TOKEN} must be letters"),
-        (ONE | {TOKEN: f"{SECRET}\r\nHost: b"}, f"{TOKEN} must be letters"),
-        (ONE | {TOKEN: ""}, f"{TOKEN} must be letters"),
+        (ONE | {TOKEN: f"{SECRET} {SECRET}"}, f"{TOKEN} must have only letters"),
+        (ONE | {TOKEN: f"{SECRET}\r\nHost: b"}, f"{TOKEN} must have only letters"),
+        (ONE | {TOKEN: ""}, f"{TOKEN} must have only letters"),
         (ONE | {CLUSTER: "x"}, f"{CLUSTER} needs {TOKEN}"),
         (ONE | {"schema.registry.timeout.ms": "0"}, "timeout.ms must be .* from 1 to 600000"),
         (ONE | {"schema.registry.timeout.ms": "1s"}, "timeout.ms must be .* not 1s"),
@@ -134,5 +134,7 @@ def test_a_cache_is_a_folder_that_need_not_be_there_yet(tmp_path):
     assert read(tmp_path, url="http://a").cache_folder is None
     (tmp_path / "file").write_text("")
     for name in ("file", "file/cache"):
-        with pytest.raises(ValueError, match=r"cache.dir must name a folder, and .*file is none"):
+        with pytest.raises(
+            ValueError, match=r"cache.dir must name a folder, and .*file is not a folder"
+        ):
             read(tmp_path, url="http://a", cache_dir=name)

@@ -71,7 +71,7 @@ def test_a_key_may_stand_in_the_configuration(certificates, tmp_path):
     [
         (b"\xfe\xed\xfe\xed\0\0\0\2", "must be a PEM file, and .* is JKS"),
         (b"\x30\x82\x0a\x00", "must be a PEM file, and .* is PKCS12 or DER"),
-        (b"no certificate", "is not usable .certificates are wanted."),
+        (b"no certificate", "is not usable .certificates are required."),
         (b"", "is not usable"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 from cel_expr_python import cel
+from google.protobuf import struct_pb2
 
 from penstock.policies.schema_policy.rules.program import Language
 from penstock.policies.schema_policy.rules.values import (
@@ -120,6 +121,27 @@ def test_the_size_of_values():
     assert size_of({"a": 1, "b": [1, 2, 3]}).longest == 3
     of = order_class()
     assert size_of(of(names=["a"] * 5, ssn="123")).longest == 5
+
+
+def without_kind():
+    """Messages with a google.protobuf.Value that is not set, as any producer can send them."""
+    of = struct_pb2.Struct()
+    of.fields["k"].SetInParent()
+    many = struct_pb2.ListValue(values=[struct_pb2.Value(), struct_pb2.Value(string_value="abc")])
+    return of, many
+
+
+def test_the_size_of_values_that_are_not_set():
+    assert [size_of(message).longest for message in without_kind()] == [1, 2]
+    assert size_of(list(without_kind())).longest == 2
+
+
+def test_messages_in_lists_and_maps_are_given_as_they_are():
+    of, many = without_kind()
+    for given in ([of, EVIL], {"a": many, "b": EVIL}):
+        assert holds("size(message) == 2", given) is True
+    assert holds("message[0].k == null", [of, EVIL]) is True
+    assert holds("size(message[0]) == 2", [many, EVIL]) is True
 
 
 def test_nested_deeply():

@@ -265,7 +265,7 @@ class Child(asyncio.Protocol):
         return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))
 
     def _join(self, data: bytes) -> bytes:
-        """Return data behind what was left of earlier data; nothing while a message is cut."""
+        """Return the rest of earlier data and new data; nothing while a message is incomplete."""
         if not self._pieces:
             return data
         self._pieces.append(data)

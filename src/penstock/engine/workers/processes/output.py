@@ -1,4 +1,4 @@
-"""What policies print: read from a pipe of their worker, and logged within a limit.
+"""The output of policies: read from a pipe of their worker, and logged within a limit.
 
 A policy may print a line for each record. The event loop reads no more often than every few
 milliseconds, whatever is written, and splits and logs a bounded number of lines a second; the

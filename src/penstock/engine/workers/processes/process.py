@@ -166,7 +166,7 @@ class WorkerJudge:
         return self._tried(request)
 
     def _tried(self, request: messages.Trial) -> Verdict:
-        """Return whether a topic can have what was set for it."""
+        """Return whether the settings of a topic are valid."""
         objection: str | None = None
         name, problem = "", ""
         try:
@@ -236,7 +236,7 @@ class _Verdicts:
         return self._at_once > 0 or now - self._since > _BATCHING_S
 
     def send(self) -> None:
-        """Send what was gathered."""
+        """Send the collected verdicts."""
         counted = _counted()
         if self._gathered or counted:
             self._parent.sendall(counted + b"".join(self._gathered))

@@ -15,8 +15,8 @@ IN_FLIGHT_MIN, IN_FLIGHT_MAX, IN_FLIGHT_MAX_BYTES = 2, 512, 512 * 1024
 small, grows by one while verdicts come soon, and is halved when they do not."""
 _SOON_S: Final = 0.01
 AHEAD_S: Final = 0.02
-"""A worker gets nothing more while what it has is expected to take longer: who comes next is
-decided when that is done."""
+"""A worker gets no more batches while its own are expected to take longer: the next client is
+chosen after them."""
 
 
 class WorkerState(IntEnum):

@@ -88,14 +88,14 @@ function connect() {
     source.addEventListener(name, (event) => take(JSON.parse(event.data)));
   }
   source.addEventListener("error", () => {
-    setConnection("lost", "connection lost, trying again");
+    setConnection("lost", "connection lost, reconnecting");
     if (source.readyState === EventSource.CLOSED) again();
   });
 }
 
 /** Ask as often as one may while there is no room for one more subscriber. */
 async function again() {
-  if (await readState()) setConnection("polling", "too many watch: read every few seconds");
+  if (await readState()) setConnection("polling", "too many pages are open: updated every few seconds");
   setTimeout(connect, AGAIN_MS);
 }
 
@@ -294,7 +294,7 @@ const show = {
     const last = told.reload;
     if (!last) setText($("reload"), "None since the start.");
     else if (last.worked) setChildren($("reload"), make("span", { class: "good" }, "worked"), ` at ${moment(last.at)}`);
-    else setChildren($("reload"), make("span", { class: "bad" }, "did not work"), ` at ${moment(last.at)}, the old policies stay in force: `, given(last.why_not));
+    else setChildren($("reload"), make("span", { class: "bad" }, "failed"), ` at ${moment(last.at)}, the old policies stay in force: `, given(last.why_not));
   },
 };
 

@@ -6,11 +6,11 @@ import { codeName, count, moment } from "./words.js";
 
 const SHOWN = 20;
 const WHAT_TO_DO = {
-  87: "The records are bad, or the policy is too strict. Find the producer by its client id and address. To let the records through meanwhile, set penstock.mode=observe for the topic.",
-  44: "A policy refused the whole batch, the topic or the config. The reason says what would be accepted.",
-  7: "A policy could not decide, or no worker was free. Clients retry. Look at what the reason names, such as a schema registry, and at the workers below.",
-  "-1": "The policy has a defect: it raised an exception, took too long, or ended its process. The log says where, in the event \"policy failed\".",
-  2: "The batch arrived damaged. Clients retry. If it goes on, look at the network and at the client.",
+  87: "The records are bad, or the policy is too strict. Find the producer by its client id and address. To accept the records until then, set penstock.mode=observe for the topic.",
+  44: "A policy refused the whole batch, the topic or the config. The reason says what is wrong.",
+  7: "A policy could not decide, or no worker was free. Clients retry. Check the system that the reason names, such as a schema registry, and the workers below.",
+  "-1": "The policy has a bug: it raised an exception, took too long, or ended its process. The log says where, in the event \"policy failed\".",
+  2: "The batch arrived damaged. Clients retry. If it happens again, check the network and the client.",
   10: "The batch is larger than max.message.bytes after the interceptors.",
 };
 
@@ -58,8 +58,8 @@ export function commands(file, topic, deadLetters) {
   const redrive = `penstock redrive ${quoted(file)} --from ${quoted(deadLetters ?? "")} --to ${quoted(topic)}`;
   return [
     ...(deadLetters ? [
-      ["count the dead letters that pass now", `${redrive} --dry-run`],
-      ["return the dead letters that pass now", redrive],
+      ["count the dead letters that would be accepted now", `${redrive} --dry-run`],
+      ["return the dead letters that are accepted now", redrive],
     ] : []),
     ["check one record", `penstock explain ${about} --value '...'`],
     ["check the records of the last hour", `penstock check ${quoted(file)} --since 1h --topic ${quoted(topic)}`],
@@ -84,7 +84,7 @@ export function showReason(dialog, row, rows, points, slots, gateway) {
     make("p", {}, STORED[row.outcome]?.(row) ?? WHAT_TO_DO[row.code] ?? "The reason says what is wrong."),
     make("div", { class: "columns" }, counted("Topics", same, (one) => one.topic),
       counted("Clients", same, (one) => [one.client ?? "(no client id)", one.principal, one.address].filter(Boolean).join(", "))),
-    make("h3", {}, "History since this page was opened"), points.length ? chart.figure : make("p", { class: "note" }, "No point yet: there is one every ten seconds."),
+    make("h3", {}, "History since this page was opened"), points.length ? chart.figure : make("p", { class: "note" }, "No data yet: there is a point every ten seconds."),
     make("h3", {}, "Commands"),
     ...commands(gateway.file, row.topic, row.dead_letter_topic).map(([what, text]) => command(what, text)),
   );

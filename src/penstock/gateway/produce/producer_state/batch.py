@@ -1,4 +1,4 @@
-"""A batch of a producer: what was decided about it, and its state."""
+"""A batch of a producer: the decision about it, and its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class State(IntEnum):
     """The state of a batch."""
 
     DECIDED = 0
-    """It is decided what is sent to the broker, if anything; it is not sent or written yet."""
+    """The decision is made, and neither sent nor written yet."""
     SENT = 1
     """It was sent; there is no response yet, or the connection was lost."""
     AWAITED = 2
@@ -110,7 +110,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 
 class Stored(NamedTuple):
-    """The position of a stored batch, from the broker's response; -1 for what is not known."""
+    """The position of a stored batch, from the broker's response; -1 if unknown."""
 
     base_offset: int = -1
     log_append_time: int = -1
@@ -136,7 +136,7 @@ class WrittenPositions(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A batch of a client, and what is sent to the broker in its place.
+    """A batch of a client, and its replacement for the broker.
 
     Attributes:
         first: The client's first sequence number.
@@ -206,7 +206,7 @@ class Batch:
         return Range(self.first, self.count, self.checksum)
 
     def is_other(self, checksum: int) -> bool:
-        """Whether a batch with the same sequence numbers has other records, and replaces this one.
+        """Whether a batch of the same sequence numbers has other records, and replaces this batch.
 
         A batch that is stored, or whose client got a success, is never replaced.
         """

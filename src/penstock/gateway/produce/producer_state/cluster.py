@@ -7,6 +7,7 @@ unknown producer reads the topic to its end first. So a producer may change gate
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,12 @@ import structlog
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.presence import Presence, announce, withdraw
+from penstock.gateway.produce.producer_state.presence import (
+    Presence,
+    Said,
+    announce,
+    withdraw,
+)
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
+    from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 
     Take = Callable[[ProducerKey, bytes, float, int], None]
 
@@ -61,6 +68,8 @@ class ClusterStore:
     Attributes:
         topic: The topic that keeps them.
         writes: How writes have ended.
+        ahead: Called in another thread with the topic of each record, before the event loop has it:
+            native threads do not wait for that.
     """
 
     def __init__(
@@ -76,9 +85,12 @@ class ClusterStore:
         self._presence = presence
         topic = state_topic(configuration, properties)
         self.topic = topic.topic
-        self._follower = LogFollower(topic, self._read)
+        self.ahead: Callable[[str], None] = _nobody_asks
+        self._follower = LogFollower(topic, self._read, ahead=self._read_ahead)
         self.writes = self._follower.writes
         self._is_present = False
+        # How many changes could not be said, and how many of these have been said since.
+        self._unsaid = self._said = 0
         self._unread = _OnceAMinute(
             "batches are held back: the state of their producers is not known"
         )
@@ -114,36 +126,76 @@ class ClusterStore:
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
         """Write a record; `done` is called with None when it has been read back, or with an error.
 
-        By then all records before it have been read, too.
+        By then all records before it have been read, too. A change of interceptors that could not
+        be said is written before it: whoever reads the decision knows of the change.
         """
+        unsaid = self._unsaid
+        records: list[tuple[bytes, bytes | None]] = [(key.encode(), record)]
+        if unsaid > self._said:
+            records.insert(0, (self._presence.key, self._presence.value))
 
         def written(end: int, failure: str | None) -> None:
             if failure is not None:
                 self._unwritten.log(failure)
                 done(failure)
             else:
+                self._said = max(self._said, unsaid)
                 self._follower.when_read(end, READ_TIMEOUT_S, done)
 
-        self._follower.write([(key.encode(), record)], written)
+        self._follower.write(records, written)
 
-    async def announce_change(self, topics: Sequence[str]) -> None:
+    async def begin(self, interceptors: Callable[[], Interceptors], *, compares: bool) -> bool:
+        """Begin to say which interceptors this gateway has.
+
+        Args:
+            interceptors: Returns them.
+            compares: Whether they may be as before: this process begins with them.
+
+        Returns:
+            Whether all that may have been used in the last minutes, here and at other gateways,
+            are the same. If not, `Presence.on_change` is called for the changes of others.
+        """
+        presence = self._presence
+        presence.interceptors = interceptors
+        presence.begin()
+        digest = interceptors().digest
+        may_be = compares and presence.may_be_as_before(digest)
+        is_written = may_be and await self._write_presence() is None
+        return presence.compare(digest if is_written else None)
+
+    @property
+    def before(self) -> Said | None:
+        """What an earlier process of this gateway said last; None if it is not known."""
+        return self._presence.before
+
+    async def announce_change(self, topics: Sequence[str]) -> str | None:
         """Say that the interceptors of this gateway change, before they do.
 
-        If that cannot be written, no decision of them can be written now, either.
+        If that cannot be written, it is written with the next decision of them.
 
         Args:
             topics: See `presence.Change`.
+
+        Returns:
+            None, or why it could not be written.
         """
         self._presence.change(topics)
+        failure = await self._write_presence()
+        if failure is not None:
+            self._unsaid += 1
+            log.warning(
+                "other gateways do not know yet that interceptors have changed", reason=failure
+            )
+        return failure
+
+    async def _write_presence(self) -> str | None:
         said = self._presence.key, self._presence.value
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 await self._follower.append([said], READ_TIMEOUT_S)
         except (CompactedTopicError, TimeoutError) as error:
-            log.warning(
-                "other gateways do not know yet that interceptors have changed",
-                reason=str(error) or f"not written within {READ_TIMEOUT_S:.0f} s",
-            )
+            return str(error) or f"not written within {READ_TIMEOUT_S:.0f} s"
+        return None
 
     def on_change(self, call: Callable[[Callable[[str], bool]], None]) -> None:
         """Have a function called when another gateway says that; see `Presence.on_change`."""
@@ -159,6 +211,12 @@ class ClusterStore:
         if self._is_present:
             withdraw(self._follower, self._presence)
         await self._follower.close()
+
+    def _read_ahead(self, record: LogRecord) -> None:
+        if Presence.is_about(record.key) or record.value is None:
+            return
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # `_read` says so
+            self.ahead(ProducerKey.decode(record.key).topic)
 
     def _read(self, record: LogRecord) -> None:
         if Presence.is_about(record.key):
@@ -176,3 +234,7 @@ class ClusterStore:
                 offset=record.position - 1,
                 reason=str(error),
             )
+
+
+def _nobody_asks(_: str) -> None:
+    """Nobody has to know which topics have state."""

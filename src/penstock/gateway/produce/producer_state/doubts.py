@@ -42,8 +42,14 @@ class Doubts:
 
     @property
     def are_of_interceptors(self) -> bool:
-        """Whether interceptors have changed, and batches that came before it may come again."""
+        """Whether interceptors have changed, and earlier batches may be retried."""
         return bool(self._changes) and self._changes[-1][0] > self._now()
+
+    @property
+    def are_present(self) -> bool:
+        """Whether any change is not long past."""
+        now = self._now()
+        return self.are_of_interceptors or any(until > now for until in self._topics.values())
 
     def add(self, affects: Callable[[str], bool]) -> None:
         """Add a change.
@@ -67,7 +73,7 @@ class Doubts:
         self._topics[topic] = self._now() + DOUBTED_S
 
     def affect(self, topic: str) -> bool:
-        """Whether a change affects a topic, and batches that came before it may come again."""
+        """Whether a change affects a topic, and earlier batches may be retried."""
         if not self:
             return False
         until = self._until.get(topic)

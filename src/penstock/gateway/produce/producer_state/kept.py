@@ -149,7 +149,7 @@ class KeptRecords:
         return found
 
     def expire(self, limit: float) -> list[ProducerKey]:
-        """Remove what was written before a time; return its producers."""
+        """Remove the records that were written before a time; return their producers."""
         expired = []
         while self._records:
             key, records = next(iter(self._records.items()))

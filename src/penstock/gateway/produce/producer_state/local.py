@@ -7,24 +7,38 @@ is lost then (see `Producer.on_response`).
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import UnavailableError
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.last_interceptors import (
+    Interceptors,
+    Kept,
+    are_as_before,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _VERSION: Final = 3
 _CREATE: Final = """
 CREATE TABLE IF NOT EXISTS producers (key BLOB PRIMARY KEY, used REAL, record BLOB) WITHOUT ROWID
 """
+_CREATE_INTERCEPTORS: Final = """
+CREATE TABLE IF NOT EXISTS interceptors (boot TEXT, at REAL, digest TEXT, in_doubt INTEGER)
+"""
+_KEEP_INTERCEPTORS: Final = "INSERT INTO interceptors VALUES (?, ?, ?, ?)"
+_FORGET_INTERCEPTORS: Final = "DELETE FROM interceptors"
 _PUT: Final = "INSERT OR REPLACE INTO producers VALUES (?, ?, ?)"
 _GET: Final = "SELECT record, used FROM producers WHERE key = ?"
 _PROBE_KEY: Final = b"probe"
 _PROBE_BYTES: Final = 4096
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_WRITTEN_BESIDE_S: Final = 30.0
+"""Longer than what is kept of interceptors may be older than what is kept of producers."""
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
@@ -37,6 +51,7 @@ class LocalStore:
 
     Attributes:
         file: The file.
+        interceptors: Returns the interceptors that `keep_interceptors` keeps; without it, nothing.
     """
 
     def __init__(self, file: Path, now: Callable[[], float]) -> None:
@@ -51,6 +66,8 @@ class LocalStore:
         """
         self._now = now
         self.file = file
+        self.interceptors: Callable[[], Interceptors] | None = None
+        self._written_at = _written_at(file)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -82,6 +99,7 @@ class LocalStore:
         if version < _VERSION:  # its producers were not told apart by principal
             run("DROP TABLE IF EXISTS producers")
         run(_CREATE)
+        run(_CREATE_INTERCEPTORS)
         run(f"PRAGMA user_version = {_VERSION}")
         run("COMMIT")
 
@@ -119,6 +137,52 @@ class LocalStore:
         found = self._connection.execute(_GET, (key.encode(),)).fetchone()
         return (found[0], found[1]) if found is not None else None
 
+    def are_interceptors_as_before(self, digest: str) -> bool:
+        """Whether interceptors are those of the process that used the file last, moments ago.
+
+        It is not known after a start of the machine: a power failure loses what was not synced.
+
+        Raises:
+            sqlite3.Error: The file cannot be read.
+        """
+        found = self._connection.execute("SELECT * FROM interceptors").fetchone()
+        boot = _boot_id()
+        if found is None or not boot or found[0] != boot:
+            return False
+        _, at, kept_digest, in_doubt = found
+        if self._written_at > at + _WRITTEN_BESIDE_S:
+            return False  # by a version that keeps no digest
+        kept = Kept(Interceptors(kept_digest, bool(in_doubt)), self._now() - at)
+        return are_as_before(digest, kept)
+
+    def keep_interceptors(self) -> None:
+        """Keep which interceptors there are now.
+
+        Raises:
+            sqlite3.Error: The file cannot be written; what was kept before stays.
+        """
+        if self.interceptors is None:
+            return
+        kept = _boot_id(), self._now(), *self.interceptors()
+        run = self._connection.execute
+        try:
+            run("BEGIN")
+            run(_FORGET_INTERCEPTORS)
+            run(_KEEP_INTERCEPTORS, kept)
+            run("COMMIT")
+        except sqlite3.Error:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+
+    def forget_interceptors(self) -> None:
+        """Forget which interceptors there were: the file is not used any more.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        self._connection.execute(_FORGET_INTERCEPTORS)
+
     def records(self) -> Iterator[tuple[ProducerKey, bytes, float]]:
         """Return all records, the least recently used first."""
         rows = self._connection.execute("SELECT * FROM producers ORDER BY used").fetchall()
@@ -128,7 +192,7 @@ class LocalStore:
             yield ProducerKey.decode(key), record, used
 
     def expire(self, expiration_s: float) -> None:
-        """Delete records that have not been written for some time.
+        """Delete records that are older than the expiration time.
 
         Raises:
             sqlite3.Error: The file cannot be written.
@@ -137,7 +201,26 @@ class LocalStore:
 
     def close(self) -> None:
         """Close the file."""
+        with contextlib.suppress(sqlite3.Error):  # then those kept before become too old
+            self.keep_interceptors()
         self._connection.close()
+
+
+def _written_at(file: Path) -> float:
+    """Return when a file was written last, in seconds since the epoch; 0 if it does not exist."""
+    written_at = 0.0
+    for part in (file, file.with_name(f"{file.name}-wal")):
+        with contextlib.suppress(OSError):
+            written_at = max(written_at, part.stat().st_mtime)
+    return written_at
+
+
+def _boot_id() -> str:
+    """Return what differs after each start of the machine; empty if it is not known."""
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _is_locked(error: sqlite3.Error) -> bool:

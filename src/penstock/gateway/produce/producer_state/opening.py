@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 
 log = structlog.get_logger()
 
@@ -62,10 +63,44 @@ class OpenedProducers(NamedTuple):
             if self.writes.why_not:
                 self.local.probe()
                 self.writes.ended(None)
+            self.local.keep_interceptors()
             self.local.expire(EXPIRATION_S)
         except sqlite3.Error as error:
             self.writes.ended(str(error))
             log.error("the state of producers cannot be written", reason=str(error))
+
+    async def begin(self, interceptors: Callable[[], Interceptors], *, compares: bool) -> bool:
+        """Begin to keep which interceptors this gateway has; see `keep_interceptors`.
+
+        Args:
+            interceptors: Returns them.
+            compares: Whether they may be as before: this process begins with them.
+
+        Returns:
+            Whether it is known that they are, and were for a while (see `last_interceptors`).
+        """
+        if self.shared is not None:
+            return await self.shared.begin(interceptors, compares=compares)
+        if self.local is None:
+            return False
+        self.local.interceptors = interceptors
+        try:
+            return compares and self.local.are_interceptors_as_before(interceptors().digest)
+        except sqlite3.Error as error:
+            log.warning("the interceptors before are not known", reason=str(error))
+            return False
+
+    def keep_interceptors(self) -> None:
+        """Keep in the local file which interceptors there are, before they decide about a batch.
+
+        Raises:
+            ConfigurationError: The file cannot be written.
+        """
+        if self.local is not None:
+            try:
+                self.local.keep_interceptors()
+            except sqlite3.Error as error:
+                raise ConfigurationError(f"{self.local.file}: {error}") from None
 
     async def close(self) -> None:
         """Close the file or the topic."""
@@ -83,7 +118,7 @@ async def open_producers(
     Args:
         configuration: The configuration.
         cluster_id: The id of the cluster, which names the local file.
-        gateway: The name of this gateway, which others are told.
+        gateway: The name of this gateway, which others read.
         loses_records: Whether interceptors may drop records of idempotent producers.
 
     Raises:
@@ -187,6 +222,7 @@ def _take_over(file: Path | None, producers: Producers) -> None:
         for key, record, used in store.records():
             # Each record of the topic is newer; where there is none, this one is written there.
             producers.restore(key, record, used, 0)
+        store.forget_interceptors()
     except (sqlite3.Error, ValueError) as error:
         log.warning("the state of producers in a file is ignored", reason=str(error))
     finally:

@@ -6,7 +6,8 @@ reads a name beside which its own state is not safe logs a warning.
 
 A gateway with shared state also says when its interceptors change, before it uses the new ones, and
 which topics they are for: the others then write what they decide about batches of these topics that
-the gateway may be deciding, too (see `fences`).
+the gateway may be deciding, too (see `fences`). Its record has a digest of its interceptors, also
+after it has ended: whoever starts with the same ones as all others need not say so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ import structlog
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.configuration import ConfigurationError
+from penstock.gateway.produce.producer_state.last_interceptors import (
+    Interceptors,
+    Kept,
+    are_as_before,
+)
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
@@ -58,13 +64,31 @@ class Change(NamedTuple):
             return True
 
 
+class Said(NamedTuple):
+    """What a gateway said last.
+
+    Attributes:
+        interceptors: Its interceptors; None if it did not say.
+        at_ms: When, by the clock of a broker.
+        process: Differs for each process of a gateway; empty if it did not say.
+        change: The last change of its interceptors; None if it has none.
+    """
+
+    interceptors: Interceptors | None
+    at_ms: int
+    process: str
+    change: Change | None
+
+
 class Presence:
-    """What a gateway says of itself, and has read of others.
+    """The announcements of a gateway about itself, and those of others.
 
     Attributes:
         is_said: Whether it has been said since this process began.
         on_change: Called when another gateway's interceptors change, with a function that says
-            whether a topic is affected.
+            whether a topic is affected; not before `begin`.
+        interceptors: Returns those of this gateway now; without it, nothing is said about them.
+        before: What this gateway said before this process began; None if it is not known.
     """
 
     def __init__(self, gateway: str, *, shares: bool) -> None:
@@ -79,6 +103,13 @@ class Presence:
         self._change: Change | None = None
         self._changes: dict[str, Change] = {}
         self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
+        self.interceptors: Callable[[], Interceptors] | None = None
+        self.before: Said | None = None
+        self._process = uuid.uuid4().hex
+        self._said: dict[str, Said] = {}
+        self._has_begun = False
+        self._is_compared = not shares
+        self._is_name_shared = False
         self._others: dict[str, tuple[bool, int]] = {}
         self._warned: set[str] = set()
         self._latest_ms = 0
@@ -92,10 +123,62 @@ class Presence:
     @property
     def value(self) -> bytes:
         """The value of this gateway's record."""
-        said: dict[str, Any] = {"version": _VERSION, "shares": self._shares}
+        return json.dumps({"version": _VERSION, "shares": self._shares, **self._fields}).encode()
+
+    @property
+    def last_value(self) -> bytes | None:
+        """The value of the record when this gateway ends; None if nothing is to stay of it."""
+        if self.interceptors is None:
+            return None
+        return json.dumps({"version": _VERSION, **self._fields}).encode()
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        said: dict[str, Any] = {}
         if self._change is not None:
             said["change"] = self._change
-        return json.dumps(said).encode()
+        if self.interceptors is not None:
+            digest, in_doubt = self.interceptors()
+            # Until it has been compared, and where two gateways have a name, it is in doubt.
+            in_doubt |= self._is_name_shared or not self._is_compared
+            said |= {"interceptors": [digest, in_doubt], "process": self._process}
+        return said
+
+    def begin(self) -> None:
+        """Take what this gateway said before for that of an earlier process."""
+        self.before = self._said.get(self._gateway)
+        self._change = self._change or (self.before.change if self.before is not None else None)
+        self._has_begun = True
+
+    def may_be_as_before(self, digest: str) -> bool:
+        """Whether the interceptors may be as before, whenever that was."""
+        before = self.before.interceptors if self.before is not None else None
+        return bool(digest) and before is not None and before == Interceptors(digest, False)
+
+    def compare(self, digest: str | None) -> bool:
+        """Return whether the interceptors are as before, here and at other gateways.
+
+        If not, the changes of other gateways are reported that were read until now.
+
+        Args:
+            digest: Of the interceptors here; None if they have changed. The record of this gateway
+                has been written and read since `begin`: it is from now.
+        """
+        now, before = self._said.get(self._gateway), self.before
+        are_equal = False
+        is_now = now is not None and now.process == self._process
+        if digest is not None and before is not None and now is not None and is_now:
+            kept = {
+                name: Kept(said.interceptors, (now.at_ms - said.at_ms) / 1000)
+                for name, said in {**self._said, self._gateway: before}.items()
+            }
+            own = kept.pop(self._gateway)
+            are_equal = not self._is_name_shared and are_as_before(digest, own, kept.values())
+        self._is_compared = True
+        if not are_equal:
+            for change in self._changes.values():
+                self.on_change(change.affects)
+        return are_equal
 
     def change(self, topics: Sequence[str]) -> None:
         """Say from now on that the interceptors of this gateway have changed.
@@ -115,23 +198,33 @@ class Presence:
         assert record.key is not None
         name = record.key[len(_PREFIX) :].decode(errors="replace")
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
+        fields = _fields(record.value)
+        said = self._said[name] = _said(fields, record.timestamp_ms)
         if name == self._gateway:
+            if self._has_begun and said.process != self._process:
+                self._is_name_shared = True
+                self._read_change_of_namesake(said.change)
             if record.value is not None and self.is_said:
                 self._warn()  # this is now, by the clock of the broker
             return
         self._others.pop(name, None)
         self._warned.discard(name) if record.value is None else None
-        said = _fields(record.value)
-        shares = said.get("shares")
+        shares = fields.get("shares")
         if isinstance(shares, bool):
             self._others[name] = shares, record.timestamp_ms
-        change = _change(said)
-        if change is not None:
-            self._read_change(name, change)
+        if said.change is not None:
+            self._read_change(name, said.change)
+
+    def _read_change_of_namesake(self, change: Change | None) -> None:
+        of_both = self._change.id if self._change is not None else ""
+        if change is not None and change.id != of_both:
+            self._read_change(self._gateway, change)
 
     def _read_change(self, name: str, change: Change) -> None:
         before = self._changes.get(name)
         self._changes[name] = change
+        if not self._is_compared:
+            return  # `compare` finds it
         if before is None:
             self.on_change(change.affects)
         elif before.id != change.id:
@@ -174,6 +267,15 @@ def _change(said: dict[str, Any]) -> Change | None:
     return None
 
 
+def _said(said: dict[str, Any], at_ms: int) -> Said:
+    process = said.get("process")
+    interceptors = None
+    match said.get("interceptors"):
+        case [str(digest), bool(in_doubt)]:
+            interceptors = Interceptors(digest, in_doubt)
+    return Said(interceptors, at_ms, str(process or ""), _change(said))
+
+
 async def announce(follower: LogFollower, presence: Presence) -> None:
     """Say every minute that a gateway is there, until the task is cancelled."""
     presence.is_said = True
@@ -184,7 +286,7 @@ async def announce(follower: LogFollower, presence: Presence) -> None:
 
 def withdraw(follower: LogFollower, presence: Presence) -> None:
     """Say that a gateway ends; it is written when the follower is closed."""
-    follower.write([(presence.key, None)], lambda *_: None)
+    follower.write([(presence.key, presence.last_value)], lambda *_: None)
 
 
 class LocalPresence:

@@ -36,14 +36,14 @@ UNSETTLED_MAX: Final = 32
 
 
 class History(Enum):
-    """What is known of the batches before the first one that is remembered."""
+    """The knowledge about the batches before the first remembered batch."""
 
     UNKNOWN = "unknown"
     """Nothing: records may have been dropped elsewhere, or stored without this gateway."""
     UNRECORDED = "unrecorded"
     """No gateway has dropped a record; some may have been stored without any gateway."""
     RESTORED = "restored"
-    """What an earlier process has written: records may have been dropped since."""
+    """An earlier process has written it: records may have been dropped since."""
     FOLLOWED = "followed"
     """The broker accepts the batches from here, perhaps because it has already stored them, and
     more, without this gateway."""
@@ -55,7 +55,7 @@ IN_FLIGHT_MAX: Final = 5
 """The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
 BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
-"""What is known of a producer at its first batch here, without a record."""
+"""The histories of a producer at its first batch here, without a record."""
 _UNCONFIRMED: Final = frozenset({History.UNKNOWN, History.UNRECORDED, History.FOLLOWED})
 
 
@@ -197,16 +197,16 @@ class Producer:
 
     @property
     def may_come_again(self) -> bool:
-        """Whether there is a batch that has to come again, or may have to.
+        """Whether there is a batch that has to be retried, or may have to be.
 
-        Also behind a refused one, of which a record does not tell.
+        Also behind a refused batch, which no record contains.
         """
         if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
             return True
         return any(batch.may_come_again for batch in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
-        """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
+        """Whether an unsettled earlier batch, perhaps on another connection, blocks this batch."""
         return self._awaits_before(batch.first) or any(
             earlier.state is State.AWAITED
             or (earlier.state is State.SENT and earlier.connection != batch.connection)
@@ -301,12 +301,14 @@ class Producer:
     def _again(
         self, batch: Batch, dropped: Sequence[int], data: Buffer, connection: int
     ) -> Batch | int:
-        """Return a batch that comes again, as what it was."""
+        """Return a batch that is retried, as it was."""
         batch.connection = connection
         if batch.data is None and not batch.is_done and not batch.is_whole:
             if batch.is_decided_otherwise(dropped):
                 if batch.state is State.SENT:  # it may be on its way to the broker
                     batch.apply(Event.RETRY)
+                    return REQUEST_TIMED_OUT
+                if batch.state is State.PRESUMED and batch.first in self.on_word:
                     return REQUEST_TIMED_OUT
                 if batch.state is not State.STORED:
                     return UNKNOWN_PRODUCER_ID
@@ -505,7 +507,7 @@ class Producer:
         return code
 
     def obstacle(self, batch: Batch) -> int:
-        """Return the error code if an earlier batch blocks this one; 0 if none does.
+        """Return the error code if an earlier batch blocks this batch; 0 if none does.
 
         Batches on the same connection reach the broker in order. A batch on another connection may
         be delayed, which a broker notices only if it knows the producer.
@@ -636,7 +638,7 @@ class Producer:
             numbers, last_sequence, is_recent=is_recent, connection=connection, now=now
         )
         if known is not None and known.is_decided_otherwise(dropped):
-            self._decide_otherwise(known, dropped)
+            self._decide_otherwise(known, dropped, now)
         self.continued = numbers.first, connection
         is_followed = self.next == numbers.first and not self.batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
@@ -696,20 +698,22 @@ class Producer:
             if batch.state is State.AWAITED:
                 self.on_word.pop(batch.first, None)
 
-    def _decide_otherwise(self, batch: Batch, dropped: Sequence[int]) -> None:
-        """Let a batch be decided again of which interceptors drop other records than before.
+    def _decide_otherwise(self, batch: Batch, dropped: Sequence[int], now: float) -> None:
+        """Decide again about a batch of which interceptors drop other records than before.
 
-        If the broker has stored it, it stays what it was; the client gets a success.
+        If the broker has stored it, it stays what it was; the client gets a success, but not by the
+        word of the leader alone, as it cannot be sent again.
 
         Args:
             batch: The batch.
             dropped: The positions of the records that interceptors dropped now.
+            now: The time in seconds.
         """
         if batch.state is State.PRESUMED:
-            if batch.dropped_count or batch.is_changed:
-                batch.apply(Event.STORE)
-            else:
+            if not (batch.dropped_count or batch.is_changed):
                 batch.is_whole = True
+            elif self._is_replicated(batch, now):
+                batch.apply(Event.STORE)
         elif batch.state is State.AWAITED and not (batch.dropped_count or batch.is_changed):
             # Its leader may not have what a former leader has, which may lead again.
             batch.is_whole = True
@@ -724,8 +728,39 @@ class Producer:
             if not behind or (State.SENT in states and not keeps_letters):
                 self.cut_at(place)
             else:  # what was decided about those behind it stays: dead letters may be stored
+                if not place:  # those behind it do not say how many were dropped before it
+                    self.beginning = Beginning(batch.first, batch.removed)
                 self.batches.remove(batch)
                 self._release(batch)
+
+    def _is_replicated(self, batch: Batch, now: float) -> bool:
+        """Whether a batch that a leader says to have is certain not to be lost with that leader."""
+        self._believe([batch.first], now)
+        return self.on_word.get(batch.first, now) <= now - REPLICATED_AFTER_S or any(
+            other.state is State.STORED and distance(batch.first, other.first) > 0
+            for other in self.batches
+        )
+
+    def may_be_elsewhere(
+        self, numbers: Range, last_sequence: int | None, dropped: Sequence[int]
+    ) -> bool:
+        """Whether a batch is decided for the first time, or again, and a broker does not have it.
+
+        Args:
+            numbers: The sequence numbers of the batch.
+            last_sequence: The last sequence number that the broker has stored, or None.
+            dropped: The positions of the records that interceptors dropped now.
+        """
+        known = self.batches.find(numbers)
+        if known is not None:
+            return (
+                known.is_decided_otherwise(dropped)
+                and (known.is_changed or bool(known.dropped_count))
+                and (last_sequence is None or known.follows_stored(last_sequence))
+            )
+        return last_sequence is None or (
+            distance(last_sequence, add(numbers.first, -self.removed)) > 0
+        )
 
     def _presume_stored(
         self,
@@ -772,8 +807,21 @@ class Producer:
     def _broker_has_more(self, numbers: Range, last_sequence: int, dropped: Sequence[int]) -> None:
         """Record that the broker has stored a batch already, or others in its place."""
         self.continued = None
-        if dropped:
+        if self.history is History.UNKNOWN and self._lost_others(numbers, last_sequence, dropped):
+            self.next = add(numbers.first, -1)  # so that the client begins a new epoch
+        elif dropped:
             self._add_stored(numbers, last_sequence)
+
+    def _lost_others(self, numbers: Range, last_sequence: int, dropped: Sequence[int]) -> bool:
+        """Whether the first batch here lost other records before, which is not known any more.
+
+        Its last stored sequence number is then within the batch, and is not the one that it has
+        now. What follows would get numbers that the broker takes for retries.
+        """
+        if self.batches or not dropped:
+            return False
+        stored = distance(add(numbers.first, -self.removed), last_sequence) + 1
+        return 0 < stored < numbers.count and stored != numbers.count - len(dropped)
 
     def _add_stored(self, numbers: Range, last_sequence: int) -> None:
         """Add a batch as stored unchanged, if the broker has it: it was sent without interceptors.
@@ -850,7 +898,7 @@ class Producer:
         return False
 
     def take_over(self, batches: Sequence[Batch], following: int, removed: int) -> None:
-        """Replace what is known by what another gateway has decided, in a record that fences.
+        """Replace the state by the decision of another gateway, in a record that fences.
 
         Batches that are not in it stay if they fit: their records were not dropped.
         """
@@ -908,10 +956,13 @@ class Producer:
         merged = list(self.batches)
         self.confirm(batches)
         for theirs in self._fitting(batches):
-            if not any(
-                distance(other.first, theirs.next) > 0 and distance(theirs.first, other.next) > 0
-                for other in merged
-            ):
+            beside = [other for other in merged if _overlap(other, theirs)]
+            if any(other.numbers[:2] != theirs.numbers[:2] for other in beside):
+                # The client has split it, for example.
+                if any(_count_same_behind(other, theirs) for other in beside):
+                    continue
+                break  # what follows counts what was dropped from one that is another here
+            if not beside:
                 merged.append(theirs)
                 self._expect_again(theirs)
         merged.sort(key=lambda batch: distance(following, batch.first))
@@ -957,8 +1008,7 @@ class Producer:
         """
         for place, own in enumerate(self.batches):
             is_replaced = any(
-                distance(own.first, theirs.next) > 0
-                and distance(theirs.first, own.next) > 0
+                _overlap(own, theirs)
                 and (theirs.first, theirs.count, theirs.broker_first, theirs.dropped_count)
                 != (own.first, own.count, own.broker_first, own.dropped_count)
                 for theirs in batches
@@ -1025,8 +1075,15 @@ def _fits(batch: Batch, others: Sequence[Batch]) -> bool:
     return (
         behind is not None
         and behind.removed == batch.removed
-        and not any(
-            distance(other.first, batch.next) > 0 and distance(batch.first, other.next) > 0
-            for other in others
-        )
+        and not any(_overlap(other, batch) for other in others)
     )
+
+
+def _overlap(batch: Batch, other: Batch) -> bool:
+    """Whether some sequence numbers belong to both."""
+    return distance(batch.first, other.next) > 0 and distance(other.first, batch.next) > 0
+
+
+def _count_same_behind(batch: Batch, other: Batch) -> bool:
+    """Whether both end at the same sequence number, with as many dropped records up to there."""
+    return batch.next == other.next and batch.removed_with == other.removed_with

@@ -14,6 +14,7 @@ from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.doubts import Doubts
 from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, UNREAD, Kept, KeptRecords
+from penstock.gateway.produce.producer_state.leaders import Leaders
 from penstock.gateway.produce.producer_state.numbers import Range, distance
 from penstock.gateway.produce.producer_state.producer import BEGUN, History, Producer
 from penstock.wire.errors import (
@@ -24,10 +25,11 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
+    from penstock.wire.requests.leaders import Leader
 
     Buffer = bytes | memoryview
     Keep = Callable[["ProducerKey", bytes, Callable[[str | None], None]], None]
@@ -47,6 +49,7 @@ REWRITTEN_MAX: Final = 200
 """The most records that are rewritten at a time: that blocks the event loop."""
 _EVICTION_CANDIDATES: Final = 64
 """The number of least recently used producers among which one without a record is evicted first."""
+_EVICTED_TOPICS_MAX: Final = 10_000
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
 
@@ -100,6 +103,8 @@ class Producers:
 
     Attributes:
         translated: How many batches were sent with other sequence numbers than their producer's.
+        on_topic: Called with the name of a topic whenever `has_topic` may be true from now on, and
+            was not before; with None if that may be any topic. By then it is true.
     """
 
     def __init__(
@@ -132,6 +137,7 @@ class Producers:
             held_max_bytes: The most bytes of batches that are held for retries.
         """
         self.translated = 0
+        self.on_topic: Callable[[str | None], None] = _ignore
         self._now = now
         self._keep = keep
         self._look_up = look_up
@@ -147,19 +153,29 @@ class Producers:
         self._kept = KeptRecords(kept_max_bytes)
         self._revisions = 0
         self._doubts = Doubts(now)
+        self._leaders = Leaders(now)
         self._fencing: set[int] = set()
         self._unsaid: dict[ProducerKey, None] = {}
         self._read_back: dict[int, bool] = {}
         self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
         self._topics: Counter[str] = Counter()
+        # Until when topics may have producers whose records are not in memory any more.
+        self._evicted_topics: dict[str, float] = {}
+        self._any_topic_until = 0.0
         self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
         self._arrived_topics: Counter[str | UUID] = Counter()
         self._held: OrderedDict[Batch, tuple[int, float]] = OrderedDict()
         self._held_bytes = 0
 
     def __bool__(self) -> bool:
-        return bool(self._topics or self._arrived or self._doubts)
+        return bool(
+            self._topics
+            or self._arrived
+            or self._doubts
+            or self._evicted_topics
+            or self._any_topic_until
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -170,6 +186,13 @@ class Producers:
     def count(self) -> int:
         """How many producers' numbers are known, counted per partition."""
         return len(self._producers)
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics of producers whose sequence numbers are known, or were."""
+        if self._evicted_topics:
+            return self._topics.keys() | self._evicted_topics.keys()
+        return self._topics.keys()
 
     @property
     def evicted(self) -> int:
@@ -183,7 +206,7 @@ class Producers:
 
     @property
     def _begun(self) -> History:
-        """What is known of a producer without a record.
+        """The history of a producer without a record.
 
         With several gateways: that none of them has dropped a record, unless its record may be one
         that was evicted.
@@ -194,28 +217,53 @@ class Producers:
     def interceptors_changed(self, affects: Callable[[str], bool]) -> None:
         """Record that gateways may have other interceptors than before, or than each other.
 
-        Until no batch comes again that was received before, what is decided about the first batch
-        of a producer on a connection is written in any case (see `fences`).
+        Until no batch comes again that was received before, an unknown batch loses records only if
+        no former leader may have it (see `leaders`). If gateways share their state, the decision
+        about the first batch of a producer on a connection is also written in any case (see
+        `fences`).
 
         Args:
             affects: Whether records of a topic may have been dropped before, or may be now.
         """
-        if self._is_shared:
-            self._doubts.add(affects)
+        self._doubts.add(affects)
+        self.on_topic(None)
 
     @property
     def interceptors_have_changed(self) -> bool:
-        """Whether they have, and batches that were received before it may come again."""
+        """Whether they have, and batches that were received before may be retried."""
         return self._doubts.are_of_interceptors
+
+    @property
+    def are_in_doubt(self) -> bool:
+        """Whether they have, or what decides about some topic."""
+        return self._doubts.are_present
+
+    def is_doubted(self, topic: str) -> bool:
+        """Whether batches of a topic may have been sent with records that are dropped now."""
+        return self._doubts.affect(topic)
+
+    def see_leaders(self, epochs: Mapping[tuple[str, int], int]) -> None:
+        """Record who leads partitions, so that no batch has to wait until that is long ago.
+
+        Args:
+            epochs: The leaders' epochs, by topic and partition.
+        """
+        for (topic, partition), epoch in epochs.items():
+            self._leaders.see(topic, partition, epoch)
 
     def settings_changed(self, topic: str) -> None:
         """Record that a topic's own settings have changed; see `interceptors_changed`."""
-        if self._is_shared:
-            self._doubts.add_topic(topic)
+        self._doubts.add_topic(topic)
+        self.on_topic(topic)
 
     def has_topic(self, topic: str) -> bool:
         """Whether there is a producer of a topic whose sequence numbers may have to be changed."""
-        return topic in self._topics or self._doubts.affect(topic)
+        return (
+            topic in self._topics
+            or self._doubts.affect(topic)
+            or topic in self._evicted_topics
+            or bool(self._any_topic_until)
+        )
 
     # Received batches
 
@@ -268,7 +316,7 @@ class Producers:
     def depends_on_topic_id(
         self, key: ProducerKey, epoch: int, numbers: Range, topic_id: UUID | None
     ) -> bool:
-        """Whether a batch is a retry, as far as the id of its topic is still what it was.
+        """Whether a batch is a retry if the id of its topic has not changed.
 
         Args:
             key: The producer.
@@ -360,7 +408,8 @@ class Producers:
         dropped: Sequence[int] = (),
         *,
         connection: int,
-    ) -> None:
+        leader: Leader | None = None,
+    ) -> bool:
         """Apply the last sequence number that the broker has stored.
 
         Args:
@@ -371,10 +420,23 @@ class Producers:
             last_sequence: The last sequence number of this epoch; None if there is none.
             dropped: The positions of the records of the batch that interceptors dropped now.
             connection: The number of the connection on which the broker was asked.
+            leader: That broker; None if it is not known.
+
+        Returns:
+            Whether the batch can be decided. It cannot if it would lose records, may have been sent
+            with others before interceptors changed, and a former leader may have it.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
+            if (
+                dropped
+                and leader is not None
+                and self._doubts.affect(key.topic)
+                and producer.may_be_elsewhere(numbers, last_sequence, dropped)
+                and not self._leaders.are_final(key.topic, key.partition, leader)
+            ):
+                return False
             producer.on_last_sequence(
                 numbers,
                 last_sequence,
@@ -386,6 +448,7 @@ class Producers:
                 connection=connection,
                 now=self._now(),
             )
+        return True
 
     def without_last_sequence(
         self,
@@ -432,7 +495,7 @@ class Producers:
         quarantined: Quarantined | None = None,
         done: Callable[[str | None], None],
     ) -> Decided | int:
-        """Decide what is sent to the broker for the next batch.
+        """Decide about the next batch for the broker.
 
         Args:
             key: The producer.
@@ -505,7 +568,7 @@ class Producers:
         *,
         is_agreed: bool,
     ) -> bool:
-        """Whether what is decided about a batch has to be written, and then counts for all."""
+        """Whether the decision about a batch has to be written, and then counts for all."""
         if is_agreed:
             fences = False
         elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
@@ -518,7 +581,7 @@ class Producers:
         return fences
 
     def _is_to_be_written(self, key: ProducerKey, batch: Batch) -> bool:
-        """Whether what is decided about a batch has to be written, whoever decides.
+        """Whether the decision about a batch has to be written, whoever decides.
 
         Where another gateway may drop what is sent here, also that nothing is dropped: the broker
         cannot tell it all. Its leader may not have what a former leader has, which may lead again.
@@ -579,7 +642,7 @@ class Producers:
             self._unsaid[key] = None
 
     def _forget_letters(self, batch: Batch) -> int:
-        """Take a batch's dead letters out of what is held; return how many bytes they were."""
+        """Release a batch's dead letters; return their number of bytes."""
         size, held_at = self._held.get(batch, (0, 0.0))
         letters = min(size, len(batch.letters or b""))
         if letters:
@@ -597,6 +660,8 @@ class Producers:
         if self._keep is None:
             done(None)
             return
+        # Without a fence that is not written, what it says would not fence.
+        fences = fences or any(unread in self._fencing for unread in producer.unread)
         producer.written = self._now()
         self._revisions += 1
         producer.revision = self._revisions
@@ -657,7 +722,7 @@ class Producers:
     def _miss(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
         """Expect a retry of a batch whose producer was forgotten meanwhile, for lack of memory.
 
-        A broker that knows nothing of the producer would take what comes behind it.
+        A broker that does not know the producer would store the batches behind it.
         """
         self._current(key, epoch, batch.first, ()).defer(batch.numbers, batch.connection)
 
@@ -769,7 +834,7 @@ class Producers:
             elif not self._learn(producer, key, kept):
                 return
         elif key not in self._kept:
-            self._topics[key.topic] += 1
+            self._begin_topic(key.topic)
         self._kept.add(key, kept)
         if position == 0:
             self._kept.mark(key)
@@ -862,6 +927,7 @@ class Producers:
         To be called every few seconds.
         """
         self._doubts.expire()
+        self._expire_evicted_topics()
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._set_aside(next(iter(self._producers)))
@@ -884,10 +950,20 @@ class Producers:
         while self._held and next(iter(self._held.values()))[1] < limit:
             self._release(next(iter(self._held)))
 
+    def _expire_evicted_topics(self) -> None:
+        now = self._now()
+        if self._any_topic_until <= now:
+            self._any_topic_until = 0.0
+        for topic in [topic for topic, until in self._evicted_topics.items() if until <= now]:
+            del self._evicted_topics[topic]
+
     def _expire_kept(self) -> None:
-        expiration_s = SHARED_EXPIRATION_S if self._is_shared else self._expiration_s
-        for key in self._kept.expire(self._now() - expiration_s):
+        for key in self._kept.expire(self._now() - self._kept_expiration_s):
             self._uncount(key)
+
+    @property
+    def _kept_expiration_s(self) -> float:
+        return SHARED_EXPIRATION_S if self._is_shared else self._expiration_s
 
     def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
         """Return the state of a producer, restored from its record if necessary."""
@@ -918,7 +994,7 @@ class Producers:
                 log.error("the state of a producer cannot be understood", reason=str(error))
                 return
             self._kept.add(key, Kept(record, used, self._position, head))
-            self._topics[key.topic] += 1
+            self._begin_topic(key.topic)
 
     def _decode_kept(self, key: ProducerKey) -> Producer | None:
         """Return a producer from its records, merged if several gateways wrote at once."""
@@ -998,7 +1074,7 @@ class Producers:
             else:
                 self._drop(key, before)
         else:
-            self._topics[key.topic] += 1
+            self._begin_topic(key.topic)
         producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
         producer.begins_unknown = self._is_shared and first != 0 and history is History.UNKNOWN
         self._producers[key] = producer
@@ -1042,6 +1118,7 @@ class Producers:
         producer = self._producers[key]
         if producer.written and self._look_up is not None:
             self._is_kept_elsewhere = True
+            self._note_evicted(key.topic, producer.written + self._expiration_s)
         record = self._encode(producer) if self._is_shared and producer.written else None
         self._forget(key)
         if record is not None:
@@ -1049,7 +1126,24 @@ class Producers:
             position = UNREAD if producer.unread else producer.position
             self._kept.add(key, Kept(record, producer.written, position, head))
             self._kept.keep_fences(key, producer.epoch, producer.fences)
-            self._topics[key.topic] += 1
+            self._begin_topic(key.topic)
+
+    def _begin_topic(self, topic: str) -> None:
+        self._topics[topic] += 1
+        if self._topics[topic] == 1:
+            self.on_topic(topic)
+
+    def _note_evicted(self, topic: str, until: float) -> None:
+        """Note that a producer of a topic may have a record that is not in memory any more."""
+        if until <= self._now():
+            return
+        if topic in self._evicted_topics or len(self._evicted_topics) < _EVICTED_TOPICS_MAX:
+            self._evicted_topics[topic] = max(until, self._evicted_topics.get(topic, 0.0))
+            return
+        is_new = not self._any_topic_until
+        self._any_topic_until = max(until, self._any_topic_until)
+        if is_new:
+            self.on_topic(None)
 
     def _uncount(self, key: ProducerKey) -> None:
         self._topics[key.topic] -= 1
@@ -1066,13 +1160,14 @@ class Producers:
             self._expire_kept()
             for key in self._kept.evict(self._now()):
                 self._is_kept_elsewhere = self._look_up is not None
+                self._note_evicted(key.topic, self._now() + self._kept_expiration_s)
                 self._uncount(key)
 
     def _least_needed(self) -> ProducerKey:
-        """Return the producer to evict: a least recently used one.
+        """Return the producer to evict: a least recently used producer.
 
-        If possible one without a batch that may come again, which later batches would overtake;
-        and without a record.
+        If possible, it has no record, and no batch that may be retried, which later batches would
+        overtake.
         """
         oldest = islice(self._producers, min(_EVICTION_CANDIDATES, len(self._producers) - 1))
         return min(oldest, key=self._need, default=next(iter(self._producers)))
@@ -1114,7 +1209,7 @@ def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None)
 def _takes_letters(decision: Batch, known: Batch | None, quarantined: Quarantined) -> bool:
     """Whether the dead letters made now are those of a decided batch.
 
-    They are not where the batch stays what was decided before about other records.
+    They are not if an earlier decision about other records stays.
     """
     if quarantined.letters is None or decision.is_lettered or decision.is_whole:
         return False
@@ -1134,4 +1229,4 @@ def _is_other(known: UUID | None, current: UUID | None) -> bool:
 
 
 def _ignore(_: str | None) -> None:
-    """Ignore the result of a write."""
+    """Ignore the result of a write, or the topics that have state."""

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
-from penstock.policies.schema_policy.fields.references import References, objects_in
+from penstock.policies.schema_policy.fields.references import References
 from penstock.policies.schema_policy.fields.tree import (
     Field,
     Node,
@@ -75,13 +75,11 @@ class _Reader:
         self, root: Any, documents: dict[str, Any], patterns: TagPatterns, *, widely: bool
     ) -> None:
         self._root = root
-        self._documents = documents
         self._references = References(root, documents)
         self._patterns = patterns
         self._widely = widely
         self._known: dict[tuple[int, str], Node] = {}
         self._inside_of: dict[int, list[Node]] = {}
-        self._anchors: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
 
     def root(self) -> Node:
         read = self._as_field if self._widely else self.node
@@ -159,31 +157,9 @@ class _Reader:
             if self._widely:  # those of all that is said about the same value count, too
                 if isinstance(node.get("$ref"), str):
                     waiting.append(self._references.target(node["$ref"], home))
-                waiting.extend(self._dynamic_targets(node, home))
+                waiting.extend(self._references.dynamic_targets(node, home))
                 waiting.extend((inner, home) for inner in _of_the_same_value(node))
         return tags
-
-    def _dynamic_targets(self, schema: Any, document: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield what a reference may mean that depends on how one comes to it: all that it may."""
-        reference = schema.get("$dynamicRef")
-        if isinstance(reference, str):
-            yield self._references.target(reference, document)
-            yield from self._having("$dynamicAnchor", reference.partition("#")[2])
-        if isinstance(schema.get("$recursiveRef"), str):
-            yield self._references.target(schema["$recursiveRef"], document)
-            yield from self._having("$recursiveAnchor", True)
-
-    def _having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
-        """Return the schemas of all documents that have a keyword with a value."""
-        found = self._anchors.get((keyword, value))
-        if found is None:
-            found = self._anchors[keyword, value] = [
-                (schema, document)
-                for document in (self._root, *self._documents.values())
-                for schema in objects_in(document)
-                if schema.get(keyword) == value
-            ]
-        return found
 
     def _look_widely(self, node: Node, schema: Any, document: Any, path: str, depth: int) -> None:
         undeclared = [
@@ -217,7 +193,7 @@ class _Reader:
         )
         node.alternatives.extend(
             self.node(target, home, path, depth + 1)
-            for target, home in self._dynamic_targets(schema, document)
+            for target, home in self._references.dynamic_targets(schema, document)
         )
 
     def _as_field(self, schema: Any, document: Any, path: str, depth: int) -> Node:

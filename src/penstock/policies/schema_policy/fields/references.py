@@ -26,6 +26,7 @@ class References:
         self._root = root
         self._documents = documents
         self._identified: dict[int, dict[str, Any]] = {}
+        self._having: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
 
     def target(self, reference: str, document: Any) -> tuple[Any, Any]:
         """Return the schema that a reference leads to, and its document.
@@ -50,6 +51,38 @@ class References:
             name = step.replace("~1", "/").replace("~0", "~")
             found = found[int(name)] if isinstance(found, list) else found[name]
         return found, document
+
+    def dynamic_targets(
+        self, schema: Mapping[str, Any], document: Any
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield what a reference may mean that depends on how one comes to it: all that it may.
+
+        Args:
+            schema: The schema that may have a `$dynamicRef` or `$recursiveRef`.
+            document: Its document.
+
+        Raises:
+            InvalidSchemaError, LookupError, TypeError, ValueError: As in `target`.
+        """
+        reference = schema.get("$dynamicRef")
+        if isinstance(reference, str):
+            yield self.target(reference, document)
+            yield from self._all_having("$dynamicAnchor", reference.partition("#")[2])
+        if isinstance(schema.get("$recursiveRef"), str):
+            yield self.target(schema["$recursiveRef"], document)
+            yield from self._all_having("$recursiveAnchor", True)
+
+    def _all_having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
+        """Return the schemas of all documents that have a keyword with a value."""
+        found = self._having.get((keyword, value))
+        if found is None:
+            found = self._having[keyword, value] = [
+                (schema, document)
+                for document in (self._root, *self._documents.values())
+                for schema in objects_in(document)
+                if schema.get(keyword) == value
+            ]
+        return found
 
     def _document(self, base: str, document: Any) -> Any:
         for name, other in (("", self._root), *self._documents.items()):

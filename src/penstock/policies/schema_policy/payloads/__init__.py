@@ -35,13 +35,11 @@ def compile_schema(
     """
     if source.schema_type not in _COMPILERS:
         raise InvalidSchemaError(
-            f"schemas are of type {', '.join(_COMPILERS)}, and this type is not supported"
+            f"the schema's type is not supported: it must be one of {', '.join(_COMPILERS)}"
         )
     texts = (source.text, *source.references, *source.references.values())
     if sum(map(len, texts)) > MAX_BYTES or sum(map(_bytes, texts)) > MAX_BYTES:
-        raise InvalidSchemaError(
-            f"the schema, with all that it refers to, is larger than {MAX_BYTES} bytes"
-        )
+        raise InvalidSchemaError(f"the schema with its references is larger than {MAX_BYTES} bytes")
     module, function = _COMPILERS[source.schema_type]
     try:
         compiler = getattr(import_module(f"{__name__}.{module}"), function)

@@ -170,7 +170,7 @@ def _guid(found: Any) -> str:
     try:
         return str(UUID(_name(found, "guid")))
     except ValueError:
-        raise UnreadableAnswerError("has a guid that is none") from None
+        raise UnreadableAnswerError("has an invalid guid") from None
 
 
 def _list(found: Any, what: str) -> list[Any]:

@@ -201,7 +201,7 @@ class Registry:
             if said is not None:  # it never changes
                 found = said.value
             else:
-                found = self._ask(schema, lambda: self._by_name(schema))
+                found = self._request(schema, lambda: self._by_name(schema))
                 if found.schema_id is not None:  # which it might get
                     self._kept.keep_schema(question, found)
             _keep(self._schemas, schema, found)
@@ -250,9 +250,9 @@ class Registry:
             if self._rereads.is_spent(self._topic):
                 raise RetriableException(_TOO_MANY)
         try:
-            pairs = self._ask(
+            pairs = self._request(
                 ("subjects of", schema_id),
-                lambda: self._again(
+                lambda: self._refresh(
                     ("subjects of", schema_id),
                     kept if has else None,
                     lambda client: client.subject_versions(schema_id),
@@ -266,7 +266,7 @@ class Registry:
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
         self._take_note(schema_id, subject, pairs, was_known=kept is not None)
-        said = self._just_said(pairs, SUBJECTS_SECONDS)
+        said = self._newest(pairs, SUBJECTS_SECONDS)
         _keep(self._versions, schema_id, said)
         self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, said.at)
         return pairs
@@ -308,9 +308,9 @@ class Registry:
         if kept is not None and now < kept.until:
             return kept.value
         try:
-            found = self._ask(
+            found = self._request(
                 ("latest", subject),
-                lambda: self._again(
+                lambda: self._refresh(
                     ("latest", subject), kept, lambda client: client.latest(subject)
                 ),
             )
@@ -324,7 +324,7 @@ class Registry:
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        said = self._just_said(found, LATEST_SECONDS)
+        said = self._newest(found, LATEST_SECONDS)
         _keep(self._latest, subject, said)
         self._kept.keep_latest(question, *found, said.at)
         return found
@@ -384,9 +384,9 @@ class Registry:
             found = kept.value
         else:
             try:
-                found = self._ask(
+                found = self._request(
                     key,
-                    lambda: self._again(
+                    lambda: self._refresh(
                         key, kept, lambda client: client.schema_of_version(subject, version)
                     ),
                 )
@@ -412,14 +412,14 @@ class Registry:
         age = max(0.0, self._kept.now() - said.at)
         return _Kept(said.value, self._clock() + seconds - age, said.at)
 
-    def _just_said(self, value: _Found, seconds: float) -> _Kept[_Found]:
+    def _newest(self, value: _Found, seconds: float) -> _Kept[_Found]:
         """Return the last response, which counts for so many seconds since its request."""
         return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
 
     def _is_too_old(self, kept: _Kept[_Found]) -> bool:
         return self._kept.now() - kept.at > STALE_AT_MOST
 
-    def _again(
+    def _refresh(
         self, key: object, kept: _Kept[_Found] | None, question: Callable[[Client], _Found]
     ) -> _Found:
         """Ask a question, and wait no longer than the answer that is known is worth."""
@@ -438,7 +438,7 @@ class Registry:
             if is_lately:
                 self._patience -= self._clock() - began
 
-    def _ask(self, key: object, ask: Callable[[], _Found]) -> _Found:
+    def _request(self, key: object, request: Callable[[], _Found]) -> _Found:
         """Ask the registry, unless it has just said that there is no such, or nothing."""
         failure = self._failures.get(key)
         if failure is not None:
@@ -454,7 +454,7 @@ class Registry:
             raise RetriableException(_TOO_MANY)
         self._age = 0.0
         try:
-            found = ask()
+            found = request()
         except UnknownSchemaError as error:
             budget.spend(self._topic)
             again = miss is not None and age < MISS_SECONDS

@@ -182,12 +182,12 @@ class RegistryClient:
             RetriableException: The registry does not say.
         """
         number = "latest" if version == _LATEST else f"{version}?deleted=true"
-        asked = QualifiedSubject.read(subject, self._context).context
+        context = QualifiedSubject.read(subject, self._context).context
         return self._get(
             f"/subjects/{quote(subject, safe='')}/versions/{number}",
             f"version {version} of subject {subject}",
             lambda body: answers.schema(body)._replace(
-                context=self._other(answers.context(body, asked))
+                context=self._other(answers.context(body, context))
             ),
         )
 
@@ -205,7 +205,7 @@ class RegistryClient:
     def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
         """Ask, and count how it ended."""
         try:
-            found = self._ask_in_turn(path, what, read)
+            found = self._try_each_url(path, what, read)
         except UnknownSchemaError:
             count_event(LOOKUP, "unknown")
             raise
@@ -215,7 +215,7 @@ class RegistryClient:
         count_event(LOOKUP, "found")
         return found
 
-    def _ask_in_turn(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
+    def _try_each_url(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
         """Query the URLs in turn until one answers.
 
         Args:
@@ -238,7 +238,7 @@ class RegistryClient:
             if limit <= 0:
                 break
             try:
-                found = self._ask(endpoint, path, what, read, limit)
+                found = self._request(endpoint, path, what, read, limit)
             except UnknownSchemaError as error:
                 unknown = error
                 continue
@@ -264,7 +264,7 @@ class RegistryClient:
         self._endpoints = self._endpoints[place:] + self._endpoints[:place]
 
     @staticmethod
-    def _ask(
+    def _request(
         endpoint: Endpoint, path: str, what: str, read: Callable[[bytes], _Read], limit: float
     ) -> _Read:
         answer = endpoint.get(path, limit)
@@ -272,7 +272,7 @@ class RegistryClient:
             try:
                 return read(answer.body)
             except UnreadableAnswerError as error:
-                raise NoAnswerError(f"gave an answer that {error}", away=False) from None
+                raise NoAnswerError(f"sent a response that {error}", away=False) from None
         if answer.status == 404 and answers.means_unknown(answer.body):
             raise UnknownSchemaError(f"{what} is not in the schema registry")
         hint = {
@@ -282,5 +282,5 @@ class RegistryClient:
             404: ", but not as a schema registry does: see the path in schema.registry.url",
         }.get(answer.status, "; redirects are not followed" if answer.status // 100 == 3 else "")
         raise NoAnswerError(
-            f"answers with status {answer.status}{hint}", away=answer.status in _AWAY
+            f"responded with status {answer.status}{hint}", away=answer.status in _AWAY
         )

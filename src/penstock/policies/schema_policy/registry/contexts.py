@@ -58,5 +58,5 @@ def context_of_url(url: str) -> str:
         return DEFAULT_CONTEXT
     name = unquote(found[1]).removeprefix(":").removesuffix(":")
     if ":" in name:
-        raise ValueError("names a context with a colon in it, and no context can have one")
+        raise ValueError("names a context with a colon, which a context cannot have")
     return name if name.startswith(DEFAULT_CONTEXT) else DEFAULT_CONTEXT + name

@@ -253,11 +253,11 @@ class _Request:
     def _body(response: BaseHTTPResponse) -> bytes:
         body = response.read(MAX_BYTES + 1, decode_content=False)
         if len(body) > MAX_BYTES:
-            raise NoAnswerError(f"answers with more than {MAX_BYTES} bytes", away=False)
+            raise NoAnswerError(f"responded with more than {MAX_BYTES} bytes", away=False)
         # At the end of a body of chunks there may be more to read.
         rest = response.read(1, decode_content=False)
         if rest:
-            raise NoAnswerError(f"answers with more than {MAX_BYTES} bytes", away=False)
+            raise NoAnswerError(f"responded with more than {MAX_BYTES} bytes", away=False)
         return body
 
 

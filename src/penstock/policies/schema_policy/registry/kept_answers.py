@@ -63,8 +63,8 @@ class KeptAnswers:
             clock: Seconds since the epoch.
             caller: The client, as `RegistrySettings.caller`: answers to other clients do not count.
         """
-        asked = json.dumps([sorted(urls), list(caller)])
-        registry = sha256(asked.encode()).hexdigest()[:16]
+        identity = json.dumps([sorted(urls), list(caller)])
+        registry = sha256(identity.encode()).hexdigest()[:16]
         self._prefix = f"penstock.schema-registry/{registry}/"
         self._folder = folder
         self._clock = clock

@@ -131,7 +131,7 @@ def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:
     if answer.status != 200:
         hint = " (see schema.registry.bearer.auth.client.id and client.secret)"
         raise NoAnswerError(
-            f"answers with status {answer.status}{hint if answer.status in {400, 401} else ''}",
+            f"responded with status {answer.status}{hint if answer.status in {400, 401} else ''}",
             away=True,
         )
     try:
@@ -140,14 +140,14 @@ def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:
         found = None
     token = found.get("access_token") if isinstance(found, dict) else None
     if not isinstance(token, str) or len(token) > _LONGEST or not _PRINTABLE.fullmatch(token):
-        raise NoAnswerError("gives no access_token", away=True)
+        raise NoAnswerError("returned no access_token", away=True)
     lifetime = found.get("expires_in")
     if lifetime is None:
         return token, _lifetime(token, now)
     if isinstance(lifetime, str) and _DIGITS.fullmatch(lifetime):
         lifetime = int(lifetime)
     if not isinstance(lifetime, int | float) or not 0 < lifetime < _LONGEST_LIFETIME_S:
-        raise NoAnswerError("gives no expires_in that can be used", away=True)
+        raise NoAnswerError("returned no usable expires_in", away=True)
     return token, float(lifetime)
 
 
@@ -165,5 +165,5 @@ def _lifetime(token: str, now: float) -> float:
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return _LIFETIME_S
     if not math.isfinite(expires):
-        raise NoAnswerError("gives a token whose exp is no time", away=True)
+        raise NoAnswerError("returned a token whose exp is not a time", away=True)
     return min(max(0.0, expires - now), _LONGEST_LIFETIME_S)

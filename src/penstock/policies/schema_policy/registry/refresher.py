@@ -39,15 +39,15 @@ class _Question(Generic[_Client]):
     """A question on its way.
 
     Attributes:
-        ask: Asks it.
-        answer: What came of it.
-        asked_at: When the thread began to ask, in seconds of the clock; valid once there is an
+        ask: Sends the request.
+        answer: The response, or why there is none.
+        sent_at: When the thread sent the request, in seconds of the clock; valid once there is an
             answer.
     """
 
     ask: Callable[[_Client], Any]
     answer: Future[Any] = field(default_factory=Future)
-    asked_at: float = 0.0
+    sent_at: float = 0.0
 
 
 class Refresher(Generic[_Client]):
@@ -84,7 +84,7 @@ class Refresher(Generic[_Client]):
 
         Args:
             key: Identifies the request: a request that is on its way is not sent twice.
-            question: Asks it.
+            question: Sends the request.
             wait: Seconds to wait at most; no time where the registry is away.
 
         Raises:
@@ -93,7 +93,7 @@ class Refresher(Generic[_Client]):
                 longer than that.
         """
         self.age = 0.0
-        pending = self._asked(key, question)
+        pending = self._pending_request(key, question)
         try:
             found: _Found = pending.answer.result(0 if self.is_away else max(0.0, wait))
         except TimeoutError:
@@ -101,7 +101,7 @@ class Refresher(Generic[_Client]):
             raise RegistryAwayException(_LATE) from None
         finally:
             if pending.answer.done():
-                self.age = self._clock() - pending.asked_at
+                self.age = self._clock() - pending.sent_at
                 del self._pending[key]
         return found
 
@@ -111,7 +111,9 @@ class Refresher(Generic[_Client]):
             self._ends = True
             self._changed.notify()
 
-    def _asked(self, key: object, question: Callable[[_Client], Any]) -> _Question[_Client]:
+    def _pending_request(
+        self, key: object, question: Callable[[_Client], Any]
+    ) -> _Question[_Client]:
         """Return the request that is on its way, or has an answer that counts; or start one."""
         pending = self._pending.get(key)
         if pending is not None and not self._is_too_old(pending):
@@ -119,7 +121,9 @@ class Refresher(Generic[_Client]):
         self._pending.pop(key, None)
         if len(self._pending) >= MOST_WAITING:
             self._pending = {
-                other: asked for other, asked in self._pending.items() if not asked.answer.done()
+                other: request
+                for other, request in self._pending.items()
+                if not request.answer.done()
             }
         if len(self._pending) >= MOST_WAITING:
             raise RegistryAwayException(_LATE)
@@ -128,7 +132,7 @@ class Refresher(Generic[_Client]):
         return pending
 
     def _is_too_old(self, pending: _Question[_Client]) -> bool:
-        return pending.answer.done() and self._clock() - pending.asked_at > LATE_AT_MOST_S
+        return pending.answer.done() and self._clock() - pending.sent_at > LATE_AT_MOST_S
 
     def _start(self, pending: _Question[_Client]) -> None:
         with self._changed:
@@ -151,7 +155,7 @@ class Refresher(Generic[_Client]):
                     self._thread = None
                     return
                 pending = self._questions.popleft()
-            pending.asked_at = self._clock()
+            pending.sent_at = self._clock()
             try:
                 found = pending.ask(self._client)
             except UnknownSchemaError as error:

@@ -75,8 +75,9 @@ KEYS: Final = {
     CACHE: (
         "",
         (
-            "A folder that keeps answers over a restart, so the gateway or a job continues while "
-            "the registry is away. Who can write there decides what passes."
+            "A folder that keeps responses across a restart, so that gateways and jobs continue "
+            "while the registry is unavailable. Anyone who can write there decides which records "
+            "are accepted."
         ),
     ),
     **TLS_KEYS,
@@ -266,7 +267,7 @@ def _cache_folder(given: Mapping[str, str], folder: Path) -> Path | None:
             return path.absolute()
         if part.exists():
             break
-    raise ValueError(f"{CACHE} must name a folder, and {part} is none")
+    raise ValueError(f"{CACHE} must name a folder, and {part} is not a folder")
 
 
 def _only(given: Mapping[str, str], key: str) -> None:
@@ -336,7 +337,9 @@ def _bearer(given: Mapping[str, str]) -> dict[str, str]:
             continue
         value = given[key].strip()
         if not _PRINTABLE.fullmatch(value):
-            raise ValueError(f"{key} must be letters, digits and signs without spaces")
+            raise ValueError(
+                f"{key} must have only letters, digits and punctuation, without spaces"
+            )
         if TOKEN not in given and ISSUER not in given:
             raise ValueError(f"{key} needs {TOKEN} or {ISSUER}")
         headers[name] = f"Bearer {value}" if key == TOKEN else value

@@ -131,4 +131,4 @@ def _unusable(key: str, wanted: str, error: OSError) -> ValueError:
         why = error.reason or "no PEM"
     else:
         why = error.strerror or "it cannot be read"
-    return ValueError(f"{key} is not usable ({wanted} are wanted): {why}")
+    return ValueError(f"{key} is not usable ({wanted} are required): {why}")

@@ -89,7 +89,7 @@ class MessageRules:
             return self._no_result(str(error))
         except (TypeError, UnicodeDecodeError):  # proto2 has strings that are no text
             return "its rules have no result: a string is not UTF-8"
-        return self._said(found[0].proto) if found else None
+        return self._reason_of_violation(found[0].proto) if found else None
 
     def _try(self, message: Descriptor) -> None:
         """Compile the rules of a type, so a wrong rule is found before the first record.
@@ -110,7 +110,7 @@ class MessageRules:
             return f"its rules have no result: {reason_of(text)}"
         return f'rule "{shorten(rule)}" has no result: {reason_of(text)}'
 
-    def _said(self, violation: Any) -> str:
+    def _reason_of_violation(self, violation: Any) -> str:
         place = _place(violation.field.elements if violation.field is not None else ())
         why = violation.message
         if self._is_by_expression(violation) and why not in self._declared.constants:

@@ -46,6 +46,8 @@ _IS_FOR_OURS: Final = re.compile(
 _NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
 _OF_ANOTHER_TYPE: Final = ("No matching overloads found", "SELECT to non-message type")
+TEXTS: Final = "texts"
+"""The type of a map from texts to texts, which `cel.Type` has no name for."""
 _NEITHER: Final = "it gives neither true nor false"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
 
@@ -55,7 +57,9 @@ class Language:
 
     Args:
         variables: Their names. Each may have any type, which is found when it is evaluated.
-        types: The types of some of them, by the names that `cel.Type` has for them.
+        types: The types of some of them, by the names that `cel.Type` has for them, or
+            `TEXTS`.
+        messages: The full names of the Protobuf messages that some of them are.
         pool: The descriptors of Protobuf messages that the expressions meet.
         container: The package whose messages may be named without it.
 
@@ -70,6 +74,7 @@ class Language:
         container: str | None = None,
         *,
         types: Mapping[str, str] = MappingProxyType({}),
+        messages: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
@@ -77,7 +82,12 @@ class Language:
         except ImportError:
             raise ValueError("rules in CEL need: pip install 'penstock[rules]'") from None
         of_names: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
-        of_names |= {name: getattr(cel.Type, kind) for name, kind in types.items()}
+        texts = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+        of_names |= {
+            name: texts if kind == TEXTS else getattr(cel.Type, kind)
+            for name, kind in types.items()
+        }
+        of_names |= {name: cel.Type(message) for name, message in messages.items()}
         of_names["now"] = cel.Type.TIMESTAMP
         self.cel = cel
         self._environment = cel.NewEnv(
@@ -114,7 +124,7 @@ class Language:
         kinds = self.cel.Type
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if expression.return_type() not in expected:
-            raise InvalidSchemaError("does not give true or false")
+            raise InvalidSchemaError("does not return true or false")
         is_bool = expression.return_type() == kinds.BOOL
         serialized = expression.serialize()
         if engine is RegexEngine.PCRE:
@@ -124,8 +134,8 @@ class Language:
         for pattern in patterns_in(tree, "matches"):
             if not self._takes(pattern):
                 raise InvalidSchemaError(
-                    "has a pattern that is no regular expression of RE2; "
-                    f"{REGEX_ENGINE}=pcre takes some more"
+                    "has a pattern that is not a regular expression of RE2; "
+                    f"{REGEX_ENGINE}=pcre supports more"
                 )
         return Program(
             self.cel, self._environment, expression, tree, is_bool=is_bool, only_bool=only_bool
@@ -156,7 +166,7 @@ class Language:
         )
         for pattern in patterns_in(read_tree(changed), MATCHES_WHOLE):
             if not is_pattern(pattern):
-                raise InvalidSchemaError("has a pattern that is no regular expression")
+                raise InvalidSchemaError("has a pattern that is not a regular expression")
         return changed
 
     def _takes(self, pattern: str) -> bool:

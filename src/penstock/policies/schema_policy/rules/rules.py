@@ -75,8 +75,8 @@ class SchemaRules:
                 variables = Variables(
                     {"message": self._convert(value)}, is_shared=len(self._wholes) > 1
                 )
-                for ask in self._wholes:
-                    objection = ask(variables, "")
+                for question in self._wholes:
+                    objection = question(variables, "")
                     if objection is not None:
                         return objection
             objection = self._walks.objection(value)
@@ -129,7 +129,9 @@ class _Walks:
                 if self._inline is not None and field.rules:
                     of_fields[id(field)] = [self._inline(rule) for rule in field.rules]
                     count += len(field.rules)
-                conditions = [ask for rule, ask in self._conditions if _is_for(rule, field)]
+                conditions = [
+                    question for rule, question in self._conditions if _is_for(rule, field)
+                ]
                 if conditions:
                     of_leaves[id(field)] = conditions
             if count > _INLINE_MOST:

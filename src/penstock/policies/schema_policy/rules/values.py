@@ -79,6 +79,8 @@ def _whole(value: Any) -> Any:
         return _text(value)
     if isinstance(value, (bytes, bytearray)):
         return wrappers_pb2.BytesValue(value=bytes(value)) if b"\0" in value else value
+    if hasattr(value, "ListFields"):
+        return value
     if hasattr(value, "keys"):
         return {_key(key): _whole(value[key]) for key in value}
     if hasattr(value, "extend"):
@@ -102,13 +104,15 @@ def size_of(value: Any) -> Size:
         inner: Any = ()
         if isinstance(found, (str, bytes)):
             weight += len(found)
+        elif hasattr(
+            found, "ListFields"
+        ):  # also a Struct, which raises for a value that is not set
+            inner = [held for _, held in found.ListFields()]
         elif hasattr(found, "keys"):
             inner = [*found, *(found[key] for key in found)]
             longest = max(longest, len(found))
         elif hasattr(found, "extend"):
             inner = found
             longest = max(longest, len(found))
-        elif hasattr(found, "ListFields"):
-            inner = [held for _, held in found.ListFields()]
         waiting.extend(inner)
     return Size(weight, longest, longest)

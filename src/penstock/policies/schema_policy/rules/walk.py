@@ -68,6 +68,8 @@ class Walk:
         self._skip_null = skip_null
         self._given = 0
         self._outer: tuple[_Outer | None, CelValue | None] = (None, None)
+        # In a recursive schema with branches the ways to a value double with each of its levels.
+        self._passed: set[tuple[int, int, int]] = set()
 
     def whole(self, node: Node, value: Any, path: str) -> str | None:
         """Return the first objection about a whole value, if any."""
@@ -76,6 +78,7 @@ class Walk:
             return self.through(node, value, path)
         finally:
             self._outer = (None, None)
+            self._passed.clear()
 
     def through(
         self,
@@ -100,6 +103,11 @@ class Walk:
         asks_leaves = field is not None and id(field) in questions.of_leaves
         if not asks_leaves and id(node) not in questions.ways:
             return None
+        if node.alternatives and isinstance(value, dict | list):
+            way = id(node), id(value), id(field)
+            if way in self._passed:
+                return None
+            self._passed.add(way)
         for alternative in node.alternatives_of(value):
             chosen = value[1] if isinstance(value, tuple) else value
             objection = self.through(alternative, chosen, path, field, outer)
@@ -137,15 +145,17 @@ class Walk:
             ]
         else:
             return None
-        objection = self._this(self._questions.of_nodes.get(id(node)), node, value, path)
+        objection = self._check_inline_rules(
+            self._questions.of_nodes.get(id(node)), node, value, path
+        )
         if objection is not None:
             return objection
         outer = _Outer(node, value)
         for field, inner in present:
             place = f"{path}.{field.name}" if path else field.name
             if inner is not None:
-                asked = self._questions.of_fields.get(id(field))
-                objection = self._this(asked, field.node, inner, place)
+                questions = self._questions.of_fields.get(id(field))
+                objection = self._check_inline_rules(questions, field.node, inner, place)
                 if objection is not None:
                     return objection
             objection = self.through(field.node, inner, place, field, outer)
@@ -153,17 +163,17 @@ class Walk:
                 return objection
         return None
 
-    def _this(
-        self, asked: Sequence[Question] | None, node: Node, value: Any, path: str
+    def _check_inline_rules(
+        self, questions: Sequence[Question] | None, node: Node, value: Any, path: str
     ) -> str | None:
-        if not asked:
+        if not questions:
             return None
         try:
             variables = Variables({"this": self._convert(node, value)})
         except EvaluationError as error:
             return f"the rules within its schema have no result at {path}: {error}"
-        for ask in asked:
-            objection = ask(variables, path)
+        for question in questions:
+            objection = question(variables, path)
             if objection is not None:
                 return objection
         return None
@@ -175,20 +185,20 @@ class Walk:
             return None
         if value is None and self._skip_null:
             return None
-        asked = self._questions.of_leaves.get(id(field))
-        if not asked:
+        questions = self._questions.of_leaves.get(id(field))
+        if not questions:
             return None
         if outer is not self._outer[0]:
             self._outer = (outer, None)
-        return self._ask(asked, field, node, value, path)
+        return self._check_conditions(questions, field, node, value, path)
 
-    def _ask(
-        self, asked: Sequence[Question], field: Field, node: Node, value: Any, path: str
+    def _check_conditions(
+        self, questions: Sequence[Question], field: Field, node: Node, value: Any, path: str
     ) -> str | None:
         ready = {}
         try:
             converted = self._convert(node, value)
-            if any(_WHOLE in ask.reads for ask in asked):
+            if any(_WHOLE in question.reads for question in questions):
                 ready[_WHOLE] = self._around()
         except EvaluationError as error:
             return f"its rules about fields have no result at {path}: {error}"
@@ -206,8 +216,8 @@ class Walk:
             },
             ready,
         )
-        for ask in asked:
-            objection = ask(variables, path)
+        for question in questions:
+            objection = question(variables, path)
             if objection is not None:
                 return objection
         return None

@@ -315,7 +315,7 @@ def _matched_whole(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     return sizes[0].weight * _SPLIT + _STEPS_BACK, _SCALAR
 
 
-def _asked(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
+def _text_function(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     """One of Confluent's functions about texts."""
     del call
     return sizes[0].weight * _SPLIT, _SCALAR
@@ -345,7 +345,7 @@ _BY_FUNCTION: Final[Mapping[str, Callable[[Call, Sequence[Size]], tuple[float, S
     **dict.fromkeys(("contains", "indexOf", "lastIndexOf"), _searched),
     **dict.fromkeys(("startsWith", "endsWith", "size"), _looked),
     **dict.fromkeys(
-        ("isEmail", "isHostname", "isIpv4", "isIpv6", "isUri", "isUriRef", "isUuid"), _asked
+        ("isEmail", "isHostname", "isIpv4", "isIpv6", "isUri", "isUriRef", "isUuid"), _text_function
     ),
     **dict.fromkeys(
         ("string", "bytes", "lowerAscii", "upperAscii", "substring", "trim", "reverse", "charAt"),

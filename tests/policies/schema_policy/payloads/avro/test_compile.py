@@ -106,6 +106,28 @@ def test_names_that_only_java_without_validation_takes_are_those_of_values():
     assert schema.encode(value) == b"\2\2"
 
 
+@pytest.mark.parametrize("name", ["record", "enum", "fixed", "array", "map", "union", "error"])
+def test_a_type_may_have_the_name_of_a_kind_of_types(name):
+    fixed = {"type": "fixed", "name": name, "size": 2}
+    other = {"type": "fixed", "name": "other", "size": 3}
+    schema = compiled(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [
+                {"name": "a", "type": fixed},
+                {"name": "b", "type": {"type": "array", "items": name}},
+                {"name": "c", "type": [name, other]},
+            ],
+        }
+    )
+    payload = b"ab\2cd\0\0ef"
+
+    value = schema.decode(payload)
+    assert (value["a"], value["b"], value["c"][1]) == (b"ab", [b"cd"], b"ef")
+    assert schema.encode(value) == payload
+
+
 @pytest.mark.parametrize("payload", [b"", b"bare", b"\4ab"])
 def test_bytes_that_a_schema_is_nothing_but_are_bare_as_confluents_serializers_write_them(payload):
     schema = compiled({"type": "bytes"})

@@ -126,8 +126,8 @@ def _judge(nodes: list[TypeNode]) -> Any:
 def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
     """Return a type as JSON; a named one as its name, after it is added to `named`."""
     if schema.name:
-        named[schema.name] = schema
-        return schema.name
+        named[schema.name_in_values] = schema
+        return schema.name_in_values
     inner = [_described(inner_schema, named) for inner_schema in schema.inner]
     if schema.kind == "union":
         return inner
@@ -140,7 +140,7 @@ def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
 
 def _definition(schema: AvroType, named: dict[str, AvroType]) -> Any:
     """Return a named type as JSON; those in it as their names, after they are added to `named`."""
-    described: dict[str, Any] = {"type": schema.kind, "name": schema.name}
+    described: dict[str, Any] = {"type": schema.kind, "name": schema.name_in_values}
     if schema.kind == "enum":
         return described | {"symbols": list(schema.names)}
     if schema.kind == "fixed":

@@ -215,9 +215,9 @@ def _size(given: Any, name: str) -> int:
 
 
 def _check_union(union: AvroType) -> None:
-    counts = Counter(branch.name or branch.kind for branch in union.inner)
-    if "union" in counts:
+    if any(branch.kind == "union" for branch in union.inner):
         raise InvalidSchemaError("a union has a union as a branch")
+    counts = Counter(branch.name or branch.kind for branch in union.inner)
     for name, count in counts.most_common(1):
         if count > 1:
             raise InvalidSchemaError(f"a union has {_shown(name)} twice")

@@ -22,6 +22,9 @@ MAX_EMPTY: Final = 1000
 """How many values that take no bytes one value may have outside arrays and maps."""
 MAX_EMPTY_ITEMS: Final = 10_000
 """How many values that take no bytes the arrays of one payload may have."""
+_KINDS: Final = frozenset(
+    {"record", "error", "enum", "fixed", "array", "map", "union", "error_union"}
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +55,11 @@ class AvroType:
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
     rules: dict[str, tuple[InlineRule, ...]] = field(default_factory=dict)
     logical: dict[str, Any] | None = None
+
+    @property
+    def name_in_values(self) -> str:
+        """Its name in fastavro's schemas and values, where the words for kinds are no names."""
+        return f"the-type-{self.name}" if self.name in _KINDS else self.name
 
     def fields(self) -> Iterator[tuple[str, AvroType]]:
         """Yield the names and types of a record's fields."""

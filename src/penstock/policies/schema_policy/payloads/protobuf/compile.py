@@ -56,7 +56,7 @@ def schema_of(
     try:
         files = FileDescriptorSet.FromString(compiled).file
     except DecodeError:
-        raise InvalidSchemaError("is nested too deep") from None
+        raise InvalidSchemaError("is nested too deeply") from None
     count = 0
     for file in files:
         count = _count(file, count)

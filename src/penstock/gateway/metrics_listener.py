@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 WITHOUT_TOKEN: Final = ("/livez", "/readyz", "/", "/login", "/logout",
                         *(f"/{name}" for name in assets.PUBLIC))  # fmt: skip
-"""Probes, and what it takes to log in."""
+"""Probes, and the files of the login."""
 
 
 class Observed(ConsoleGateway, Protocol):
@@ -80,7 +80,7 @@ class MetricsListener:
             file: The configuration file, for errors.
 
         Raises:
-            ConfigurationError: The address cannot be listened on.
+            ConfigurationError: The gateway cannot listen on the address.
         """
         listening = bind(address, "metrics.listener", file)
         port: int = listening.getsockname()[1]

@@ -1,9 +1,9 @@
-"""What a producer was told, by the lines that its program has written.
+"""The delivery reports of a producer, read from the lines that its program prints.
 
-A line has a producer's name, its run, an event, a number or a range of numbers, the time, and why;
-tabs stand between. Events: `acknowledged`, `refused` (87 or 44), `unknown` (any other error, and
-transactions of which nobody knows whether they are committed), `committed`, `aborted`, `dead`
-(the producer cannot go on, and is made anew), `ended`.
+A line has a producer's name, its run, an event, a number or a range of numbers, the time, and the
+reason, separated by tabs. Events: `acknowledged`, `refused` (87 or 44), `unknown` (any other error,
+and transactions that may or may not be committed), `committed`, `aborted`, `dead` (the producer
+cannot continue, and is created again), `ended`.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _OF_RECORDS: Final = frozenset({ACKNOWLEDGED, REFUSED, UNKNOWN, COMMITTED, ABORT
 
 
 class Outcome(NamedTuple):
-    """What was told of a record."""
+    """The last report about a record."""
 
     event: str
     run: int
@@ -29,15 +29,15 @@ class Outcome(NamedTuple):
 
 
 @dataclass
-class Told:
-    """What one producer was told.
+class ProducerReport:
+    """The delivery reports of a producer.
 
     Attributes:
         outcomes: By number.
-        transactions: The ranges of numbers that were told of together.
-        troubles: By run, when errors were told, in order.
-        why: Texts of errors, and how often each was told.
-        deaths: How often it could not go on.
+        transactions: The ranges of numbers with a common report.
+        troubles: By run, when errors were reported, in order.
+        why: Texts of errors, and how often each was reported.
+        deaths: How often it could not continue.
         ended: Whether it ended by itself.
     """
 
@@ -49,10 +49,10 @@ class Told:
     ended: bool = False
 
     def note(self, run: str, event: str, numbers: str, at: str, text: str) -> None:
-        """Take in a line.
+        """Add a line.
 
         Raises:
-            ValueError: It says what no program says.
+            ValueError: The event is unknown.
         """
         if event == ENDED:
             self.ended = True
@@ -68,10 +68,10 @@ class Told:
 
     def _note_records(self, run: int, event: str, numbers: str, at: float) -> None:
         first, _, last = numbers.partition("-")
-        told = range(int(first), int(last or first) + 1)
+        numbered = range(int(first), int(last or first) + 1)
         if last:
-            self.transactions.append(told)
-        for number in told:
+            self.transactions.append(numbered)
+        for number in numbered:
             self.outcomes[number] = Outcome(event, run, at)
 
     def _note_trouble(self, run: int, at: float, text: str) -> None:
@@ -80,13 +80,13 @@ class Told:
             self.why[text] = self.why.get(text, 0) + 1
 
 
-def told_by(lines: Iterable[str], names: Iterable[str]) -> dict[str, Told]:
-    """Return what producers were told; the last line may be cut off where a program was killed.
+def read_reports(lines: Iterable[str], names: Iterable[str]) -> dict[str, ProducerReport]:
+    """Return the reports of producers; the last line may be cut off if a program was killed.
 
     Raises:
-        ValueError: Another line is none of a program, and something was told in it.
+        ValueError: Another line is not of a program.
     """
-    found = {name: Told() for name in names}
+    found = {name: ProducerReport() for name in names}
     is_cut_off = False
     for line in lines:
         if is_cut_off:

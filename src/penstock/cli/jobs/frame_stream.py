@@ -1,0 +1,125 @@
+"""`split --streaming` to folders and tables: a query of Spark, with its checkpoint."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from penstock.cli.failures import ExitCode
+from penstock.cli.jobs.spark_job import only, show_counts
+from penstock.cli.jobs.split_stream import BATCH_RECORDS
+from penstock.cli.process.ending import EndRequest
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.cli.jobs.spark_job import SparkJob
+
+
+def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
+    """Run a stream to folders or tables; return the exit code.
+
+    Args:
+        options: Of the command.
+        running: Its session.
+    """
+    stopping = threading.Event()
+    with EndRequest() as ending:
+        start, ends = _prepared(options, running, stopping)
+        ending.listen()  # Spark has set a handler of its own
+        if options.available_now or options.every is None:
+            _wait(start(options.available_now), ending, stopping)
+        else:
+            _run_at_intervals(start, ends, options.every, ending, stopping)
+    return ExitCode.DONE
+
+
+def _prepared(
+    options: argparse.Namespace, running: SparkJob, stopping: threading.Event
+) -> tuple[Callable[[bool], StreamingQuery], Callable[[], object]]:
+    """Return what starts the query, and what returns the topics and where they end now.
+
+    With True, the query stops at the current end of the topics.
+    """
+    from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
+    from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
+
+    topics = running.sources((options.accepted, options.rejected))
+    plan = running.plan(topics)
+    starts = running.cluster.ranges(topics, options.start)
+    locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
+    sinks = running.sinks(locations, letters=(REJECTED,))
+    sinks.check_stream(options.checkpoint, starts)
+    frame = read_stream(
+        running.spark,
+        options.file,
+        running.cluster.servers,
+        starts,
+        batch_records=options.batch_records,
+        default_batch_records=BATCH_RECORDS,
+    )
+
+    def start(available_now: bool) -> StreamingQuery:
+        return split_stream(
+            frame,
+            plan,
+            sinks,
+            options.checkpoint,
+            topic=only(topics),
+            available_now=available_now,
+            on_batch=report,
+            is_ending=stopping.is_set,
+        )
+
+    def ends() -> object:
+        found = running.cluster.existing_topics(",".join(topic.name for topic in topics))
+        return found, running.cluster.end_offsets(found)
+
+    return start, ends
+
+
+def _run_at_intervals(
+    start: Callable[[bool], StreamingQuery],
+    ends: Callable[[], object],
+    every_s: float,
+    ending: EndRequest,
+    stopping: threading.Event,
+) -> None:
+    """Look for new records at intervals; a query then ends where the topics end at its start.
+
+    Spark's trigger would write one micro-batch for each interval, so that its bound would also
+    bound how many records the stream writes in a second. A query starts a process of Python, so
+    none starts where the topics are as they were before the last one.
+    """
+    before = None
+    while not ending.is_set():
+        began = time.monotonic()
+        now = ends()
+        if now != before:
+            _wait(start(True), ending, stopping)
+            before = now
+        ending.wait(max(began + every_s - time.monotonic(), 0))
+
+
+def _wait(query: StreamingQuery, ending: EndRequest, stopping: threading.Event) -> None:
+    while not query.awaitTermination(1):
+        if ending.is_set():
+            stopping.set()
+            query.stop()
+            return
+
+
+def report(number: int, counts: Mapping[str, int]) -> None:
+    """Print what a micro-batch was split into, unless it has no records.
+
+    Args:
+        number: Its number.
+        counts: Records by outcome.
+    """
+    if sum(counts.values()):
+        print(f"batch {number}: {show_counts(counts)}", file=sys.stderr, flush=True)

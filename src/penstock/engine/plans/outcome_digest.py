@@ -1,0 +1,242 @@
+"""A digest of what decides which records a gateway stores.
+
+Two gateways with equal digests decide the same about each batch, as far as Penstock can see: what
+policies read by themselves, from other files or a network, is not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import penstock
+from penstock.configuration.declared_keys import is_own
+from penstock.configuration.file import FILE_KEYS, LISTENER_TLS_KEYS
+from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
+from penstock.engine.plans.imported_files import INSTALLED, imported_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from importlib.metadata import Distribution
+
+    from penstock.configuration import Configuration
+    from penstock.configuration.declared_keys import Imports
+    from penstock.engine.plans.plan import Plan
+
+_OF_UPSTREAM: Final = "upstream."
+_OF_ONE_GATEWAY: Final = frozenset(
+    key
+    for key in (*FILE_KEYS, *LISTENER_TLS_KEYS)
+    if key.startswith(
+        (
+            "ssl.",
+            "listener",
+            "advertised.",
+            "broker.",
+            "metrics.",
+            "audit.",
+            "max.connection",
+            "connections.",
+            "queued.",
+            "sasl.",
+            "policy.workers",
+            "redrive.",
+            "produce.request.interceptors.state",
+        )
+    )
+)
+"""Keys that decide nothing about records; any other key counts."""
+_FOLDERS: Final = ("folder", "class.path")
+"""How the keys end that name folders."""
+_REGISTRY: Final = "schema.registry.url"
+_READ_FROM: Final = ".key.from"
+_BETWEEN: Final = re.compile("([,=:])")
+"""What stands between paths in a value."""
+_SCHEMAS: Final = frozenset({".json", ".avsc", ".proto", ".yaml", ".yml"})
+_BYTES_MAX: Final = 256 * 2**20
+_OWN: Final = "penstock"
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class OutcomeDigest:
+    """The digest of a configuration and its classes.
+
+    It is computed before and after workers read the same files, so that it is of what they read.
+    """
+
+    def __init__(
+        self, configuration: Configuration, plan: Plan, imports: Imports | None = None
+    ) -> None:
+        """Find out what decides; files are read, and classes imported in another process.
+
+        Args:
+            configuration: The configuration.
+            plan: Its policies.
+            imports: Can end that process.
+
+        Raises:
+            NotKnownError: It is not known what decides.
+        """
+        self._configuration = configuration
+        self._files = dict(_files(configuration, plan, imports))
+        self._words: set[str] = set()
+        self._before = self._digest_of_files()
+
+    def value(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> str:
+        """Return the digest.
+
+        Args:
+            patterns: Class or name, and topic pattern, of each interceptor; its instances say it.
+
+        Raises:
+            NotKnownError: Files were changed meanwhile.
+        """
+        if self._digest_of_files() != self._before:
+            raise NotKnownError("files were changed while they were read")
+        found = hashlib.sha256()
+        installed = {f"{of.name}=={of.version} {_modules_of(of)}" for of in distributions()}
+        of = self._configuration
+        for part in (
+            [self._before, platform.python_implementation(), platform.python_version()],
+            sorted(installed),
+            _variables(self._words),
+            _keys(of.properties),
+            [f"{name} {pattern.flags} {pattern.pattern}" for name, pattern in patterns],
+        ):
+            _add(found, repr(part).encode())
+        return found.hexdigest()
+
+    def _digest_of_files(self) -> str:
+        found, left = hashlib.sha256(), _BYTES_MAX
+        for name, path in sorted(self._files.items()):
+            try:
+                with path.open("rb") as file:
+                    left -= os.fstat(file.fileno()).st_size
+                    if left < 0:
+                        raise NotKnownError(f"the files have more than {_BYTES_MAX} bytes")
+                    content = file.read()
+            except OSError as error:
+                raise NotKnownError(f"{path} cannot be read: {error.strerror}") from None
+            _add(found, name.encode(errors="surrogateescape"))
+            _add(found, content)
+            if _is_of_users(name, path):
+                self._words.update(_WORD.findall(content.decode(errors="replace")))
+        return found.hexdigest()
+
+
+def _is_of_users(name: str, path: Path) -> bool:
+    """Whether a file is code that a user has written."""
+    return (
+        path.suffix == ".py" and not name.startswith(f"{_OWN}/") and not INSTALLED & set(path.parts)
+    )
+
+
+def _variables(words: set[str]) -> list[tuple[str, str]]:
+    """Return the variables of the environment that code names, or how whose names begin."""
+    return sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name in words
+        or any(name[: place + 1] in words for place, of in enumerate(name) if place and of == "_")
+    )
+
+
+def _modules_of(of: Distribution) -> str:
+    """Return the digests of the modules of what is installed; a version may be installed again."""
+    listed = (of.read_text("RECORD") or "").splitlines()
+    modules = sorted(line for line in listed if ".py," in line)
+    return hashlib.sha256("\n".join(modules).encode(errors="replace")).hexdigest()
+
+
+def _add(found: hashlib._Hash, part: bytes) -> None:
+    found.update(len(part).to_bytes(8, "big"))
+    found.update(part)
+
+
+def _files(
+    configuration: Configuration, plan: Plan, imports: Imports | None
+) -> Iterator[tuple[str, Path]]:
+    """Return the files that decide, by names that do not depend on where they are.
+
+    Raises:
+        NotKnownError: It is not known which.
+    """
+    of = configuration
+    if any(key.endswith(_REGISTRY) for key in of.properties):
+        raise NotKnownError("a schema registry decides, too")
+    for key in of.properties:
+        if key.endswith(_READ_FROM):
+            raise NotKnownError(f"{key} names what is not in the file")
+    if of.records_policy_class_names_allowed:
+        raise NotKnownError("topics may name classes that the file does not")
+    classes = {
+        f"{key} {place}": of_named.class_name if (of_named := of.policies.named(name)) else name
+        for key, names in plan.names.items()
+        for place, name in enumerate(names)
+    }
+    of_users = {key: name for key, name in classes.items() if not is_own(name)}
+    yield from files_below(Path(penstock.__file__).parent, _OWN, CODE)
+    yield from files_below(of.folder, "", CODE | DATA if of_users else _SCHEMAS)
+    for key, value in of.properties.items():
+        if not _is_of_one_gateway(key):
+            yield from _named(key, value, of.folder)
+    if of_users:
+        yield from imported_files(of_users, of.path, of.class_path, imports).items()
+
+
+def _is_of_one_gateway(key: str) -> bool:
+    return key in _OF_ONE_GATEWAY or key.startswith(_OF_UPSTREAM)
+
+
+def _named(key: str, value: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Return the files that a key names, or the files in its folders."""
+    for place, text in enumerate((value, *_BETWEEN.split(value)[::2])):
+        path = _path(key, text, folder)
+        if path is not None and path.is_file():
+            yield f"{key} {place}", path
+        elif path is not None:
+            yield from files_below(path, f"{key} {place}", None)
+
+
+def _path(key: str, text: str, folder: Path) -> Path | None:
+    """Return the file that a text names, or the folder, if the key names folders."""
+    name = text.partition("#")[0].strip()
+    try:
+        path = folder / name
+        return path if name and (path.is_file() or _is_folder(key, path)) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _is_folder(key: str, path: Path) -> bool:
+    return key.endswith(_FOLDERS) and path.is_dir()
+
+
+def _keys(properties: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    """Return the keys that decide."""
+    return sorted(
+        (key, _without_folders(key, value))
+        for key, value in properties.items()
+        if not _is_of_one_gateway(key)
+    )
+
+
+def _without_folders(key: str, value: str) -> str:
+    """Return a value without the folders of whole paths: the content is in the digest."""
+    whole = _without_folder(key, value)
+    if whole != value:
+        return whole
+    return "".join(_without_folder(key, text) for text in _BETWEEN.split(value))
+
+
+def _without_folder(key: str, text: str) -> str:
+    name, mark, rest = text.partition("#")
+    path = _path(key, text, Path("/"))
+    if path is None or not Path(name.strip()).is_absolute():
+        return text
+    return f"{path.name if path.is_file() else ''}{mark}{rest}"

@@ -1,0 +1,50 @@
+"""A batch on its way to the policies of its topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+    from uuid import UUID
+
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import ClientContext
+
+_NO_TIMEOUT_MS: Final = 2**31 - 1
+
+
+class BatchToJudge(NamedTuple):
+    """The records of one partition of a Produce request, and all that their verdict depends on.
+
+    Attributes:
+        plan: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        version: The version of the Produce request.
+        data: The record batch; nobody may change it until there is a verdict.
+        timeout_ms: The request's timeout; 30 s if it is not above 0.
+        dropped_before: Positions of the records that interceptors dropped from an earlier attempt;
+            they are dropped again.
+        quarantined_before: Those of them that became dead letters.
+        client: The key of the client's jobs: clients are served round-robin, and the batches of
+            one client for one partition keep their order.
+        sender: The client, for policies that take a context; None if it is not known.
+    """
+
+    plan: TopicPlan
+    partition: int
+    topic_id: UUID
+    version: int
+    data: bytes | memoryview
+    timeout_ms: int = _NO_TIMEOUT_MS
+    dropped_before: Sequence[int] = ()
+    quarantined_before: Sequence[int] = ()
+    client: Hashable = None
+    sender: ClientContext | None = None
+
+
+if TYPE_CHECKING:
+    Submit = Callable[[BatchToJudge, Callable[[Verdict], None]], None]
+    """Submits a batch; the second argument is called once with its verdict."""

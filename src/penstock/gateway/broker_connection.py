@@ -1,0 +1,44 @@
+"""Opens connections to brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from penstock.configuration import Address
+
+
+class ConnectError(Exception):
+    """A broker cannot be reached; the text says why."""
+
+
+async def connect(
+    address: Address,
+    tls: ssl.SSLContext | None,
+    protocol: Callable[[], asyncio.Protocol],
+    timeout_s: float,
+) -> asyncio.Transport:
+    """Connect to a broker.
+
+    Args:
+        address: Its address.
+        tls: The TLS context of connections to the cluster; None without TLS.
+        protocol: Makes the protocol of the connection.
+        timeout_s: How long that may take, in seconds.
+
+    Raises:
+        ConnectError: It does not work, or not in time.
+    """
+    name = address.host if tls else None
+    try:
+        async with asyncio.timeout(timeout_s):
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                protocol, address.host, address.port, ssl=tls, server_hostname=name
+            )
+    except (OSError, TimeoutError) as error:
+        raise ConnectError(str(error) or type(error).__name__) from None
+    return transport

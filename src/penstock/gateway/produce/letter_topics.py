@@ -1,0 +1,156 @@
+"""The topics of dead letters: their leaders, and how they are created where they are not there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
+from penstock.client.connections.metadata import NO_NODE
+from penstock.client.errors import BrokerUnreachableError, ClientError, response_error
+from penstock.cluster.created_topics import create
+from penstock.cluster.librdkafka import admin_client, client_settings
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
+from penstock.engine.modes.quarantine import LETTERS_BYTES
+from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
+
+log = structlog.get_logger()
+
+_CREATE_TIMEOUT_S: Final = 10.0
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_HEADERS_BYTES: Final = 64 * 1024
+"""More than the headers of a letter take."""
+
+
+class DeadLetterTopic(NamedTuple):
+    """Where the dead letters of a partition go.
+
+    Attributes:
+        name: The dead letter topic.
+        source: The topic that its records were for.
+        partition: The partition of that topic. Letters go to the same one, modulo their topic's
+            number of partitions.
+        replicas: The replication factor of the dead letter topic, if it is created.
+    """
+
+    name: str
+    source: str
+    partition: int
+    replicas: int
+
+
+class LetterTopics:
+    """Looks topics up, and creates them."""
+
+    def __init__(self, properties: Mapping[str, str], file: Path) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            properties: The keys after `upstream.`, as for a Java client.
+            file: The configuration file; relative locations start at its folder.
+        """
+        self._properties = properties
+        self._file = file
+        self._creating = asyncio.Lock()
+        self._looking: dict[str, asyncio.Future[Mapping[int, PartitionLeader]]] = {}
+
+    async def leaders(
+        self, connection: Connection, to: DeadLetterTopic
+    ) -> Mapping[int, PartitionLeader]:
+        """Return the leaders of a dead letter topic, which is created where it is not there.
+
+        All letters that wait for a topic share a look-up.
+
+        Raises:
+            ClientError: They are not known; `retriable` says whether to try again.
+        """
+        looking = self._looking.get(to.name)
+        if looking is None:
+            looking = asyncio.ensure_future(self._look_up(connection, to))
+            self._looking[to.name] = looking
+            looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
+        # It goes on for the others when one letter has waited for too long.
+        return await asyncio.shield(looking)
+
+    def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, PartitionLeader]]) -> None:
+        del self._looking[topic]
+        if not done.cancelled():
+            done.exception()  # nobody may wait for it any more
+
+    async def _look_up(
+        self, connection: Connection, to: DeadLetterTopic
+    ) -> Mapping[int, PartitionLeader]:
+        found = await _described(connection, to.name)
+        if found.code == UNKNOWN_TOPIC_OR_PARTITION:
+            async with self._creating:
+                found = await _described(connection, to.name)
+                if found.code == UNKNOWN_TOPIC_OR_PARTITION:
+                    source = await _described(connection, to.source)
+                    partitions = max(1, len(source.leaders)) if not source.code else 1
+                    await asyncio.to_thread(self._create, to, partitions)
+                    found = await _described(connection, to.name)
+        if found.code or not found.leaders:
+            raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
+        leaders = found.leaders
+        if sorted(leaders) != list(range(len(leaders))) or any(
+            leader.node == NO_NODE for leader in leaders.values()
+        ):
+            connection.refresh(to.name)
+            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
+        return leaders
+
+    def _create(self, to: DeadLetterTopic, partitions: int) -> None:
+        """Create a dead letter topic. Blocks."""
+        try:
+            admin = admin_client(client_settings(self._properties, self._file.parent))
+            new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
+            create(admin, new, _CREATE_TIMEOUT_S)
+        except KafkaException as error:
+            reason = error.args[0]
+            advice = (
+                f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
+                if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR
+                else ""
+            )
+            text = f"the dead letter topic {to.name} cannot be created: {reason.str()}{advice}"
+            if reason.retriable():
+                raise BrokerUnreachableError(text) from None
+            raise ClientError(text) from None
+        log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
+                 replicas=to.replicas)  # fmt: skip
+
+
+def _limit(admin: AdminClient, source: str) -> dict[str, str]:
+    """Return the configs of a dead letter topic: its letters are larger than records were."""
+    resource = ConfigResource(ResourceType.TOPIC, source)
+    try:
+        described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
+        value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
+        # Many letters come in one batch, whatever the largest batch of the source may be.
+        limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
+        return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
+    except (KafkaException, KeyError, TypeError, ValueError):
+        return {}  # not allowed to know it: brokers have a default
+
+
+async def _described(connection: Connection, topic: str) -> TopicLeaders:
+    # In no thread of the event loop's pool: it has a few, which read the state of producers, too.
+    found = (await asyncio.wrap_future(connection.begin_describe([topic]))).get(topic)
+    if found is None:
+        raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
+    return found

@@ -1,0 +1,53 @@
+"""Whether what a partition's leader says about a batch is final.
+
+A leader that does not have a batch may be wrong: a former leader may have it, and lead again before
+it has fetched from this one (KIP-101). Not once all replicas in sync have a record of this leader's
+epoch: who has that one has nothing else before it. A replica that fetches nothing is not in sync
+any more after `replica.lag.time.max.ms` (Partition.scala, `maybeShrinkIsr`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.wire.requests.leaders import Leader
+
+SETTLED_AFTER_S: Final = 45.0
+"""By then a leader has given up a replica that fetched nothing for 30 s
+(`replica.lag.time.max.ms`): it looks every 15 s."""
+PARTITIONS_MAX: Final = 10_000
+
+
+class Leaders:
+    """Since when the leaders of partitions are known."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Know none.
+
+        Args:
+            now: Returns the time in seconds.
+        """
+        self._now = now
+        self._since: OrderedDict[tuple[str, int], tuple[int, float]] = OrderedDict()
+
+    def see(self, topic: str, partition: int, epoch: int) -> float:
+        """Return since when a partition has its leader, as far as is known: since now at least."""
+        place, now = (topic, partition), self._now()
+        known, since = self._since.get(place, (None, now))
+        if known != epoch:
+            since = now
+            self._since[place] = epoch, since
+            self._since.move_to_end(place)
+            if len(self._since) > PARTITIONS_MAX:
+                self._since.popitem(last=False)
+        return since
+
+    def are_final(self, topic: str, partition: int, leader: Leader) -> bool:
+        """Whether a batch that a leader does not have is stored nowhere."""
+        return leader.has_committed or (
+            self.see(topic, partition, leader.epoch) <= self._now() - SETTLED_AFTER_S
+        )

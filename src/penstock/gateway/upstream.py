@@ -1,0 +1,135 @@
+"""The brokers of the cluster: connections to them, and their addresses when these change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from penstock.cluster import brokers
+from penstock.gateway.broker_connection import ConnectError, connect
+from penstock.gateway.broker_outage_log import BrokerOutageLog
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Collection, Coroutine, Mapping
+
+    from penstock.configuration import Address, Configuration
+    from penstock.gateway.listening.addresses import Addresses
+
+log = structlog.get_logger()
+
+_CONNECT_TIMEOUT_S: Final = 10.0
+_REDISCOVER_EVERY_S: Final = 5.0
+
+
+class Upstream:
+    """Connects to brokers. While one cannot be reached, it requests their addresses again.
+
+    Attributes:
+        addresses: The known brokers; None until the gateway listens.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        tls: ssl.SSLContext | None,
+        run: Callable[[Coroutine[Any, Any, Any]], object],
+    ) -> None:
+        """Prepare; nothing is connected to.
+
+        Args:
+            configuration: Says how to connect to the cluster.
+            tls: The TLS context of connections to brokers; None without TLS.
+            run: Runs a coroutine in the background while the gateway runs.
+        """
+        self.addresses: Addresses | None = None
+        self._properties = configuration.upstream_properties
+        self._folder = configuration.folder
+        self._tls = tls
+        self._run = run
+        self._outages = BrokerOutageLog()
+        self._watchers: list[Callable[[Address, str], None]] = []
+        self._rediscovered = 0.0
+        self._is_ending = False
+
+    def end(self) -> None:
+        """Request no addresses from now on: the gateway stops."""
+        self._is_ending = True
+
+    def watch(self, connected: Callable[[Address, str], None]) -> None:
+        """Call `connected` with the address and the error ("" if none) of each attempt."""
+        self._watchers.append(connected)
+
+    @property
+    def known_brokers(self) -> Mapping[int, Address]:
+        """The addresses of all brokers that were ever known, by node id."""
+        return self.addresses.brokers if self.addresses is not None else {}
+
+    async def connect(
+        self, node: int | None, protocol: asyncio.Protocol
+    ) -> asyncio.Transport | None:
+        """Connect to a broker.
+
+        Args:
+            node: The broker's id; None for any broker of the cluster.
+            protocol: Gets what the broker sends.
+
+        Returns:
+            The connection; None if it fails.
+        """
+        for address in self._addresses_of(node):
+            try:
+                transport = await connect(address, self._tls, lambda: protocol, _CONNECT_TIMEOUT_S)
+            except ConnectError as error:
+                self._outages.failed(node, address, str(error))
+                self._attempted(address, str(error))
+            else:
+                self._outages.reached(address)
+                self._attempted(address)
+                return transport
+        self._rediscover_soon()
+        return None
+
+    def _addresses_of(self, node: int | None) -> list[Address]:
+        if self.addresses is None:
+            return []
+        if node is None:
+            return self.addresses.of_cluster()
+        known = self.addresses.of_node(node)
+        if known is None:  # a name in a TLS handshake may be of any broker
+            log.warning("broker is not known", node=node)
+            return []
+        return [known]
+
+    def _attempted(self, address: Address, reason: str = "") -> None:
+        for connected in self._watchers:
+            connected(address, reason)
+
+    async def describe(self, timeout_s: float) -> brokers.ClusterDescription:
+        """Request the id of the cluster and the addresses of its brokers.
+
+        Raises:
+            brokers.UnreachableError: The cluster does not respond.
+        """
+        return await asyncio.to_thread(brokers.describe, self._properties, self._folder, timeout_s)
+
+    def _rediscover_soon(self) -> None:
+        """Request the addresses again, at most every few seconds."""
+        now = asyncio.get_running_loop().time()
+        if now - self._rediscovered > _REDISCOVER_EVERY_S and not self._is_ending:
+            self._rediscovered = now
+            self._run(self.rediscover())
+
+    async def rediscover(self) -> Collection[int]:
+        """Request the addresses again; return the node ids, or none without a response."""
+        try:
+            found = await self.describe(_REDISCOVER_EVERY_S)
+        except brokers.UnreachableError as error:
+            log.warning("cluster cannot be reached", reason=str(error))
+            return ()
+        if self.addresses is not None:
+            for node, where in found.brokers.items():
+                self.addresses.learn(node, where)
+        return found.brokers.keys()

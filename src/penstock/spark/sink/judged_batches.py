@@ -1,0 +1,98 @@
+"""Verdicts of the current micro-batch, kept until the next one.
+
+Several tables cannot be written in one step. If a stream ends between them, its next start has to
+write the same verdicts to the rest, even if the policies have changed, or decide differently.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.spark.sink.hadoop_files import hadoop_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COMPLETE: Final = "_COMPLETE"
+"""Created after all files of a folder. Spark's own `_SUCCESS` can be turned off."""
+
+
+class JudgedBatch(NamedTuple):
+    """What was judged of a micro-batch.
+
+    Attributes:
+        frame: The records and their verdicts.
+        query: The id of the streaming query.
+        number: Of the micro-batch.
+        attempt: The id of the attempt at it whose verdicts these are: with this id, the records
+            and verdicts are the same.
+        checkpoint: The checkpoint location.
+    """
+
+    frame: DataFrame
+    query: str
+    number: int
+    attempt: str
+    checkpoint: str
+
+
+class JudgedBatches:
+    """Folders of Parquet files in the checkpoint of a stream."""
+
+    def __init__(self, checkpoint: str) -> None:
+        """Take the checkpoint; nothing is written."""
+        self._checkpoint = checkpoint
+        self._folder = f"{checkpoint.rstrip('/')}/judged"
+
+    def kept(self, judged: DataFrame, query: str, number: int) -> JudgedBatch:
+        """Return what was judged of a micro-batch, the first time that all of it was.
+
+        Each attempt has a folder of its own: where a stream is started while an earlier process
+        still runs, neither adds to the other's files. Both use what was complete first.
+
+        Args:
+            judged: A frame that judges; it is evaluated only the first time.
+            query: The id of the streaming query.
+            number: Of the micro-batch. What was kept of earlier ones is removed, and of other
+                queries.
+
+        Returns:
+            The frame as it was then, with its columns of then: other policies may need others.
+        """
+        spark = judged.sparkSession
+        batch = f"{self._folder}/{query}-{number}"
+        first = _first_complete(spark, batch)
+        if first is None:
+            self._remove_others(spark, query, number)
+            attempt = uuid.uuid4().hex
+            judged.write.parquet(f"{batch}/{attempt}")
+            complete, files = hadoop_path(spark, f"{batch}/{attempt}/{_COMPLETE}")
+            files.create(complete).close()
+            first = _first_complete(spark, batch) or attempt
+        frame = spark.read.parquet(f"{batch}/{first}")
+        return JudgedBatch(frame, query, number, first, self._checkpoint)
+
+    def _remove_others(self, spark: SparkSession, query: str, number: int) -> None:
+        folder, files = hadoop_path(spark, self._folder)
+        if not files.exists(folder):
+            return
+        for status in files.listStatus(folder):
+            path = status.getPath()
+            of, _, kept = path.getName().rpartition("-")
+            if of != query or not kept.isdecimal() or int(kept) < number:
+                files.delete(path, True)
+
+
+def _first_complete(spark: SparkSession, batch: str) -> str | None:
+    """Return the id of the attempt at a micro-batch that was complete first."""
+    folder, files = hadoop_path(spark, batch)
+    if not files.exists(folder):
+        return None
+    found = []
+    for status in files.listStatus(folder):
+        name = status.getPath().getName()
+        complete, _ = hadoop_path(spark, f"{batch}/{name}/{_COMPLETE}")
+        if files.exists(complete):
+            found.append((files.getFileStatus(complete).getModificationTime(), name))
+    return min(found)[1] if found else None

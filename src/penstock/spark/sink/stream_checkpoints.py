@@ -1,0 +1,65 @@
+"""What the checkpoint of a stream says about how far the stream is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.sink.hadoop_files import hadoop_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from penstock.cluster.ranges import Partition
+
+
+class PlannedBatch(NamedTuple):
+    """The last micro-batch that was planned, whether it was done or not.
+
+    Attributes:
+        number: Its number.
+        ends: The offset after its last, by partition.
+    """
+
+    number: int
+    ends: Mapping[Partition, int]
+
+
+def planned_batch(spark: SparkSession, checkpoint: str) -> PlannedBatch | None:
+    """Return the last micro-batch that was planned; None if there is none.
+
+    Args:
+        spark: A classic session.
+        checkpoint: The checkpoint location of a stream with one source, which is that of
+            `format("penstock")` or Spark's for Kafka.
+
+    Raises:
+        ConfigurationError: It is that of another stream, or damaged.
+    """
+    offsets = f"{checkpoint.rstrip('/')}/offsets"
+    folder, files = hadoop_path(spark, offsets)
+    if not files.exists(folder):
+        return None
+    names = [status.getPath().getName() for status in files.listStatus(folder)]
+    numbers = [int(name) for name in names if name.isdecimal()]
+    if not numbers:
+        return None
+    from penstock.spark.source.source_stream import from_json  # noqa: PLC0415 - PySpark 4.0
+
+    last = max(numbers)
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
+    path, _ = hadoop_path(spark, f"{offsets}/{last}")
+    with contextlib.closing(files.open(path)) as stream:
+        content = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    try:
+        # A line with the version, a line with settings, then a line for each source.
+        return PlannedBatch(last, from_json(json.loads(content.splitlines()[-1])))
+    except (ValueError, IndexError, TypeError, AttributeError):
+        raise ConfigurationError(
+            f"--checkpoint {checkpoint} is not that of a stream of topics, or damaged: "
+            f"offsets/{last} cannot be read"
+        ) from None

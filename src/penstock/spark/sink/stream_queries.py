@@ -1,0 +1,28 @@
+"""Which of Spark's streaming queries calls a function of `foreachBatch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.execution.failures import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERY: Final = "sql.streaming.queryId"
+
+
+def query_id(spark: SparkSession) -> str:
+    """Return the id of the query, which is that of its checkpoint.
+
+    Args:
+        spark: A classic session.
+
+    Raises:
+        SparkError: Spark does not say. Under one name, two streams would leave out micro-batches of
+            each other.
+    """
+    found = spark.sparkContext.getLocalProperty(_QUERY)
+    if not found:
+        raise SparkError("Spark does not say which stream writes: tables cannot be written")
+    return found

@@ -1,0 +1,92 @@
+"""What is wrong with a table that is to be written, in one line that says what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.execution.failures import first_line
+from penstock.spark.sources import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+_CONDITION: Final = re.compile(r"\[([A-Z_.]+)\]\s*")
+_BY_PY4J: Final = re.compile(r"An error occurred while calling \S+\n: ")
+"""What comes before Java's own text where PySpark has no class for an exception."""
+_CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_NO_TABLE: Final = frozenset(
+    {
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "PATH_NOT_FOUND",
+        "DELTA_MISSING_DELTA_TABLE",
+        "DELTA_TABLE_NOT_FOUND",
+    }
+)
+
+
+def problem(spark: SparkSession, name: str, error: Exception) -> str:
+    """Return why Spark cannot read a table.
+
+    Args:
+        spark: The session.
+        name: The table.
+        error: What Spark raised.
+    """
+    text = _BY_PY4J.sub("", str(error).strip())
+    if _lacks_delta(spark, name, text):
+        suffix = ".".join(spark.version.split(".")[:2])
+        return (
+            "Spark does not know Delta: name its jar and two settings: --conf spark.jars.packages="
+            f"io.delta:delta-spark_{suffix}_2.13:VERSION --conf spark.sql.extensions={_EXTENSION} "
+            f"--conf {_CATALOG}={_DELTA_CATALOG}"
+        )
+    match = _CONDITION.search(text)
+    condition = match[1] if match else ""
+    if condition.startswith("PARSE_"):
+        return (
+            "not a table's name: write CATALOG.SCHEMA.NAME, or delta.`/folder` for a Delta table "
+            "without a catalog"
+        )
+    if condition in _NO_TABLE:
+        return f"there is no such table; create it: {create_statement(name)}"
+    return (
+        f"{_CONDITION.sub('', first_line(text))}; a catalog and its jars are named with --conf "
+        "spark.sql.catalog.NAME=CLASS and --conf spark.jars.packages"
+    )
+
+
+def wrong_columns(name: str, found: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a table's columns; None if nothing is.
+
+    Args:
+        name: The table.
+        found: Types of its columns, by name. Further ones are null, or generated.
+    """
+    types = {column.lower(): kind for column, kind in found.items()}
+    wrong = [
+        f"{column} is {types.get(column.lower(), 'missing')}"
+        for column, kind in COLUMNS.items()
+        if types.get(column.lower()) != kind
+    ]
+    if not wrong:
+        return None
+    return f"{', '.join(wrong)}; it needs Kafka's columns: {create_statement(name)}"
+
+
+def create_statement(name: str, using: str = "delta") -> str:
+    """Return the statement that creates a table with Kafka's columns."""
+    columns = ", ".join(f"`{column}` {kind.upper()}" for column, kind in COLUMNS.items())
+    columns = columns.replace("<KEY:STRING,VALUE:BINARY>", "<key:STRING,value:BINARY>")
+    return f"CREATE TABLE {name} ({columns}) USING {using}"
+
+
+def _lacks_delta(spark: SparkSession, name: str, text: str) -> bool:
+    if "DELTA_CONFIGURE_SPARK_SESSION" in text or "data source: delta" in text:
+        return True
+    catalog = spark.conf.get(_CATALOG, "") or ""
+    return name.lower().startswith("delta.") and "delta" not in catalog.lower()

@@ -1,0 +1,80 @@
+"""Writes rows of a frame to topics, each at least once: a repeated task writes its rows again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.client.connections.pipeline import Pipeline
+from penstock.client.writing.idempotent_writer import new_producer
+from penstock.client.writing.writer import WriterLimits
+from penstock.spark.sink.sink_rows import OutgoingRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from penstock.batch_jobs.targets import Target
+    from penstock.stored.access import ClusterAccess
+
+SINK: Final = "sink"
+_WRITTEN: Final = "written bigint"
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """Writes rows to the topic that each names.
+
+    Attributes:
+        access: The cluster.
+        targets: Topics, by what rows name them in the column `sink`.
+        letters: Those of dead letters, which get the current time.
+    """
+
+    access: ClusterAccess
+    targets: Mapping[str, Target]
+    letters: frozenset[str]
+
+    def write(self, frame: DataFrame) -> None:
+        """Write all rows.
+
+        Args:
+            frame: Kafka's columns and `sink`. A row keeps the number of its partition, modulo the
+                target's.
+        """
+        frame.mapInArrow(self._run, _WRITTEN).collect()
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        connection, limits = self.access.connect(), WriterLimits()
+        pipeline = Pipeline(
+            connection,
+            transactional_id=None,
+            max_bytes=limits.bytes_in_flight,
+            timeout_s=limits.delivery_timeout_s,
+        )
+        pipeline.start(new_producer(connection))
+        outgoing = {
+            sink: OutgoingRows(target, None, None, codec=0) for sink, target in self.targets.items()
+        }
+        written = 0
+        for batch in batches:
+            written += len(batch)
+            for sink, rows in self._by_sink(batch):
+                for arguments in outgoing[sink].add(rows):
+                    pipeline.put(*arguments)
+        for some in outgoing.values():
+            for arguments in some.rest():
+                pipeline.put(*arguments)
+        pipeline.flush()
+        yield pa.RecordBatch.from_pydict({"written": pa.array([written], pa.int64())})
+
+    def _by_sink(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        sinks = batch.column(batch.schema.get_field_index(SINK))
+        for sink in self.targets:
+            rows = batch.filter(pc.equal(sinks, sink))
+            dropped = {SINK, "timestamp"} if sink in self.letters else {SINK}
+            yield sink, rows.select([name for name in rows.schema.names if name not in dropped])

@@ -1,0 +1,51 @@
+"""The tasks of `format("penstock")`."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from penstock.stored.tasks.tasks import Limit, plan_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.tasks.tasks import Sizes, Task
+
+
+class SourceTask(InputPartition):
+    """Some offset ranges, with the ids of their topics."""
+
+    def __init__(self, task: Task, topic_ids: Mapping[str, UUID]) -> None:
+        topics = dict.fromkeys(offset_range.topic for offset_range in task.ranges)
+        self.ranges = tuple(task.wanted(topic_ids))
+        super().__init__(
+            f"{sum(offset_range.offsets for offset_range in task.ranges)} offsets of {len(topics)}"
+        )
+
+
+def source_tasks(
+    ranges: Sequence[OffsetRange], topic_ids: Mapping[str, UUID], sizes: Sizes, least: int | None
+) -> list[InputPartition]:
+    """Cut ranges into tasks; a partition can be cut, its parts are in no order.
+
+    Args:
+        ranges: What is to be read.
+        topic_ids: By topic.
+        sizes: How large the records are.
+        least: The number of tasks that is aimed at, at least; None for a number by their size.
+    """
+    limit = None
+    if least is not None:
+        limit = Limit(
+            max(math.ceil(sum(offset_range.offsets for offset_range in ranges) / least), 1)
+        )
+    # How many cores the executors have is not known here; large ranges are cut by their size.
+    cores = os.cpu_count() or 1
+    tasks = plan_tasks(ranges, cores=cores, sizes=sizes, limit=limit)
+    return [SourceTask(task, topic_ids) for task in tasks]

@@ -1,0 +1,483 @@
+"""A supervisor with processes that the test plays: messages in, reports out."""
+
+import asyncio
+import json
+import re
+import signal
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.file import read_configuration
+from penstock.engine.admin_policies import AdminContext, TopicCreation
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, refused
+from penstock.engine.workers import messages
+from penstock.engine.workers.batch_to_judge import BatchToJudge
+from penstock.engine.workers.processes.worker import WorkerState
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
+from penstock.engine.workers.supervisor import Supervisor
+from penstock.policy import ClientContext
+from tests.client.settings import FILE
+from tests.records.encoding import encode_batch, values
+
+TOPIC_ID = UUID(int=9)
+DATA = encode_batch(values(b"a", b"b"))
+NO = refused(87, "no", "a.V")
+SENDER = ClientContext("User:alice")
+KINDS = {
+    messages.LOAD: "load",
+    messages.JUDGE: "judge",
+    messages.JUDGE_ADMIN: "admin",
+    messages.RETIRE: "retire",
+    messages.LOAD_TOPICS: "topics",
+    messages.SHARED: "shared",
+    messages.CLOSE: "close",
+}
+
+
+class Process:
+    """The end of a process; `received` has the kinds and bodies of its messages."""
+
+    ready = {"patterns": (), "needs_context": False, "loads_topics": True, "takes_client": (),
+             "drops_records": False}  # fmt: skip
+    failure = None
+    starts = True
+
+    def __init__(self, worker, events):
+        self.worker, self.events = worker, events
+        self.received = []
+        self.progress = SimpleNamespace(current=CurrentAttempt(0, DONE), skipped=0, skip=self._skip)
+        self.end = asyncio.get_running_loop().create_future()
+        self.pid = 1000 + worker.number
+        self.killed = False
+
+    def _skip(self, attempt):
+        self.progress.skipped = attempt
+
+    async def start(self):
+        if not self.starts:
+            raise OSError("no more processes")
+
+    def write(self, buffers):
+        data = b"".join(buffers)
+        while data:
+            length, kind = messages.PREFIX.unpack_from(data)
+            end = messages.PREFIX.size - 1 + length
+            self._receive(KINDS[kind], data[messages.PREFIX.size : end])
+            data = data[end:]
+
+    share = write
+
+    def _receive(self, kind, body):
+        self.received.append((kind, body))
+        if kind == "load" and self.failure is not None:
+            self.events.on_load_failed(self.worker, self.failure)
+            self.die()
+        elif kind == "load":
+            ready = messages.read_ready(messages.ready(**self.ready)[messages.PREFIX.size :])
+            asyncio.get_running_loop().call_soon(self.events.on_ready, self.worker, ready)
+        elif kind == "close":
+            self.die()
+
+    def of(self, kind):
+        return [body for found, body in self.received if found == kind]
+
+    @property
+    def attempt(self):
+        """The attempt of the last batch."""
+        return messages.JUDGE_HEADER.unpack_from(self.of("judge")[-1])[0]
+
+    def answer(self, verdict, took_s=0.5):
+        self.progress.current = CurrentAttempt(self.attempt, DONE)
+        self.events.on_verdicts(self.worker, [(self.attempt, verdict, took_s)])
+
+    def die(self, by=None):
+        if not self.end.done():
+            self.end.set_result(by)
+
+    def kill(self):
+        self.killed = True
+        self.die()
+
+    async def ended(self):
+        return await self.end
+
+    async def read_output(self):
+        """Nothing was printed."""
+
+
+class Observer:
+    """Keeps what it is called with."""
+
+    def __init__(self):
+        self.verdicts, self.ends, self.events = [], [], []
+
+    def judged(self, policies, cause, waited_s, judged_s):
+        self.verdicts.append((policies, cause, judged_s))
+
+    def ended(self, cause):
+        self.ends.append(cause)
+
+    def policy_event(self, *event):
+        self.events.append(event)
+
+
+class Supervised:
+    """A supervisor and its processes."""
+
+    def __init__(self, process=Process, size=1, spare=False, shared=None, **properties):
+        self.processes = []
+        self.observer = Observer()
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        given = {"upstream.bootstrap.servers": "k:9", "record.validator.classes": "a.V", **named}
+        self.supervisor = Supervisor(
+            read_configuration(FILE, given, declared=()),
+            size=size,
+            spare=spare,
+            child=lambda *of: self.processes.append(process(*of)) or self.processes[-1],
+            observer=self.observer,
+            shared=shared,
+        )
+
+    async def __aenter__(self):
+        await self.supervisor.start()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.supervisor.close()
+
+    @property
+    def process(self):
+        """The process that judges."""
+        (found,) = [process for process in self.processes if process.worker.state == READY]
+        return found
+
+    def submit(self, plan=None, data=DATA, **fields):
+        verdicts = []
+        batch = BatchToJudge(plan or TopicPlan(topic="t", validators=("a.V",)), 3, TOPIC_ID, 9, data,
+                             **fields)  # fmt: skip
+        self.supervisor.submit(batch, verdicts.append)
+        return verdicts
+
+
+READY = WorkerState.READY
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def judged(body):
+    """The plan, the positions dropped before, the client, and the data of a batch."""
+    _, version, partition, topic_id, *sizes = messages.JUDGE_HEADER.unpack_from(body)
+    assert (version, partition, topic_id) == (9, 3, TOPIC_ID.bytes)
+    at, parts = messages.JUDGE_HEADER.size, []
+    for size in sizes:
+        parts.append(body[at : at + size])
+        at += size
+    plan, dropped, client = parts
+    return TopicPlan.decode(plan), dropped, client, body[at:]
+
+
+async def test_a_worker_loads_the_policies_and_judges_batches():
+    async with Supervised() as supervised:
+        (body,) = supervised.process.of("load")
+        _, names = json.loads(body)
+        assert names["record.validator.classes"] == ["a.V"]
+        assert supervised.supervisor.pids == [supervised.process.pid]
+        verdicts = supervised.submit()
+        plan, dropped, client, data = judged(supervised.process.of("judge")[0])
+        assert (plan.topic, dropped, client, data) == ("t", b"", b"", DATA)
+        assert verdicts == []
+        supervised.process.answer(NO)
+        assert verdicts == [NO]
+        assert supervised.observer.verdicts == [("a.V", None, 0.5)]
+
+
+async def test_a_retry_has_the_positions_that_were_dropped_before():
+    async with Supervised() as supervised:
+        supervised.submit(dropped_before=(0, 1), quarantined_before=(1,))
+        _, dropped, _, _ = judged(supervised.process.of("judge")[0])
+        assert messages.read_positions_before(dropped) == ([0, 1], [1])
+        supervised.process.answer(ACCEPTED)
+
+
+async def test_a_client_is_sent_only_to_policies_that_take_it():
+    class TakesClient(Process):
+        ready = {**Process.ready, "takes_client": ("a.V",)}
+
+    for process, expected in ((Process, b""), (TakesClient, messages.client(SENDER))):
+        async with Supervised(process) as supervised:
+            supervised.submit(sender=SENDER)
+            supervised.submit()
+            clients = [judged(body)[2] for body in supervised.process.of("judge")]
+            assert clients == [expected, b""]
+
+
+async def test_a_class_of_a_topic_gets_the_client_until_it_says_whether_it_takes_it():
+    async with Supervised() as supervised:
+        supervisor, process = supervised.supervisor, supervised.process
+        plans = {name: TopicPlan(topic="t", records_policy=name) for name in ("b.P", "c.P", "d.P")}
+        assert all(map(supervisor.asks_for_client, plans.values()))
+        process.events.on_records_class("b.P", takes_client=False)
+        process.events.on_records_class("c.P", takes_client=True)
+        assert {name: supervisor.asks_for_client(plan) for name, plan in plans.items()} == {
+            "b.P": False,
+            "c.P": True,
+            "d.P": True,
+        }
+
+
+async def test_an_instance_of_a_class_is_closed_after_its_last_batch():
+    plan = TopicPlan(topic="t", records_policy="b.P")
+    async with Supervised() as supervised:
+        supervised.submit(plan)
+        supervised.supervisor.retain("t", {"c.P"})
+        assert supervised.process.of("retire") == []
+        supervised.process.answer(ACCEPTED)
+        assert list(map(json.loads, supervised.process.of("retire"))) == [["b.P", "t"]]
+        supervised.submit(plan)
+        supervised.process.answer(ACCEPTED)
+        supervised.supervisor.retain("t", {"b.P"})
+        assert len(supervised.process.of("retire")) == 1
+        supervised.supervisor.retain("t", ())
+        assert len(supervised.process.of("retire")) == 2
+
+
+async def test_a_request_about_a_topic_is_answered():
+    request = messages.JudgeTopicCreation(TopicCreation("t", 1, 1, None, {}), AdminContext())
+    async with Supervised() as supervised:
+        verdicts = []
+        supervised.supervisor.submit_admin(request, "a.C", verdicts.append)
+        attempt, found = messages.read_judge_admin(supervised.process.of("admin")[0])
+        assert found == request
+        supervised.process.events.on_verdicts(supervised.process.worker, [(attempt, NO, 0.1)])
+        assert verdicts == [NO]
+        assert supervised.observer.verdicts == [("a.C", None, 0.1)]
+
+
+async def test_what_a_worker_reports_when_it_is_ready():
+    class Reports(Process):
+        ready = {
+            "patterns": [("b.I", re.compile("^t"))],
+            "needs_context": True,
+            "loads_topics": False,
+            "takes_client": ("b.I",),
+            "drops_records": True,
+        }
+
+    async with Supervised(Reports) as supervised:
+        found = supervised.supervisor
+        assert found.patterns == [("b.I", re.compile("^t"))]
+        assert (found.needs_context, found.loads_topics, found.drops_records) == (True, False, True)
+        found.load_topics([TopicPlan(topic="t")])
+        assert supervised.process.of("topics") == []
+
+
+async def test_policies_that_cannot_be_loaded_are_an_error():
+    class Fails(Process):
+        failure = "a.V: there is no such class"
+
+    with pytest.raises(ConfigurationError, match="there is no such class"):
+        await Supervised(Fails).supervisor.start()
+
+
+async def test_processes_that_cannot_be_started_are_an_error():
+    class Missing(Process):
+        starts = False
+
+    with pytest.raises(ConfigurationError, match="no more processes"):
+        await Supervised(Missing).supervisor.start()
+
+
+async def test_a_worker_that_ends_is_replaced_and_its_batch_is_answered():
+    async with Supervised(spare=True) as supervised:
+        first, verdicts = supervised.process, supervised.submit()
+        first.progress.current = CurrentAttempt(first.attempt, JUDGING)
+        first.die()
+        await until(lambda: verdicts)
+        assert verdicts[0].outcome is Outcome.FAILED
+        assert "ended its process" in verdicts[0].message
+        await until(lambda: any(found.worker.state == READY for found in supervised.processes))
+        assert supervised.process is not first
+        later = supervised.submit()
+        supervised.process.answer(ACCEPTED)
+        assert later == [ACCEPTED]
+        assert len(supervised.observer.ends) == 1
+
+
+async def test_a_worker_that_another_process_kills_has_its_batch_judged_again():
+    async with Supervised(spare=True) as supervised:
+        first, verdicts = supervised.process, supervised.submit()
+        first.progress.current = CurrentAttempt(first.attempt, JUDGING)
+        first.die(signal.SIGKILL)
+        await until(lambda: any(found.of("judge") for found in supervised.processes[1:]))
+        assert verdicts == []
+        supervised.process.answer(NO)
+        assert verdicts == [NO]
+
+
+async def test_bytes_that_are_no_message_end_the_worker():
+    async with Supervised() as supervised:
+        first = supervised.process
+        first.events.on_protocol_error(first.worker)
+        assert first.killed
+        await until(lambda: len(supervised.processes) > 1)
+
+
+async def test_an_error_in_a_callback_ends_nothing_else():
+    async with Supervised() as supervised:
+        batch = BatchToJudge(TopicPlan(topic="t", validators=("a.V",)), 3, TOPIC_ID, 9, DATA)
+        supervised.supervisor.submit(batch, lambda _: 1 / 0)
+        with capture_logs() as lines:
+            supervised.process.answer(ACCEPTED)
+        assert [line["event"] for line in lines] == ["an error of the gateway"]
+        verdicts = supervised.submit()
+        supervised.process.answer(NO)
+        assert verdicts == [NO]
+
+
+async def test_a_batch_of_a_client_that_is_gone_is_answered_unjudged():
+    async with Supervised() as supervised:
+        held = supervised.submit(client="other")
+        process = supervised.process
+        process.progress.current = CurrentAttempt(process.attempt, JUDGING)
+        await until(lambda: process.worker.state is WorkerState.BLOCKED)
+        verdicts = supervised.submit(client="gone")
+        supervised.supervisor.leave("gone")
+        assert verdicts == []
+        supervised.supervisor.cancel("gone")
+        assert [found.cause for found in verdicts] == [FailureCause.ABANDONED]
+        assert ("a.V", FailureCause.ABANDONED, 0.0) in supervised.observer.verdicts
+        process.answer(ACCEPTED)
+        assert held == [ACCEPTED]
+
+
+async def test_a_batch_that_takes_too_long_is_suspended_for_a_while():
+    plan = TopicPlan(topic="t", interceptors=("b.I",))
+    async with Supervised(
+        produce_request_interceptors_timeout_ms="40",
+        produce_request_interceptors_max_timeout_retries="0",
+    ) as supervised:
+        verdicts, first = supervised.submit(plan), supervised.process
+        first.progress.current = CurrentAttempt(first.attempt, INTERCEPTING)
+        await until(lambda: verdicts)
+        assert verdicts[0].cause is FailureCause.TIMED_OUT
+        assert first.killed
+        (again,) = supervised.submit(plan)
+        assert "spent their time on this batch before (40 ms each)" in again.message
+        other = supervised.submit(plan, data=encode_batch(values(b"c")))
+        assert other == []
+
+
+class TestTopics:
+    """Topics that workers load while they have no batches."""
+
+    PLANS = (TopicPlan(topic="t", validation_policy="a.V"),)
+
+    async def test_each_worker_loads_them_and_each_that_replaces_one(self):
+        async with Supervised() as supervised:
+            supervised.supervisor.load_topics(self.PLANS)
+            first = supervised.process
+            assert [messages.read_load_topics(body) for body in first.of("topics")] == [
+                list(self.PLANS)
+            ]
+            first.die()
+            await until(lambda: any(found.of("topics") for found in supervised.processes[1:]))
+
+    async def test_no_topics_are_no_message(self):
+        async with Supervised() as supervised:
+            supervised.supervisor.load_topics([])
+            assert supervised.process.of("topics") == []
+
+    @pytest.mark.parametrize("by", [None, signal.SIGKILL])
+    async def test_a_policy_that_ends_its_process_by_it_loads_no_more(self, by):
+        async with Supervised() as supervised:
+            supervised.supervisor.load_topics(self.PLANS)
+            first = supervised.process
+            first.progress.current = CurrentAttempt(0, DONE, 1)
+            with capture_logs() as lines:
+                first.die(by)
+                await until(
+                    lambda: any(found.worker.state == READY for found in supervised.processes[1:])
+                )
+            reasons = [line["reason"] for line in lines if line["event"] == "topics not loaded"]
+            assert reasons == [
+                "killed by another process (SIGKILL)" if by else "the policy ended its process"
+            ]
+            assert supervised.process.of("topics") == []
+
+    async def test_the_log_says_how_many_are_loaded(self):
+        async with Supervised() as supervised:
+            process = supervised.process
+            with capture_logs() as lines:
+                process.events.on_topics_loaded(process.worker, messages.TopicsLoaded(5, 5, ""))
+                process.events.on_topics_loaded(process.worker, messages.TopicsLoaded(2, 5, "why"))
+        assert [(line["event"], line["count"]) for line in lines] == [
+            ("topics loaded", 5),
+            ("topics not loaded", 3),
+        ]
+        assert (lines[1]["total"], lines[1]["reason"]) == (5, "why")
+
+
+async def test_shared_values_reach_the_other_workers_once():
+    async with Supervised(size=2) as supervised:
+        first, second = supervised.processes[:2]
+        for _ in range(2):
+            first.events.on_shared(first.worker, [("name", b"value")])
+        assert first.of("shared") == []
+        assert [messages.read_shared(body) for body in second.of("shared")] == [
+            [("name", b"value")]
+        ]
+        first.die()
+        await until(lambda: len(supervised.processes) > 2 and supervised.processes[2].received)
+        assert supervised.processes[2].of("shared") == second.of("shared")
+
+
+async def test_events_of_policies_are_counted():
+    async with Supervised() as supervised:
+        supervised.process.events.on_policy_events(
+            [("looked up", "hit", 2), ("looked up", "miss", 1)]
+        )
+    assert supervised.observer.events == [("looked up", "hit", 2), ("looked up", "miss", 1)]
+
+
+class TestClosing:
+    async def test_batches_are_judged_before_the_workers_are_closed(self):
+        supervised = Supervised()
+        await supervised.supervisor.start()
+        process, verdicts = supervised.process, supervised.submit()
+        closing = asyncio.ensure_future(supervised.supervisor.close(drain_s=60))
+        await asyncio.sleep(0)
+        assert process.of("close") == []
+        process.answer(NO)
+        await closing
+        assert verdicts == [NO]
+        assert process.of("close") == [b""]
+        assert supervised.observer.ends == []
+
+    async def test_without_time_they_are_not(self):
+        supervised = Supervised()
+        await supervised.supervisor.start()
+        process, verdicts = supervised.process, supervised.submit()
+        await supervised.supervisor.close()
+        assert process.of("close") == [b""]
+        assert [found.cause for found in verdicts] == [FailureCause.NOT_JUDGED]
+        assert supervised.submit()[0].cause is FailureCause.NOT_JUDGED
+
+    async def test_a_worker_that_does_not_close_is_killed(self):
+        class Hangs(Process):
+            def _receive(self, kind, body):
+                if kind != "close":
+                    super()._receive(kind, body)
+
+        supervised = Supervised(Hangs)
+        await supervised.supervisor.start()
+        process = supervised.process
+        await supervised.supervisor.close(close_s=0.01)
+        assert process.killed

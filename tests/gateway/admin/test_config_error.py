@@ -1,0 +1,104 @@
+"""Topic level keys that a client may not set, with the reason in the response."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.configuration.file import read_configuration
+from penstock.engine.plans.plan import Plan
+from penstock.gateway.admin.policy_checks import config_error, explained, syntax_error
+from tests.client.settings import FILE
+
+
+class Worker:
+    """The worker that tries settings; `why` has the reason by what it tries."""
+
+    def __init__(self, **why):
+        self.why = why
+        self.tried = []
+
+    async def cannot_judge(self, topic, names):
+        self.tried.append((topic, list(names)))
+        return self.why.get("names")
+
+    async def cannot_judge_by(self, text):
+        self.tried.append(text)
+        return self.why.get("text")
+
+    async def cannot_use(self, name):
+        self.tried.append(name)
+        return self.why.get("cls")
+
+
+def gateway(worker=None, *, are_stored=True, **properties):
+    given = {
+        "upstream.bootstrap.servers": "k:9",
+        "record.validation.policy.class.name": "a.V",
+        "records.policy.class.names.allowed": "b.*",
+        "policies": "first",
+        "policies.first.type": "KeyRequired",
+        **{key.replace("_", "."): value for key, value in properties.items()},
+    }
+    given = {key: value for key, value in given.items() if value is not None}
+    plan = Plan(read_configuration(FILE, given, declared=()).policies)
+    return SimpleNamespace(
+        policies=SimpleNamespace(plan=plan, topics=worker or Worker()),
+        topic_configs=SimpleNamespace(are_stored=are_stored),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why", "error", "tried"),
+    [
+        ("penstock.mode", "mark", {}, None, []),
+        ("penstock.mode", "loud", {}, "loud", []),
+        ("errors.deadletterqueue.topic.name", "${topic}.dead", {}, None, []),
+        ("errors.deadletterqueue.topic.name", "payments", {}, "${topic} in it, or stands", []),
+        ("records.policy.class.name", " b.P ", {}, None, ["b.P"]),
+        ("records.policy.class.name", "c.P", {}, "Class c.P may not be named", []),
+        ("records.policy.class.name", "b.P", {"cls": "see the log"},
+         "Class b.P cannot be used: see the log", ["b.P"]),
+        ("penstock.policies", "first", {}, None, [("t", ["first"])]),
+        ("penstock.policies", "first, second", {}, "second", []),
+        ("penstock.policies", "first", {"names": "it needs a schema"}, "it needs a schema",
+         [("t", ["first"])]),
+        ("record.validation.policy", "text", {}, None, ["text"]),
+        ("record.validation.policy", "text", {"text": "no such rule"}, "no such rule", ["text"]),
+    ],
+)  # fmt: skip
+async def test_a_value_that_cannot_be_set_is_an_error(key, value, why, error, tried):
+    worker = Worker(**why)
+    found = await config_error(gateway(worker), "t", key, value)
+    assert worker.tried == tried
+    if error is None:
+        assert found is None
+    else:
+        assert found.startswith(f"Invalid value {value} for configuration {key}: ")
+        assert error in found
+
+
+async def test_a_key_without_the_class_that_reads_it_is_an_error():
+    found = gateway(record_validation_policy_class_name=None)
+    error = await config_error(found, "t", "record.validation.policy", "text")
+    assert error.endswith("the gateway has no record.validation.policy.class.name to read it")
+
+
+async def test_a_dead_letter_topic_of_the_file_may_be_named():
+    found = gateway(**{"topics.*.errors.deadletterqueue.topic.name": "all.dead"})
+    key = "errors.deadletterqueue.topic.name"
+    assert await config_error(found, "t", key, "all.dead") is None
+
+
+async def test_only_allowed_keys_can_be_set():
+    found = gateway(topic_settings_keys_allowed="penstock.mode")
+    assert await config_error(found, "t", "penstock.mode", "mark") is None
+    error = await config_error(found, "t", "penstock.policies", "first")
+    assert error.startswith("Configuration penstock.policies cannot be set on a topic: ")
+    assert error == syntax_error(found, "penstock.policies", "first")
+
+
+@pytest.mark.parametrize("are_stored", [True, False])
+def test_a_misspelt_key_is_explained(are_stored):
+    text = explained(gateway(are_stored=are_stored), "Unknown topic config name: penstock.mod")
+    assert "did you mean penstock.mode?" in text
+    assert ("The gateway keeps no topic level keys" in text) is not are_stored

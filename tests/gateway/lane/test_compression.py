@@ -1,0 +1,142 @@
+"""Compressed batches in native threads: what comes out there comes out in Python, too.
+
+Bounded in `make test`; `make fuzz` for more.
+"""
+
+import random
+import zlib
+
+import cramjam
+import pytest
+
+from penstock.native import find_native
+from penstock.records.compression import Scratch, compress, decompress
+from penstock.records.errors import UnreadableRecords
+from tests.records.encoding import CODECS
+from tests.records.encoding import compress as compress_otherwise
+
+native, _ = find_native()
+pytestmark = pytest.mark.skipif(
+    not hasattr(native, "Lane"), reason="penstock_native is not installed"
+)
+ZSTD = CODECS["zstd"]
+COMPRESSED = [number for number in CODECS.values() if number not in {0, ZSTD}]
+LIMIT = 40_000
+SCRATCH = Scratch(ahead=0, behind=0)
+
+
+def in_python(codec, data, limit=LIMIT):
+    try:
+        count = decompress(codec, memoryview(data), limit, SCRATCH)
+    except UnreadableRecords:
+        return None
+    return bytes(SCRATCH.buffer[:count])
+
+
+def lz4(data, **how):
+    compressor = cramjam.lz4.Compressor(**{"block_linked": False, **how})
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+def gzip(data, level):
+    writer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    return writer.compress(data) + writer.flush()
+
+
+WAYS = [
+    *((codec, lambda data, c=codec: compress(c, memoryview(data))) for codec in COMPRESSED),
+    (1, lambda data: compress(1, memoryview(data), fast=True)),
+    *((codec, lambda data, c=codec: compress_otherwise(c, data)) for codec in COMPRESSED),
+    (1, lambda data: gzip(data, 0)),
+    (1, lambda data: gzip(data, 9)),
+    (2, lambda data: compress_otherwise(2, data, xerial=False)),
+    (3, lambda data: lz4(data, content_checksum=True)),
+    (3, lambda data: lz4(data, level=9)),
+]
+"""Codecs, and what compresses for them as some client does."""
+
+
+def some_data(chance):
+    """Return records' bytes: like text, like noise, of one byte, or nothing."""
+    size = chance.choice((0, 1, 20, 200, 2_000, 20_000, LIMIT - 1, LIMIT))
+    kind = chance.randrange(4)
+    if kind == 0:
+        return chance.randbytes(size)
+    if kind == 1:
+        return bytes([chance.randrange(256)]) * size
+    words = [chance.randbytes(chance.randrange(1, 12)) for _ in range(chance.randrange(1, 40))]
+    text = b"".join(chance.choices(words, k=max(1, size // 6)))
+    return text[:size]
+
+
+def damaged(data, chance):
+    """Change, leave out or add bytes, most of them where a format has its fields."""
+    data = bytearray(data)
+    for _ in range(chance.randrange(1, 3)):
+        at = chance.randrange(len(data) + 1)
+        if chance.random() < 0.5:
+            at = min(at % 24, len(data))
+        kind = chance.randrange(5)
+        if kind == 0 and at < len(data):
+            data[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        elif kind == 1 and at < len(data):
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 2:
+            del data[at : at + chance.randrange(1, 9)]
+        elif kind == 3:
+            data[at:at] = chance.randbytes(chance.randrange(1, 9))
+        else:
+            data += chance.choice((b"\0", bytes(data), data[: len(data) // 2], b"\0\0\0\0"))
+    return bytes(data)
+
+
+def test_what_comes_out_natively_comes_out_in_python(pytestconfig):
+    given = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(2**32) if given is None else given
+    print(f"--fuzz-seed={seed}")
+    chance = random.Random(seed)
+    count = pytestconfig.getoption("fuzz_inputs")
+    found = 0
+    for number in range(count // 8):
+        codec, compressed = chance.choice(WAYS)
+        data = compressed(some_data(chance))
+        for given in (data, *(damaged(data, chance) for _ in range(7))):
+            out = native.decompressed(codec, given, LIMIT)
+            if out is not None:
+                assert out == in_python(codec, given), (seed, number, codec, given.hex())
+                found += 1
+    assert found > count // 10
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_what_clients_send_is_decompressed_up_to_the_limit(way):
+    codec, compressed = WAYS[way]
+    chance = random.Random(way)
+    for _ in range(40):
+        content = some_data(chance)
+        data = compressed(content)
+        assert in_python(codec, data) == content
+        assert native.decompressed(codec, data, LIMIT) == content
+        assert native.decompressed(codec, data, len(content)) == content
+        if content:
+            assert native.decompressed(codec, data, len(content) - 1) is None
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_bomb_is_stopped_at_the_limit(codec):
+    data = compress(codec, memoryview(bytes(50_000_000)))
+    assert native.decompressed(codec, data, LIMIT) is None
+
+
+@pytest.mark.parametrize("codec", [0, ZSTD, 5, 6, 7])
+def test_zstd_and_what_is_no_codec_are_left_to_python(codec):
+    data = compress(ZSTD, memoryview(b"records"))
+    assert native.decompressed(codec, data, LIMIT) is None
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_second_stream_behind_the_first_is_left_to_python(codec):
+    data = compress(codec, memoryview(b"records"))
+    assert native.decompressed(codec, data, LIMIT) == b"records"
+    assert native.decompressed(codec, data + data, LIMIT) is None

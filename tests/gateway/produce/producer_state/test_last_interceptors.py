@@ -1,0 +1,240 @@
+"""Whether a gateway that starts has the interceptors of before, by what gateways kept."""
+
+import json
+import os
+import time
+
+import pytest
+
+from penstock.cluster.compacted_topic import LogRecord
+from penstock.gateway.produce.producer_state import local
+from penstock.gateway.produce.producer_state.last_interceptors import (
+    OTHERS_MAX_AGE_S,
+    OWN_MAX_AGE_S,
+    Interceptors,
+    Kept,
+    are_as_before,
+)
+from penstock.gateway.produce.producer_state.local import LocalStore
+from penstock.gateway.produce.producer_state.presence import Presence
+
+SAME = Interceptors("a", in_doubt=False)
+DIFFERENT = {
+    "other interceptors": Interceptors("b", in_doubt=False),
+    "a change of late": Interceptors("a", in_doubt=True),
+    "interceptors that are not known": Interceptors("", in_doubt=False),
+    "a gateway that said nothing": None,
+}
+MINUTE_MS = 60_000
+
+
+def test_a_start_with_the_digest_of_all_gateways_is_as_before():
+    assert are_as_before("a", Kept(SAME, 0.0))
+    assert are_as_before("a", Kept(SAME, OWN_MAX_AGE_S), [Kept(SAME, 0.0), Kept(SAME, -9.0)])
+
+
+@pytest.mark.parametrize("kept", DIFFERENT.values(), ids=DIFFERENT)
+def test_nothing_else_is(kept):
+    assert not are_as_before("a", Kept(kept, 0.0))
+    assert not are_as_before("a", Kept(SAME, 0.0), [Kept(SAME, 0.0), Kept(kept, OTHERS_MAX_AGE_S)])
+    assert are_as_before("a", Kept(SAME, 0.0), [Kept(kept, OTHERS_MAX_AGE_S + 1)])
+
+
+def test_what_is_not_known_here_is_not_as_before():
+    assert not are_as_before("a", None, [Kept(SAME, 0.0)])
+    assert not are_as_before("", Kept(Interceptors("", in_doubt=False), 0.0))
+
+
+@pytest.mark.parametrize("age_s", [-1.0, OWN_MAX_AGE_S + 1])
+def test_what_was_kept_long_ago_or_in_the_future_is_not_as_before(age_s):
+    assert not are_as_before("a", Kept(SAME, age_s))
+
+
+class TestTopic:
+    """What gateways say in the state topic."""
+
+    @pytest.fixture
+    def topic(self):
+        return []
+
+    @staticmethod
+    def say(topic, presence, at_ms, *, ends=False):
+        value = presence.last_value if ends else presence.value
+        topic.append(LogRecord(len(topic) + 1, presence.key, value, at_ms))
+
+    @staticmethod
+    def started(topic, name, interceptors=SAME, at_ms=MINUTE_MS):
+        """Return a gateway that has compared, and whether its interceptors are as before."""
+        presence = Presence(name, shares=True)
+        presence.changes = []
+        presence.on_change = presence.changes.append
+        for record in topic:
+            presence.read(record)
+        presence.interceptors = lambda: interceptors
+        presence.begin()
+        TestTopic.say(topic, presence, at_ms)
+        presence.read(topic[-1])
+        return presence, presence.compare(interceptors.digest)
+
+    def running(self, topic, name, interceptors=SAME, at_ms=0):
+        presence, _ = self.started(topic, name, interceptors, at_ms)
+        self.say(topic, presence, at_ms)
+        return presence
+
+    def test_a_gateway_that_starts_for_the_first_time_knows_nothing(self, topic):
+        assert not self.started(topic, "a")[1]
+        self.running(topic, "b")
+        assert not self.started(topic, "c")[1]
+
+    @pytest.mark.parametrize("ends", [False, True])
+    def test_a_gateway_that_starts_again_compares_with_itself_and_others(self, topic, ends):
+        self.say(topic, self.running(topic, "a"), 0, ends=ends)
+        self.running(topic, "b")
+        assert self.started(topic, "a")[1]
+
+    @pytest.mark.parametrize("other", [value for value in DIFFERENT.values() if value])
+    def test_others_that_differ_count_also_after_their_end(self, topic, other):
+        self.running(topic, "a")
+        self.say(topic, self.running(topic, "b", other), 0, ends=True)
+        assert not self.started(topic, "a")[1]
+
+    def test_a_gateway_of_an_older_version_counts_as_different(self, topic):
+        self.running(topic, "a")
+        self.say(topic, Presence("b", shares=True), 0)
+        assert not self.started(topic, "a")[1]
+
+    def test_a_gateway_that_was_of_an_older_version_meanwhile_does_not_know(self, topic):
+        self.running(topic, "a")
+        self.say(topic, Presence("a", shares=True), 0)
+        assert not self.started(topic, "a")[1]
+
+    def test_the_end_of_an_older_version_counts_as_different(self, topic):
+        self.running(topic, "a")
+        topic.append(LogRecord(9, b"gateway:b", None, 0))
+        assert not self.started(topic, "a")[1]
+
+    def test_a_gateway_that_was_gone_for_hours_does_not_know_what_it_was_meanwhile(self, topic):
+        self.running(topic, "a")
+        assert not self.started(topic, "a", at_ms=180 * MINUTE_MS)[1]
+
+    def test_a_gateway_that_was_killed_before_it_has_compared_does_not_know(self, topic):
+        self.running(topic, "a")
+        presence = Presence("a", shares=True)
+        presence.interceptors = lambda: SAME
+        presence.begin()
+        self.say(topic, presence, 0)
+        assert not self.started(topic, "a")[1]
+
+    def test_two_gateways_of_one_name_are_always_in_doubt(self, topic):
+        first = self.running(topic, "a")
+        second = self.running(topic, "a")
+        self.say(topic, first, 0)
+        second.read(topic[-1])
+        self.say(topic, second, 0)
+        assert not self.started(topic, "a")[1]
+
+    def test_of_two_gateways_of_one_name_each_hears_of_the_changes_of_the_other(self, topic):
+        first = self.running(topic, "a")
+        first.change(["orders"])
+        self.say(topic, first, 0)
+        second, _ = self.started(topic, "a")
+        second.changes.clear()
+        self.say(topic, first, 0)
+        second.read(topic[-1])
+        assert not second.changes, "nothing has changed since"
+        first.change(["payments"])
+        for _ in range(2):
+            self.say(topic, first, 0)
+            second.read(topic[-1])
+        [affects] = second.changes
+        assert affects("payments")
+
+    def test_the_last_change_stays_the_same_if_nothing_has_changed(self, topic):
+        before = self.running(topic, "a")
+        before.change(["orders"])
+        self.say(topic, before, 0)
+        other = self.running(topic, "b")
+        again, is_as_before = self.started(topic, "a")
+        self.say(topic, again, MINUTE_MS)
+        reported = len(other.changes)
+        for record in topic:
+            other.read(record)
+        assert is_as_before
+        assert len(other.changes) == reported
+
+    def test_changes_of_others_before_the_start_are_reported_where_something_differs(self, topic):
+        other = self.running(topic, "b")
+        other.change(["orders"])
+        self.say(topic, other, 0)
+        presence, is_as_before = self.started(topic, "a")
+        [affects] = presence.changes
+        assert not is_as_before
+        assert affects("orders")
+
+    @pytest.mark.parametrize("said", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
+    def test_a_digest_of_another_form_is_none(self, topic, said):
+        self.running(topic, "a")
+        value = json.dumps({"version": 1, "shares": True, "interceptors": said}).encode()
+        topic.append(LogRecord(9, b"gateway:b", value, 0))
+        assert not self.started(topic, "a")[1]
+
+
+class TestFile:
+    """What a gateway keeps in its own file."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        return tmp_path / "state.sqlite"
+
+    @staticmethod
+    def run(file, interceptors=SAME, *, now=time.time):
+        store = LocalStore(file, now)
+        is_as_before = store.are_interceptors_as_before(interceptors.digest)
+        store.interceptors = lambda: interceptors
+        store.close()
+        return is_as_before
+
+    def test_a_start_with_the_same_interceptors_is_as_before(self, file):
+        assert [self.run(file) for _ in range(3)] == [False, True, True]
+
+    @pytest.mark.parametrize("before", [value for value in DIFFERENT.values() if value])
+    def test_after_others_it_is_not(self, file, before):
+        self.run(file)
+        self.run(file, before)
+        assert not self.run(file)
+        assert self.run(file)
+
+    def test_a_process_that_was_killed_has_kept_them(self, file):
+        store = LocalStore(file, time.time)
+        store.interceptors = lambda: SAME
+        store.keep_interceptors()
+        store._connection.close()
+        assert self.run(file)
+
+    def test_after_a_start_of_the_machine_it_is_not(self, file, tmp_path, monkeypatch):
+        self.run(file)
+        other = tmp_path / "boot_id"
+        monkeypatch.setattr(local, "_BOOT_ID", other)
+        assert not self.run(file)
+        assert not self.run(file), "a machine without such an id"
+        other.write_text("another")
+        assert not self.run(file)
+        assert self.run(file)
+
+    @pytest.mark.parametrize("later_s", [-60.0, OWN_MAX_AGE_S + 60])
+    def test_after_hours_or_with_another_clock_it_is_not(self, file, later_s):
+        self.run(file)
+        assert not self.run(file, now=lambda: time.time() + later_s)
+
+    def test_if_the_file_was_written_later_it_is_not(self, file):
+        self.run(file)
+        written_at = file.stat().st_mtime + 60
+        os.utime(file, (written_at, written_at))
+        assert not self.run(file, now=lambda: written_at + 1)
+
+    def test_what_is_forgotten_is_not_as_before(self, file):
+        self.run(file)
+        store = LocalStore(file, time.time)
+        store.forget_interceptors()
+        store.close()
+        assert not self.run(file)

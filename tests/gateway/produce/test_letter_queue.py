@@ -1,0 +1,111 @@
+"""What of the waiting dead letters goes into one request to a broker."""
+
+import pytest
+
+from penstock.gateway.produce import letter_queue
+from penstock.gateway.produce.letter_queue import CHANNELS, LetterQueue, WaitingLetters
+from penstock.policy import Record
+from tests.records.encoding import encode_batch
+
+BATCH = encode_batch([Record(1, None, b"a", ())])
+A, B, C = ("t.dead", 0), ("t.dead", 1), ("u.dead", 0)
+
+
+def letters(batches=1):
+    return WaitingLetters(None, BATCH * batches, lambda _: None, 10.0)
+
+
+def queue_of(*places):
+    queue = LetterQueue()
+    waiting = [(place, letters()) for place in places]
+    for place, one in waiting:
+        queue.append(place, one)
+    return queue, [one for _, one in waiting]
+
+
+def test_a_request_has_the_first_letters_of_each_partition():
+    queue, (first, second, third, other) = queue_of(A, A, B, C)
+    taken = queue.take()
+    assert taken == {A: first, B: third, C: other}
+    assert queue.take() == {}, "the second of A goes only when the first is answered"
+    queue.release(taken)
+    assert queue.take() == {A: second}
+
+
+def test_letters_of_a_partition_keep_their_order_while_the_first_is_sent():
+    queue, (first,) = queue_of(A)
+    taken = queue.take()
+    more = letters(), letters()
+    for one in more:
+        queue.append(A, one)
+    queue.release(taken)
+    assert queue.take() == {A: more[0]}
+    assert first not in more
+
+
+def test_a_request_is_bounded_and_partitions_take_turns(monkeypatch):
+    monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 2 * len(BATCH))
+    queue, (a, a2, b, c) = queue_of(A, A, B, C)
+    taken = queue.take()
+    assert taken == {A: a, B: b}
+    queue.release(taken)
+    assert queue.take() == {C: c, A: a2}
+
+
+def test_letters_that_are_larger_than_a_request_go_alone(monkeypatch):
+    monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 1)
+    queue, (a, b) = queue_of(A, B)
+    assert queue.take() == {A: a}
+    assert queue.take() == {B: b}
+
+
+def test_one_request_is_on_its_way_unless_it_is_slow():
+    queue, _ = queue_of(A)
+    assert LetterQueue().begin() is None, "nothing waits"
+    first = queue.begin()
+    queue.take()
+    queue.append(B, letters())
+    assert queue.begin() is None
+    queue.be_slow(first)
+    second = queue.begin()
+    assert second not in {None, first}
+    queue.take()
+    queue.append(C, letters())
+    assert not queue.goes_on(first), "the second one is prompt, and takes what waits"
+    queue.end(first)
+    assert queue.goes_on(second)
+
+
+def test_the_slow_requests_are_bounded():
+    queue, _ = queue_of(A)
+    channels = []
+    while (channel := queue.begin()) is not None:
+        channels.append(channel)
+        queue.be_slow(channel)
+    assert len(set(channels)) == CHANNELS
+    queue.end(channels[1])
+    assert queue.begin() == channels[1]
+
+
+def test_a_channel_that_was_slow_goes_on_where_no_other_is_prompt():
+    queue, _ = queue_of(A)
+    channel = queue.begin()
+    queue.be_slow(channel)
+    assert queue.goes_on(channel)
+    assert queue.begin() is None
+
+
+def test_letters_know_their_remaining_batches():
+    waiting = letters(batches=2)
+    assert [bytes(batch) for batch in waiting.batches] == [BATCH, BATCH]
+    assert not waiting.is_stored()
+    assert waiting.is_stored()
+
+
+def test_pauses_become_longer_until_a_batch_is_stored():
+    waiting = letters(batches=2)
+    pauses = [waiting.pause_s() for _ in range(8)]
+    assert pauses[1] == pytest.approx(2 * pauses[0])
+    assert pauses[-1] == pauses[-2] == 1.0
+    waiting.is_stored()
+    assert waiting.pause_s() == pauses[0]

@@ -1,0 +1,391 @@
+"""A Produce request to a topic in quarantine: which of its batches are sent, and their responses.
+
+The verdicts come from the test, which also plays the broker and the dead letter topic.
+"""
+
+import time
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
+from penstock.gateway.produce.bad_shares import RECORDS_MIN, BadShares
+from penstock.gateway.produce.dead_letter_writer import LettersRefused
+from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.write_rights import WriteRights
+from penstock.records.batch import read_batch
+from tests.gateway.admin.talk import broker_frame
+from tests.gateway.sessions.test_session import Talk, produce_answer
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+WRITE, DESCRIBE = 1 << 4, 1 << 8
+IDS = {"judged": uuid4(), "other": uuid4()}
+BAD = refused(87, "not positive", "v")
+LETTERS = encode_batch(values(b"bad"))
+
+
+class Letters:
+    """A dead letter topic; `stored` has where, the letters, and the function to call."""
+
+    def __init__(self):
+        self.stored = []
+
+    def store(self, to, letters, done):
+        self.stored.append((to, letters, done))
+
+    def end(self, failure=None):
+        self.stored.pop(0)[2](failure)
+
+
+class Quarantine(Talk):
+    """A session whose topics have a policy in mode quarantine."""
+
+    may_quarantine = True
+    keeps_decisions = True
+
+    def __init__(self, *, max_ratio="1", modes=None):
+        super().__init__(judged=frozenset({"judged", "other"}))
+        self.settings = {"penstock.quarantine.max.ratio": max_ratio}
+        self.modes = modes or {}
+        self.producers = Producers(now=time.time)
+        self.dead_letters = Letters()
+        self.write_rights = WriteRights()
+        self.bad_shares = BadShares(lambda: 100.0)
+        self.max_message_bytes = MaxMessageBytes()
+        self.opened = 0
+        self.session._supports_describe_producers = False
+
+    def merged(self, topic, own):
+        return self.settings
+
+    def intercepts(self, topic):
+        return topic in self.judged
+
+    def for_topic(self, topic, own=None):
+        if topic not in self.judged:
+            return None
+        return TopicPlan(topic=topic, validators=("v",), mode="quarantine", settings=self.settings)
+
+    def open_decisions(self):
+        self.opened += 1
+
+    def produce(self, number, *batches, acks=1):
+        """Send a request; answer the gateway's Metadata request about the ids of its topics."""
+        self.session.client_data(request(number, *batches, acks=acks))
+        if self.broker.data:
+            topics = [{"name": name, "topic_id": topic_id} for name, topic_id in IDS.items()]
+            self.answer(3, topics=topics)
+
+    def answer(self, api_key, **fields):
+        """Answer the gateway's own request, which is of this API."""
+        frame = self.broker.take()
+        key, version = int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
+        assert key == api_key
+        number = int.from_bytes(frame[8:12], "big")
+        self.session.upstream_data(broker_frame(key, version, number, **fields))
+
+    def answer_rights(self, operations, code=0):
+        """Answer the Metadata request about the rights of the client."""
+        topics = [{"name": "judged", "error_code": code, "topic_authorized_operations": operations}]
+        self.answer(3, topics=topics)
+
+    def answer_limit(self, **limits):
+        """Answer the DescribeConfigs request about `max.message.bytes`."""
+        results = [
+            {"resource_name": name, "error_code": 0 if value else 29,
+             "configs": [{"name": "max.message.bytes", "value": value}]}
+            for name, value in limits.items()
+        ]  # fmt: skip
+        self.answer(32, results=results)
+
+    def responses(self):
+        """Return the error codes and messages of the next response to the client."""
+        partitions = produced(parse_response(self.client.take(), 0, 9))
+        return {name: (found.error_code, found.error_message)
+                for (name, _), found in partitions.items()}  # fmt: skip
+
+
+def batch(*given, producer_id=-1, first=-1):
+    epoch = 0 if producer_id >= 0 else -1
+    return encode_batch(
+        values(*given), producer_id=producer_id, producer_epoch=epoch, base_sequence=first
+    )
+
+
+def request(number, *batches, acks=1):
+    topics = [(name, [(0, data)]) for name, data in zip(("judged", "other"), batches, strict=False)]
+    return request_frame(produce_request(topics, acks=acks), number)
+
+
+def diverted(left, *positions, letters=LETTERS, refusal=BAD):
+    """A verdict that puts records in quarantine."""
+    bad = Diverted(replace(refusal, outcome=Outcome.QUARANTINED), len(positions))
+    return replaced(left, positions, (bad,), quarantined=positions, letters=letters)
+
+
+def with_rights(talk):
+    """Have it known that the client may write to the topic."""
+    client = talk.session.number, talk.session.authentication.principal
+    talk.write_rights.put(client, "judged", 0)
+    return talk
+
+
+def values_sent(frame):
+    at = frame.index(b"\x00\x00\x00\x00\x00\x00\x00\x00", 20)
+    size = int.from_bytes(frame[at + 8 : at + 12], "big") + 12
+    read = read_batch(frame[at : at + size], api_version=9, max_decompressed_bytes=10**6)
+    return list(read.records.values)
+
+
+@pytest.mark.parametrize("producer_id", [-1, 5])
+def test_letters_are_stored_before_the_other_records_are_sent(producer_id):
+    talk = with_rights(Quarantine())
+    first = 0 if producer_id >= 0 else -1
+    data = batch(b"good", b"bad", producer_id=producer_id, first=first)
+    talk.produce(1, data)
+    talk.decide(diverted(batch(b"good", producer_id=producer_id, first=first), 1))
+    assert talk.broker.take() == b""
+    ((to, letters, _),) = talk.dead_letters.stored
+    assert (to.name, to.source, to.partition) == ("judged.dead", "judged", 0)
+    assert letters == LETTERS
+    talk.dead_letters.end()
+    assert values_sent(talk.broker.take()) == [b"good"]
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.responses() == {"judged": (0, None)}
+    ((report),) = talk.refusals
+    assert (report.topic, report.records, report.dead_letter_topic) == (
+        "judged",
+        1,
+        "judged.dead",
+    )
+    assert report.verdict.outcome is Outcome.QUARANTINED
+
+
+@pytest.mark.parametrize("producer_id", [-1, 5])
+@pytest.mark.parametrize(
+    ("failure", "code"), [("no broker answers", 7), (LettersRefused("too large"), 87)]
+)
+def test_letters_that_are_not_stored_refuse_the_batch(producer_id, failure, code):
+    talk = with_rights(Quarantine())
+    first = 0 if producer_id >= 0 else -1
+    data = batch(b"good", b"bad", producer_id=producer_id, first=first)
+    talk.produce(1, data)
+    talk.decide(diverted(batch(b"good", producer_id=producer_id, first=first), 1))
+    talk.dead_letters.end(failure)
+    assert talk.broker.take() == b""
+    text = f"The dead letters of this batch could not be stored: {failure}"
+    assert talk.responses() == {"judged": (code, text)}
+    refusals = [report for report in talk.refusals if report.verdict.outcome is Outcome.REFUSED]
+    assert [(report.topic, report.records, report.verdict.message) for report in refusals] == (
+        [("judged", 1, text)] if code == 87 else []
+    )
+
+
+def test_another_partition_is_sent_when_letters_are_not_stored():
+    talk = with_rights(Quarantine())
+    talk.produce(1, batch(b"good", b"bad"), batch(b"other"))
+    talk.decide(diverted(batch(b"good"), 1))
+    talk.decide(ACCEPTED)
+    talk.dead_letters.end("no broker answers")
+    assert values_sent(talk.broker.take()) == [b"other"]
+    talk.session.upstream_data(produce_answer(1, "other"))
+    assert {name: code for name, (code, _) in talk.responses().items()} == {"judged": 7, "other": 0}
+
+
+def test_a_batch_of_bad_records_only_is_a_success_without_the_broker():
+    talk = with_rights(Quarantine())
+    talk.produce(1, batch(b"bad"))
+    talk.decide(diverted(b"", 0))
+    talk.dead_letters.end()
+    assert talk.broker.take() == b""
+    assert talk.responses() == {"judged": (0, None)}
+
+
+@pytest.mark.parametrize(
+    ("operations", "code", "expected"),
+    [
+        (WRITE | DESCRIBE, 0, 0),
+        (DESCRIBE, 0, 29),
+        (-(2**31), 0, 29),
+        (WRITE, 5, 5),
+        (0, 3, 3),
+    ],
+)
+def test_only_a_client_that_may_write_has_its_letters_stored(operations, code, expected):
+    talk = Quarantine()
+    talk.produce(1, batch(b"good", b"bad"))
+    talk.decide(diverted(batch(b"good"), 1))
+    assert talk.dead_letters.stored == []
+    talk.answer_rights(operations, code)
+    if expected:
+        assert talk.dead_letters.stored == []
+        assert talk.responses()["judged"][0] == expected
+        assert talk.refusals == []
+    else:
+        talk.dead_letters.end()
+        assert values_sent(talk.broker.take()) == [b"good"]
+
+
+@pytest.mark.parametrize(("code", "is_known"), [(0, True), (29, True), (5, False)])
+def test_a_right_is_requested_once_unless_its_error_is_retriable(code, is_known):
+    talk = Quarantine()
+    for number in (1, 2):
+        talk.produce(number, batch(b"bad"))
+        talk.decide(diverted(b"", 0))
+        if number == 1 or not is_known:
+            talk.answer_rights(WRITE, code)
+        if not code:
+            talk.dead_letters.end()
+        assert talk.broker.take() == b""
+        assert talk.responses()["judged"][0] == code
+
+
+def test_no_response_about_a_topic_is_an_error():
+    talk = Quarantine()
+    talk.produce(1, batch(b"good", b"bad"))
+    talk.decide(diverted(batch(b"good"), 1))
+    talk.answer(3, topics=[])
+    assert talk.responses()["judged"][0] == 3
+
+
+class TestRatio:
+    """`penstock.quarantine.max.ratio`"""
+
+    def produce(self, talk, number, good, bad):
+        records = [b"good"] * good + [b"bad"] * bad
+        talk.produce(number, batch(*records))
+        positions = range(good, good + bad)
+        talk.decide(
+            diverted(batch(*records[:good]) if good else b"", *positions) if bad else ACCEPTED
+        )
+        if talk.dead_letters.stored:
+            talk.dead_letters.end()
+        if talk.broker.take():
+            talk.session.upstream_data(produce_answer(number, "judged"))
+        return talk.responses()["judged"]
+
+    def test_too_many_bad_records_are_refused(self):
+        talk = with_rights(Quarantine(max_ratio="0.1"))
+        assert self.produce(talk, 1, RECORDS_MIN, 0) == (0, None)
+        assert self.produce(talk, 2, 0, 11) == (0, None), "11 of 111 records are less than a tenth"
+        code, text = self.produce(talk, 3, 0, 2)
+        assert code == 87
+        assert text == (
+            "11.5% of the records of topic judged were bad in the last minute, more than "
+            "penstock.quarantine.max.ratio (0.1) lets into quarantine: not positive"
+        )
+        assert talk.dead_letters.stored == []
+        assert self.produce(talk, 4, 1, 0) == (0, None), "a batch without bad records passes"
+
+    def test_as_many_as_the_ratio_pass(self):
+        talk = with_rights(Quarantine(max_ratio="0.1"))
+        assert self.produce(talk, 1, RECORDS_MIN - 10, 10) == (0, None)
+
+    def test_few_records_have_no_ratio(self):
+        talk = with_rights(Quarantine(max_ratio="0.1"))
+        assert self.produce(talk, 1, 0, RECORDS_MIN - 1) == (0, None)
+        assert self.produce(talk, 2, 0, 1)[0] == 87
+
+    def test_a_ratio_of_1_lets_every_record_pass(self):
+        talk = with_rights(Quarantine())
+        assert self.produce(talk, 1, 0, 2 * RECORDS_MIN) == (0, None)
+
+    def test_refused_batches_do_not_count(self):
+        talk = with_rights(Quarantine(max_ratio="0.1"))
+        talk.produce(1, batch(*[b"x"] * RECORDS_MIN))
+        talk.decide(BAD)
+        talk.responses()
+        assert self.produce(talk, 2, 0, RECORDS_MIN - 1) == (0, None)
+
+
+class TestLargerBatches:
+    """Batches that policies enlarge, by marks for example, and `max.message.bytes`."""
+
+    def enlarged(self, *names):
+        talk = with_rights(Quarantine())
+        talk.produce(1, *[batch(b"v") for _ in names])
+        for _ in names:
+            talk.decide(replaced(batch(b"v" * 100), ()))
+        return talk
+
+    def test_a_batch_that_became_too_large_is_refused(self):
+        talk = self.enlarged("judged", "other")
+        size = len(batch(b"v" * 100))
+        talk.answer_limit(judged=str(size - 1), other=str(size))
+        assert values_sent(talk.broker.take()) == [b"v" * 100]
+        talk.session.upstream_data(produce_answer(1, "other"))
+        answers = talk.responses()
+        assert answers["other"] == (0, None)
+        code, text = answers["judged"]
+        assert code == 10
+        assert text == (
+            f"The batch has {size} bytes after its interceptors, or with marks, more than the "
+            f"{size - 1} of max.message.bytes of topic judged"
+        )
+        assert [report.topic for report in talk.refusals] == ["judged"]
+
+    def test_a_limit_that_the_client_may_not_know_is_left_to_the_broker(self):
+        talk = self.enlarged("judged")
+        talk.answer_limit(judged=None)
+        assert values_sent(talk.broker.take()) == [b"v" * 100]
+
+    def test_a_limit_is_requested_once(self):
+        talk = self.enlarged("judged")
+        talk.answer_limit(judged="10000")
+        talk.broker.take()
+        talk.session.upstream_data(produce_answer(1, "judged"))
+        talk.responses()
+        talk.produce(2, batch(b"v"))
+        talk.decide(replaced(batch(b"v" * 100), ()))
+        assert values_sent(talk.broker.take()) == [b"v" * 100]
+
+    def test_a_batch_that_did_not_grow_needs_no_limit(self):
+        talk = with_rights(Quarantine())
+        talk.produce(1, batch(b"v" * 100))
+        talk.decide(replaced(batch(b"w" * 100), ()))
+        assert values_sent(talk.broker.take()) == [b"w" * 100]
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ({"name": "judged", "error_code": 29}, 29),
+        ({"name": "judged", "error_code": 5}, 5),
+        (None, 3),
+    ],
+)
+def test_a_topic_whose_id_is_not_known_gets_the_error_of_the_broker(found, code):
+    talk = Quarantine()
+    talk.session.client_data(request(1, batch(b"v"), batch(b"other")))
+    others = {"name": "other", "topic_id": IDS["other"]}
+    talk.answer(3, topics=[others] if found is None else [found, others])
+    talk.decide(ACCEPTED)
+    assert talk.verdicts == []
+    assert values_sent(talk.broker.take()) == [b"other"]
+    talk.session.upstream_data(produce_answer(1, "other"))
+    assert {name: code for name, (code, _) in talk.responses().items()} == {
+        "judged": code,
+        "other": 0,
+    }
+
+
+def test_ids_of_topics_are_requested_once_for_several_requests():
+    talk = Quarantine()
+    talk.produce(1, batch(b"v"))
+    talk.session.client_data(request(2, batch(b"w")))
+    assert talk.broker.take() == b""
+    assert len(talk.verdicts) == 2
+
+
+def test_until_the_producer_state_is_open_batches_are_retried():
+    talk = Quarantine()
+    talk.keeps_decisions = False
+    talk.produce(1, batch(b"v"))
+    assert (talk.verdicts, talk.opened) == ([], 1)
+    code, text = talk.responses()["judged"]
+    assert code == 7
+    assert "penstock.mode is quarantine" in text

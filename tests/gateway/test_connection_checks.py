@@ -1,0 +1,77 @@
+"""Which connections of clients are closed, and that all are checked within a second."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.gateway import connection_checks
+from penstock.gateway.connection_checks import (
+    FIRST_REQUEST_S,
+    check_once,
+    close_idle,
+    idle_interval,
+)
+
+
+class Connection:
+    def __init__(self, last_active=0.0, since=0.0, is_established=True):
+        self.last_active, self.since, self.is_established = last_active, since, is_established
+        self.closed = self.checked = 0
+
+    def close(self):
+        self.closed += 1
+
+    def check(self):
+        self.checked += 1
+
+
+@pytest.mark.parametrize(
+    ("connection", "is_closed"),
+    [
+        (Connection(last_active=40.0), False),
+        (Connection(last_active=39.9), True),
+        (Connection(last_active=99.0, since=100 - FIRST_REQUEST_S, is_established=False), False),
+        (Connection(last_active=99.0, since=99.9 - FIRST_REQUEST_S, is_established=False), True),
+        (Connection(last_active=99.0, since=0.0), False),
+    ],
+    ids=["just used", "idle", "may still begin", "does not begin", "long established"],
+)
+def test_idle_connections_and_those_that_do_not_begin_are_closed(connection, is_closed):
+    close_idle([connection], now=100.0, max_idle_s=60.0)
+    assert connection.closed == is_closed
+
+
+def test_a_connection_may_leave_the_set_while_others_are_closed():
+    connections = set()
+
+    class Leaving(Connection):
+        def close(self):
+            super().close()
+            connections.discard(self)
+
+    connections |= {Leaving() for _ in range(3)}
+    close_idle(connections, now=100.0, max_idle_s=60.0)
+    assert connections == set()
+
+
+@pytest.mark.parametrize(("max_idle_s", "interval_s"), [(600.0, 5.0), (2.0, 0.5)])
+def test_short_idle_times_are_checked_more_often(max_idle_s, interval_s):
+    assert idle_interval(max_idle_s) == interval_s
+
+
+@pytest.mark.parametrize(
+    ("count", "pauses"),
+    [(0, [1.0]), (1, [1.0]), (100, [1.0]), (250, [1 / 3] * 3), (5000, [0.1] * 10)],
+)
+def test_each_connection_is_checked_once_in_parts_of_a_second(count, pauses, monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(connection_checks, "asyncio", SimpleNamespace(sleep=sleep))
+    connections = [Connection() for _ in range(count)]
+    asyncio.run(check_once(connections))
+    assert all(connection.checked == 1 for connection in connections)
+    assert slept == pytest.approx(pauses)

@@ -1,0 +1,211 @@
+"""Starts and reloads with the interceptors of before: nothing is doubted; at a real Kafka."""
+
+import json
+import signal
+import sys
+import time
+import uuid
+
+import pytest
+
+from tests.gateways import START, wait_until
+from tests.integration.reading import values_of
+from tests.integration.test_producer_state import INTERCEPTED, POLICIES, Batches
+
+DOUBTS = """
+from pathlib import Path
+from penstock.gateway.produce.producer_state import doubts, presence
+presence.HEARTBEAT_S = 1.0
+add = doubts.Doubts.add
+def add_some(self, affects):
+    doubts.DOUBTED_S = float(Path({file!r}).read_text())
+    add(self, affects)
+doubts.Doubts.add = add_some
+"""
+"""Doubts last as long as a file says when they begin."""
+AS_BEFORE = "interceptors are as before: no batch can have been decided by others"
+
+
+@pytest.fixture
+def state():
+    return f"state-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def doubts(tmp_path):
+    """Return the file that says how long doubts last."""
+    file = tmp_path / "doubts"
+    file.write_text("0.5")
+    return file
+
+
+@pytest.fixture
+def start(gateway, state, doubts):
+    properties = {**INTERCEPTED, "produce.request.interceptors.state.topic": state}
+
+    def begin(policies=POLICIES, **more):
+        given = {**properties, **more}
+        program = DOUBTS.format(file=str(doubts)) + START
+        return gateway(given, policies, program=[sys.executable, "-c", program])
+
+    return begin
+
+
+@pytest.fixture
+def said(stored, state):
+    """Return what each gateway said last, by its name."""
+
+    def read():
+        found = {}
+        for _, key, value, _ in stored(state):
+            if key.startswith(b"gateway:") and value is not None:
+                found[key] = json.loads(value)
+        return found
+
+    return read
+
+
+@pytest.fixture
+def settled(said, doubts):
+    """Wait until no gateway is in doubt; further doubts last."""
+
+    def wait(count=1):
+        wait_until(
+            lambda: [entry["interceptors"][1] for entry in said().values()] == [False] * count,
+            what="the end of doubts",
+        )
+        doubts.write_text("600")
+
+    return wait
+
+
+def change(running, name="policies.py", text="\n# another\n"):
+    file = running.file.parent / name
+    file.write_text(file.read_text() + text)
+
+
+def is_as_before(running, *, kill=False):
+    """Start a gateway again; return whether its interceptors are as before, by its log."""
+    running.log.clear()
+    running.restart(kill=kill)
+    running.wait_for("broker")  # later
+    return bool(running.events(AS_BEFORE))
+
+
+def fences(stored, state):
+    return sum(b'"fence":true' in value for value in filter(None, values_of(stored(state))))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_start_with_the_same_interceptors_writes_no_more_than_it_has_to(
+    start, state, topic, stored, settled, said, kill
+):
+    name = topic()
+    running = start()
+    settled()
+    before = said()
+    assert is_as_before(running, kill=kill)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"a") == 0
+    assert batches.send(running.address, 1, b"drop", b"b") == 0
+    assert fences(stored, state) == 0
+    [change_before], [change_now] = (
+        [entry["change"] for entry in of.values()] for of in (before, said())
+    )
+    assert change_now == change_before
+
+
+def test_a_start_with_a_changed_module_has_every_batch_written(
+    start, state, topic, stored, settled, said
+):
+    name = topic()
+    running = start()
+    settled()
+    before = said()
+    change(running)
+    assert not is_as_before(running)
+    assert Batches(name).send(running.address, 0, b"a") == 0
+    assert fences(stored, state) == 1
+    [change_before], [change_now] = (
+        [entry["change"] for entry in of.values()] for of in (before, said())
+    )
+    assert change_now != change_before
+
+
+def test_a_start_during_doubts_begins_them_again(start, settled):
+    running = start()
+    settled()
+    change(running)
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert not is_as_before(running, kill=True)
+
+
+def test_where_a_file_was_changed_at_another_gateway_only_a_start_begins_doubts(
+    start, settled, said, doubts
+):
+    first, other = start(), start()
+    settled(2)
+    assert len({entry["interceptors"][0] for entry in said().values()}) == 1, "folders count"
+    doubts.write_text("0.5")
+    change(other)
+    other.restart()
+    settled(2)
+    doubts.write_text("0.5")
+    assert not is_as_before(first)
+    change(first)
+    first.restart()
+    settled(2)
+    assert is_as_before(first)
+    assert is_as_before(other)
+
+
+def test_a_gateway_that_has_no_interceptors_any_more_says_so(start, state, topic, stored, settled):
+    name = topic()
+    first, other = start(), start()
+    settled(2)
+    text = other.file.read_text()
+    other.file.write_text(text.replace("produce.request.interceptors=policies.NoDrop", ""))
+    other.restart()
+    for running in (first, other):
+        assert Batches(name).send(running.address, 0, b"a") == 0
+    assert fences(stored, state) == 2
+    assert not is_as_before(first)
+
+
+def test_a_reload_of_the_same_files_changes_nothing(start, state, topic, stored, settled, said):
+    name = topic()
+    running = start()
+    settled()
+    before = said()
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert Batches(name).send(running.address, 0, b"a") == 0
+    assert fences(stored, state) == 0
+    assert [entry["change"] for entry in said().values()] == [
+        entry["change"] for entry in before.values()
+    ]
+    change(running)
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded", 2)
+    assert Batches(name).send(running.address, 0, b"a") == 0
+    assert fences(stored, state) == 1
+
+
+def test_with_state_in_a_file_too(start, doubts):
+    running = start(**{"produce.request.interceptors.state": "local"})
+
+    time.sleep(float(doubts.read_text()))  # the doubts of the first start have ended
+    assert is_as_before(running)
+    assert is_as_before(running, kill=True)
+    doubts.write_text("600")
+    change(running)
+    assert not is_as_before(running)
+    assert not is_as_before(running, kill=True)
+
+
+def test_a_schema_that_changed_counts(start, settled):
+    running = start()
+    settled()
+    (running.file.parent / "order.json").write_text("{}")
+    assert not is_as_before(running)

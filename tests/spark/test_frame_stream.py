@@ -1,0 +1,287 @@
+"""`penstock split --streaming` to folders: bounded micro-batches, each once."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from threading import Event
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from penstock.cli.jobs import frame_stream
+from tests.spark.conftest import NO_BAD
+
+
+@pytest.fixture
+def stream(command, configured, topic, produce, tmp_path):
+    """Runs a stream from a topic to two folders."""
+    source, file = topic("in", 3), configured()
+
+    def run(*more):
+        return command("split", file, "--topic", source, "--accepted", f"path:{tmp_path / 'good'}",
+                       "--rejected", f"path:{tmp_path / 'dead'}", "--streaming", "--checkpoint",
+                       tmp_path / "checkpoint", *more)  # fmt: skip
+
+    def send(first, end):
+        produce(source, [{"value": b"%s %d" % (b"good" if n % 10 else b"bad", n),
+                          "partition": n % 3} for n in range(first, end)])  # fmt: skip
+
+    run.send, run.source = send, source
+    return run
+
+
+@pytest.fixture
+def batches(spark, tmp_path):
+    """Returns the numbers in the values of each micro-batch."""
+
+    def read():
+        found = {}
+        for name in ("good", "dead"):
+            for folder in (tmp_path / name).glob("batch=*"):
+                rows = spark.read.parquet(str(folder)).collect()
+                values = [int(row.value.split()[1]) for row in rows]
+                found.setdefault(int(folder.name.split("=")[1]), []).extend(values)
+        return [found[number] for number in sorted(found)]
+
+    return read
+
+
+def in_any_order(found):
+    return sorted(number for batch in found for number in batch)
+
+
+def test_the_first_micro_batch_is_bounded_and_a_restart_loses_nothing(stream, batches, monkeypatch):
+    stream.send(0, 300)
+    options, told = ("--available-now", "--batch-records", "90"), frame_stream.report
+
+    def fail(number, counts):
+        told(number, counts)
+        if number == 1:  # what it has written is not in Spark's checkpoint as done
+            raise OSError("the driver ends here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frame_stream, "report", fail)
+        assert stream(*options).code == 3
+    first = batches()
+    assert list(map(len, first)) == [90, 90]
+    done = stream(*options)
+    assert done.code == 0, done
+    found = batches()
+    assert found[0] == first[0]
+    assert sorted(found[1]) == sorted(first[1])
+    assert in_any_order(found) == list(range(300))
+    assert max(map(len, found)) <= 92
+    assert "batch 1: 81 accepted, 9 refused" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("every", "more"), [(("--every", "24h"), 0), (("--every", "1s"), 40), ((), 40)]
+)
+def test_a_stream_looks_at_intervals_and_is_not_slowed_down_by_its_bound(
+    stream, batches, monkeypatch, every, more
+):
+    """The next micro-batch starts immediately while there are more records."""
+    monkeypatch.setattr(frame_stream, "BATCH_RECORDS", 90)
+    stream.send(0, 300)
+    seen, told = [], frame_stream.report
+
+    def report(number, counts):
+        told(number, counts)
+        seen.append(sum(counts.values()))
+        if sum(seen) == 300 and more:
+            stream.send(300, 300 + more)
+        elif sum(seen) == 300 + more:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(frame_stream, "report", report)
+    done = stream(*every)
+    assert done.code == 0, done
+    assert in_any_order(batches()) == list(range(300 + more))
+    assert max(seen) <= 92
+
+
+def test_a_new_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path):
+    stream.send(0, 30)
+    assert stream("--available-now").code == 0
+    stream.send(30, 40)
+    (tmp_path / "checkpoint").rename(tmp_path / "lost")
+    done = stream("--available-now", "--from", "latest")
+    assert done.code == 2, done
+    assert f"{tmp_path / 'good'} holds files already" in done.err
+    assert in_any_order(batches()) == list(range(30))
+
+
+def test_an_older_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path):
+    """Its micro-batches would have the numbers of others."""
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+    for first in (0, 30):
+        stream.send(first, first + 30)
+        assert stream("--available-now").code == 0
+        if not first:
+            shutil.copytree(checkpoint, backup)
+    stream.send(60, 70)
+    checkpoint.rename(tmp_path / "latest")
+    backup.rename(checkpoint)
+    done = stream("--available-now")
+    assert done.code == 2, done
+    assert f"{tmp_path / 'good'} has batch=1, and --checkpoint {checkpoint} has no" in done.err
+    shutil.rmtree(checkpoint)
+    (tmp_path / "latest").rename(checkpoint)
+    assert stream("--available-now").code == 0
+    assert in_any_order(batches()) == list(range(70))
+
+
+SLOW = """
+import time
+from penstock.policy import *
+
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        time.sleep(0.002)
+"""
+
+
+@pytest.mark.slow
+def test_a_micro_batch_that_a_signal_interrupts_is_no_error(configured, topic, produce, tmp_path):
+    """Spark would show a thousand lines, of a stack overflow, about the job that was cancelled."""
+    source, file = topic("in"), configured(policies=SLOW)
+    produce(source, [{"value": b"good %d" % number} for number in range(10_000)])
+    command = [sys.executable, "-m", "penstock", "split", str(file), "--topic", source,
+               "--accepted", f"path:{tmp_path / 'good'}", "--rejected", f"path:{tmp_path / 'dead'}",
+               "--streaming", "--checkpoint", str(tmp_path / "checkpoint"), "--batch-records",
+               "1000", "--master", "local[1]"]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert any(line.startswith("batch 0") for line in running.stderr)
+        time.sleep(1)
+        running.terminate()
+        told = running.communicate(timeout=120)[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    assert running.returncode == 0, told
+    assert "ending" in told
+    assert "Exception" not in told, told[:2000]
+
+
+NO_TOPICS = [
+    (("--again",), "--again"),
+    (("--job", "x"), "--job"),
+    (("--job", "x", "--streaming", "--checkpoint", "c"), "--job"),
+    (("--again", "--streaming", "--available-now", "--checkpoint", "c"), "--again"),
+]
+
+
+@pytest.mark.parametrize("target", ["path:good", "table:good"])
+@pytest.mark.parametrize(("options", "named"), NO_TOPICS)
+def test_options_for_topics_are_not_ignored(command, configured, topic, target, options, named):
+    done = command("split", configured(), "--topic", topic("in"), "--accepted", target,
+                   "--rejected", topic("dead"), *options)  # fmt: skip
+    assert done.code == 2, done
+    assert f"{named} needs topics as source and targets" in done.err
+
+
+@pytest.mark.parametrize("named", ["--again", "--job=x"])
+def test_redact_does_not_ignore_them_either(command, configured, topic, tmp_path, named):
+    file = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
+    for arguments in (
+        ("--topic", topic("in"), "--to", f"path:{tmp_path / 'folder'}"),
+        ("--input", tmp_path / "archive", "--to", topic("out")),
+    ):
+        done = command("redact", file, *arguments, named)
+        assert done.code == 2, done
+        assert f"{named[:5]}" in done.err
+        assert "needs topics as source and targets" in done.err
+
+
+def test_a_stream_from_latest_begins_where_its_first_start_was(stream, batches):
+    """A stream without records has no micro-batch, and nothing in Spark's checkpoint."""
+    stream.send(0, 30)
+    options = ("--available-now", "--from", "latest")
+    assert stream(*options).code == 0
+    stream.send(30, 60)
+    assert stream(*options).code == 0
+    assert in_any_order(batches()) == list(range(30, 60))
+
+
+def test_a_checkpoint_whose_name_is_a_pattern(command, configured, topic, produce, tmp_path):
+    source, file = topic("in"), configured()
+    arguments = ("split", file, "--topic", source, "--accepted", f"path:{tmp_path / 'good'}",
+                 "--rejected", f"path:{tmp_path / 'dead'}", "--streaming", "--available-now",
+                 "--checkpoint", tmp_path / "check[1]{a}*")  # fmt: skip
+    produce(source, [{"value": b"good"}])
+    done = command(*arguments)
+    assert done.code == 0, done
+    done = command(*arguments)
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize("offset", ["5", '{"logOffset":3}', "-", ""])
+def test_a_checkpoint_of_another_source(stream, tmp_path, offset):
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{offset}' if offset else "")
+    done = stream("--available-now")
+    assert done.code == 2, done
+    assert f"{tmp_path / 'checkpoint'} is not that of a stream of topics, or damaged" in done.err
+
+
+def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monkeypatch):
+    """The checkpoint has the offsets: with another --from alone, the stream would not continue."""
+    stream.send(0, 300)
+    told, options = frame_stream.report, ("--available-now", "--batch-records", "90")
+
+    def report(number, counts):
+        told(number, counts)
+        places = [TopicPartition(stream.source, partition, 90) for partition in range(3)]
+        for done in admin.delete_records(places).values():
+            done.result()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frame_stream, "report", report)
+        done = stream(*options)
+    assert done.code == 3, done
+    assert "and a stream with a new --checkpoint (and new folders)" in done.err
+    assert stream(*options, "--from", "0:95,1:95,2:95").code == 3
+    assert len(in_any_order(batches())) == 90
+    for folder in ("good", "dead", "checkpoint"):
+        (tmp_path / folder).rename(tmp_path / f"former-{folder}")
+    assert stream(*options).code == 0
+    assert in_any_order(batches()) == list(range(270, 300))
+
+
+class Ending:
+    """Ends a stream after some looks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def is_set(self):
+        return not self.looks
+
+    def wait(self, _):
+        self.looks -= 1
+
+
+class Ended:
+    """A query that has ended."""
+
+    def awaitTermination(self, _):  # noqa: N802 - Spark's name
+        return True
+
+
+def test_a_stream_without_new_records_starts_no_query():
+    started, ends = [], iter([1, 1, 1, 2, 2, 3])
+
+    def start(available_now):
+        started.append(available_now)
+        return Ended()
+
+    frame_stream._run_at_intervals(start, lambda: next(ends), 0.1, Ending(6), Event())
+    assert started == [True] * 3

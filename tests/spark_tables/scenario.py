@@ -1,0 +1,384 @@
+"""What `split` has to do with Delta tables: batches, streams, crashes between commits, kills, errors."""
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import DataFrameWriter
+
+import penstock.spark.session
+from penstock import cli
+from penstock.spark.sink.delta_tables import DeltaTables
+from penstock.spark.sink.table_problems import create_statement
+from tests.java import QUICK
+from tests.limits import HANGS_S
+
+folder, servers, jars = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+CONF = {
+    "spark.jars": jars,
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.python.authenticate.socketTimeout": "600s",  # a worker starts late on a busy machine
+    "spark.driver.extraJavaOptions": " ".join(QUICK),
+    "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+POLICIES = """
+from penstock.policy import *
+
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value.startswith(b"bad"):
+            raise InvalidRecordException("bad is not good")
+
+class Nothing(RecordValidationPolicy):
+    def validate(self, topic, record):
+        raise InvalidRecordException("nothing is good")
+
+class Changed(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return ""
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, b"changed")
+"""
+(folder / "tables_policies.py").write_text(POLICIES)
+produced: dict[str, int] = {}
+began = time.monotonic()
+
+
+def shown(what: str, *found: object) -> None:
+    """Print what was done, and how long it took."""
+    global began  # noqa: PLW0603 - a script
+    now = time.monotonic()
+    print(f"  {what:<44} {found}  {now - began:.1f} s", flush=True)
+    began = now
+
+
+def file(policy: str) -> str:
+    """Write a configuration file with one policy; `Nothing` comes with an interceptor."""
+    interceptor = "tables_policies.Changed" if policy == "Nothing" else ""
+    path = folder / f"{policy}.properties"
+    path.write_text(
+        f"upstream.bootstrap.servers={servers}\n"
+        f"record.validation.policy.class.name=tables_policies.{policy}\n"
+        "topics.*.record.validation.policy=any\n"
+        f"produce.request.interceptors={interceptor}\n"
+    )
+    return str(path)
+
+
+def produce(name: str, count: int) -> str:
+    """Produce records in two partitions, each tenth of them bad; return the topic."""
+    topic, first = f"{name}-{folder.name}", produced.get(name, 0)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(first, first + count):
+        value = b"bad %d" % number if number % 10 == 0 else b"good %d" % number
+        producer.produce(topic, value, partition=number // 10 % 2)
+    assert producer.flush(30) == 0
+    produced[name] = first + count
+    return topic
+
+
+def table(name: str) -> str:
+    """Create a table; return its name."""
+    full = f"delta.`{folder / name}`"
+    spark.sql(create_statement(full))
+    return full
+
+
+def has(*tables: str) -> list[int]:
+    """Return how many records tables have; none may be there twice."""
+    counts = []
+    for name in tables:
+        rows = spark.table(name).select("topic", "partition", "offset").collect()
+        assert len(rows) == len(set(rows)), f"{name} has records twice"
+        counts.append(len(rows))
+    return counts
+
+
+def split(topic: str, *more: str, policy: str = "NoBad", accepted: str, rejected: str) -> str:
+    """Return the arguments of the command."""
+    return ["split", file(policy), "--topic", topic, "--accepted", accepted, "--rejected",
+            rejected, *more]  # fmt: skip
+
+
+def run(arguments: list[str], code: int = 0) -> str:
+    """Run a command on the session; return what it printed."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        found = cli.main(arguments)
+    assert found == code, out.getvalue()
+    assert "Traceback" not in out.getvalue(), out.getvalue()
+    return out.getvalue()
+
+
+def fails(arguments: list[str], text: str) -> None:
+    """Run a command that ends with 2; its one line has a text."""
+    line = [one for one in run(arguments, 2).splitlines() if not one.startswith("usage")]
+    assert len(line) == 1, line
+    assert text in line[0], line
+
+
+def batches() -> None:
+    """Whole topics, then what has come since."""
+    clean, dead = table("clean"), table("dead")
+    topic = produce("batch", 400)
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    assert "360 accepted, 40 refused" in run(split(topic, **to))
+    assert has(clean, dead) == [360, 40]
+    letter = spark.table(dead).orderBy("partition", "offset").first()
+    assert (letter.topic, letter.value) == (topic, b"bad 0")
+    headers = {header.key: bytes(header.value) for header in letter.headers}
+    assert headers["__penstock.message"] == b"bad is not good"
+    fails(split(topic, **to), "has records that this run would write again")
+    produce("batch", 100)
+    assert "90 accepted, 10 refused" in run(split(topic, "--from", "0:200,1:200", **to))
+    assert has(clean, dead) == [450, 50]
+    shown("batches", *has(clean, dead))
+
+
+@contextlib.contextmanager
+def refusing(name: str):
+    """Have each commit to a table fail."""
+    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT no CHECK (offset < 0)")
+    yield
+    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT no")
+
+
+def streams() -> None:
+    """Micro-batches, and each of the moments at which a stream can end."""
+    clean, dead, checkpoint = table("streamed"), table("refused"), folder / "checkpoint"
+    topic = produce("stream", 400)
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
+    with refusing(dead):
+        told = run(split(topic, *options, **to), 3)
+        assert has(clean, dead) == [360, 0], told
+        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in told, told
+    shown("a stream that ends between its tables", *has(clean, dead))
+
+    told = run(split(topic, *options, policy="Nothing", **to))
+    assert "batch 0: 360 accepted, 40 refused" in told, told
+    assert has(clean, dead) == [360, 40]
+    assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40
+    shown("goes on with the verdicts that it had", *has(clean, dead))
+
+    for done in (checkpoint / "commits").iterdir():
+        done.unlink()
+    produce("stream", 100)
+    told = run(split(topic, *options, **to))
+    assert "batch 1: 90 accepted, 10 refused" in told, told
+    assert has(clean, dead) == [450, 50]
+    shown("ends before its own commit, and goes on", *has(clean, dead))
+
+    again = ("--streaming", "--available-now", "--checkpoint", str(folder / "another"))
+    fails(split(topic, *again, **to), "has records that this run would write again")
+    run(split(topic, *again, "--from", "latest", **to))
+    assert has(clean, dead) == [450, 50]
+    shown("another checkpoint", *has(clean, dead))
+
+
+@contextlib.contextmanager
+def without_names():
+    """Write as before commits had names of micro-batches."""
+    options, has_commit = DataFrameWriter.options, DeltaTables._has
+
+    def some(self, **given):
+        return options(self, **{name: of for name, of in given.items() if name != "userMetadata"})
+
+    DataFrameWriter.options, DeltaTables._has = some, lambda *_: True
+    try:
+        yield
+    finally:
+        DataFrameWriter.options, DeltaTables._has = options, has_commit
+
+
+def commits_without_names() -> None:
+    """A stream that ended between its tables, and whose commits are no longer known by name."""
+    clean, dead, checkpoint = table("nameless"), table("nameless_dead"), folder / "nameless"
+    topic = produce("nameless", 100)
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
+    with without_names(), refusing(dead):
+        assert "DELTA_VIOLATE_CONSTRAINT" in run(split(topic, *options, **to), 3)
+    assert has(clean, dead) == [90, 0]
+    assert "batch 0: 90 accepted, 10 refused" in run(split(topic, *options, **to))
+    assert has(clean, dead) == [90, 10]
+    shown("commits without names", *has(clean, dead))
+
+
+def other_commits() -> None:
+    """Others maintain the tables while a stream is between them; micro-batches without bad ones."""
+    clean, dead, checkpoint = table("others"), table("others_dead"), folder / "others"
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
+    run(split(produce("others", 1), *options, **to))
+    topic = produce("others", 9)
+    run(split(topic, *options, **to))
+    assert has(clean, dead) == [9, 1]
+    produce("others", 90)
+    spark.sql(f"ALTER TABLE {dead} ADD CONSTRAINT no CHECK (offset < 1)")
+    run(split(topic, *options, **to), 3)
+    spark.sql(f"ALTER TABLE {dead} DROP CONSTRAINT no")
+    spark.sql(f"OPTIMIZE {clean}")
+    spark.sql(f"VACUUM {clean}")
+    spark.sql(f"DELETE FROM {clean} WHERE offset < 3")
+    run(split(topic, *options, **to))
+    before = has(clean, dead)
+    assert before[1] == 10
+    shown("other commits", *before)
+
+
+def beside_a_topic() -> None:
+    """Accepted records in a table, dead letters in a topic."""
+    only = table("only")
+    topic, options = produce("beside", 50), ("--streaming", "--available-now", "--checkpoint")
+    to = {"accepted": f"table:{only}", "rejected": f"dead-{folder.name}"}
+    run(split(topic, *options, str(folder / "beside"), **to))
+    for done in (folder / "beside" / "commits").iterdir():
+        done.unlink()
+    run(split(topic, *options, str(folder / "beside"), **to))
+    assert has(only) == [45]
+    to = {**to, "accepted": f"table:{table('in_a_batch')}"}
+    assert "run again" not in run(split(topic, **to))
+    fails(split(topic, **to), "has records that this run would write again")
+    shown("a table beside a topic", *has(only))
+
+
+def stored(topic: str) -> int:
+    """Return how many offsets a topic has."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "none"})
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    ends = [consumer.get_watermark_offsets(partition, 30)[1] for partition in partitions]
+    consumer.close()
+    return sum(ends)
+
+
+def old_checkpoints() -> None:
+    """A checkpoint that was restored from a backup: its numbers come again, with other records."""
+    _old_checkpoint("old", f"table:{table('old_letters')}", is_deleted=False)
+    _old_checkpoint("older", f"dead-{folder.name}", is_deleted=True)
+
+
+def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
+    clean, checkpoint = table(f"{name}_clean"), folder / f"{name}-checkpoint"
+    latest, backup = folder / f"{name}-latest", folder / f"{name}-backup"
+    topic = produce(name, 50)
+    arguments = split(topic, "--streaming", "--available-now", "--checkpoint", str(checkpoint),
+                      accepted=f"table:{clean}", rejected=rejected)  # fmt: skip
+
+    def written() -> tuple[int, int]:
+        is_table = rejected.startswith("table:")
+        letters = has(rejected.removeprefix("table:"))[0] if is_table else stored(rejected)
+        return has(clean)[0], letters
+
+    run(arguments)
+    shutil.copytree(checkpoint, backup)
+    produce(name, 50)
+    run(arguments)
+    if is_deleted:  # only the commits of the table have the numbers
+        spark.sql(f"DELETE FROM {clean}")
+    before = written()
+    assert before[0] == (0 if is_deleted else 90)
+    produce(name, 30)
+    checkpoint.rename(latest)
+    backup.rename(checkpoint)
+    if is_deleted:
+        told = run(arguments, 3)
+        assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in told, told
+        assert len(told.splitlines()) == 1, told
+    else:
+        fails(arguments, f"table:{clean} has records that this run would write again: {topic}-")
+    assert written() == before
+    shutil.rmtree(checkpoint)
+    latest.rename(checkpoint)
+    run(arguments)
+    assert written() == (before[0] + 27, before[1] + 3)
+    shown("an old checkpoint, then the latest", *written())
+
+
+def kills() -> None:
+    """A stream that is killed at random moments while records come."""
+    clean, dead, chance = table("survivors"), table("letters"), random.Random(7)
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    topic = produce("killed", 200)
+    arguments = split(topic, "--streaming", "--checkpoint", str(folder / "killed"), **to)
+    settings = [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
+    for _ in range(3):
+        before = sum(has(clean, dead))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "penstock", *arguments, "--master", "local[2]", *settings],
+            start_new_session=True, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + HANGS_S
+            while sum(has(clean, dead)) == before:
+                assert process.poll() is None, "the stream has ended"
+                assert time.monotonic() < deadline, "no commit"
+                produce("killed", 50)
+                time.sleep(0.5)
+            time.sleep(chance.uniform(0, 2))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    run([*arguments, "--available-now"])
+    total = produced["killed"]
+    assert has(clean, dead) == [total * 9 // 10, total // 10], (total, has(clean, dead))
+    shown("three kills", total, *has(clean, dead))
+
+
+def errors() -> None:
+    """Tables that cannot be written."""
+    topic, good = produce("errors", 50), f"path:{folder / 'unused'}"
+
+    def told(name: str, text: str) -> None:
+        fails(split(topic, accepted=name, rejected=good), text)
+
+    spark.range(1).createOrReplaceTempView("a_view")
+    told("table:a_view", "has the format of a view; only Delta tables")
+    missing = f"delta.`{folder / 'missing'}`"
+    told(f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`")
+    other, days = f"delta.`{folder / 'other'}`", f"delta.`{folder / 'days'}`"
+    spark.sql(f"CREATE TABLE {other} (key STRING, value BINARY) USING delta")
+    told(f"table:{other}", "key is string, topic is missing, ")
+    told(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
+    day = "day DATE GENERATED ALWAYS AS (CAST(timestamp AS DATE))) USING delta"
+    spark.sql(create_statement(days).replace(") USING delta", f", {day} PARTITIONED BY (day)"))
+    run(split(topic, accepted=f"table:{days}", rejected=good))
+    assert spark.table(days).where("day IS NOT NULL").count() == 45
+    spark.sql(create_statement("one_table"))
+    here = f"delta.`{folder / 'warehouse' / 'one_table'}`"
+    for other in ("spark_catalog.default.one_table", here):
+        arguments = split(topic, accepted="table:one_table", rejected=f"table:{other}")
+        told_twice = f"--accepted table:one_table and --rejected table:{other} are the same table"
+        fails(arguments, told_twice)
+    assert has("one_table") == [0]
+    shown("errors")
+
+
+spark = penstock.spark.session.start_session("tables", "local[2]", CONF)
+penstock.spark.session.start_session = lambda *_, **__: spark  # type: ignore[assignment]
+penstock.spark.session.stop_session = lambda _: None
+shown("a session", spark.version)
+for step in (
+    streams,
+    commits_without_names,
+    other_commits,
+    batches,
+    beside_a_topic,
+    old_checkpoints,
+    errors,
+    kills,
+):
+    if not sys.argv[4:] or step.__name__ in sys.argv[4:]:
+        step()
+spark.stop()
