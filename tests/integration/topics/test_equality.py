@@ -33,7 +33,7 @@ from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.raw import RawClient, parse_response, request_frame
 
-METADATA, FIND_COORDINATOR = 3, 10
+LIST_OFFSETS, METADATA, FIND_COORDINATOR = 2, 3, 10
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS = 19, 20, 21, 37
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -310,6 +310,7 @@ class World:
         for topic in self._client.call(request).topics:
             assert not topic.error_code, topic
         wait_until(lambda: len(self._partitions(topics)) == len(topics), 60, what="topics")
+        wait_until(lambda: self._are_led(topics), 60, what="leaders")
 
     def settle(self) -> None:
         """Wait until the broker has all earlier changes from its controller."""
@@ -375,6 +376,19 @@ class World:
         ]
         return sorted(map(self.comparable, topics), key=str)
 
+    def _are_led(self, names: Iterable[str]) -> bool:
+        """Return whether the broker leads the partitions; Metadata names it as leader earlier."""
+        topics = [
+            {"name": name, "partitions": [earliest_offset_of(number) for number in range(count)]}
+            for name, count in self._partitions(names).items()
+        ]
+        request = build(LIST_OFFSETS, 1, {"replica_id": -1, "topics": topics})
+        return not any(
+            partition.error_code
+            for topic in self._broker.call(request).topics
+            for partition in topic.partitions
+        )
+
     def _partitions(self, names: Iterable[str]) -> dict[str, int]:
         request = build(METADATA, 12, metadata_fields(*names, creates=False))
         found = [
@@ -386,6 +400,10 @@ class World:
         self.ids |= {topic.name: topic.topic_id for topic in found}
         self._names |= {topic.topic_id: topic.name for topic in found}
         return {topic.name: len(topic.partitions) for topic in found}
+
+
+def earliest_offset_of(partition: int) -> dict:
+    return {"partition_index": partition, "timestamp": -2}
 
 
 def set_on_topic(configs: Iterable[Any]) -> list[str]:
