@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, audit, judge, load_plan, redact, redrive, split
+from penstock.spark.counting import check_version
 from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.sources import COLUMNS
 
@@ -40,6 +41,19 @@ def test_a_type_is_named_with_the_right_one(name, given, said):
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value"), "policies look at", COLUMNS)
     assert said in str(caught.value)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.5"])
+def test_an_observation_needs_a_newer_spark(version):
+    with pytest.raises(ConfigurationError, match=f"needs Spark 4.1 .* has {version}"):
+        check_version(version)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("version", ["4.1.0", "4.2.0-preview1", "5.0.0-SNAPSHOT"])
+def test_newer_versions_of_spark_have_observations(version):
+    check_version(version)
 
 
 @pytest.mark.unit

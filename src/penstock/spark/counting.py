@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 
@@ -30,6 +31,23 @@ def counted(df: DataFrame, by: Column, names: tuple[str, ...]) -> tuple[DataFram
     observation = Observation()
     counts = [F.count(F.when(by == name, True)).alias(name) for name in names]
     return df.observe(observation, *counts), observation
+
+
+def check_version(version: str) -> None:
+    """Check that a version of Spark has what `count_verdicts` needs: `approx_top_k`.
+
+    Args:
+        version: Of the session, which is that of the server with Spark Connect.
+
+    Raises:
+        ConfigurationError: It is older than 4.1.
+    """
+    major, minor, *_ = version.split(".")
+    if (int(major), int(minor)) < (4, 1):
+        raise ConfigurationError(
+            f"observation needs Spark 4.1 or newer, and this session has {version}: leave it out, "
+            "and group what judge() returns by verdict.outcome"
+        )
 
 
 def count_verdicts(judged: DataFrame, observation: Observation) -> None:

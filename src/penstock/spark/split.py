@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
-from penstock.spark.counting import count_verdicts, counted
+from penstock.spark.counting import check_version, count_verdicts, counted
 from penstock.spark.dead_letters import still_dead_letter
 from penstock.spark.sink.judged_batches import JudgedBatches
 from penstock.spark.sink.stream_queries import query_id
@@ -73,10 +73,12 @@ def split(
         letter, as the `split` command writes them. What an interceptor dropped is in neither.
 
     Raises:
-        ConfigurationError: It is a streaming frame, or a column that the policies need is
-            missing or has another type.
+        ConfigurationError: It is a streaming frame, a column that the policies need is missing or
+            has another type, or Spark is too old for `observation`.
     """
     check_arguments("split", df, plan, topic)
+    if observation is not None:
+        check_version(df.sparkSession.version)
     if df.isStreaming:
         raise ConfigurationError(
             "a stream cannot be split into two frames: each would be a query that judges by "
