@@ -5,14 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, Verdict, failed
+from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, PolicyVerdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import JobState, JudgingJob
 from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.schedule import LOST_MAX, Schedule, SchedulePhase, WorkerLimits
 
-MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
+MEMORY = PolicyVerdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
 
 ONE = WorkerLimits(1)
 
@@ -29,9 +29,9 @@ class Process:
     began_at: float = 0.0
     phase: int = DONE
     last: int = 0
-    gathered: list[tuple[int, Verdict, float]] = field(default_factory=list)
+    gathered: list[tuple[int, PolicyVerdict, float]] = field(default_factory=list)
     """Judged, in so many seconds; the verdicts are not sent."""
-    on_the_way: list[tuple[int, Verdict, float]] = field(default_factory=list)
+    on_the_way: list[tuple[int, PolicyVerdict, float]] = field(default_factory=list)
     skip: int = 0
     loading: int = 0
     """Which topic it loads between batches; 0 for none."""
@@ -50,7 +50,7 @@ class World:
         self.now = 0.0
         self.schedule = Schedule(limits)
         self.processes: dict[Worker, Process] = {}
-        self.answers: dict[JudgingJob, Verdict] = {}
+        self.answers: dict[JudgingJob, PolicyVerdict] = {}
         self.jobs: list[JudgingJob] = []
         self.begun: Counter[JudgingJob] = Counter()
         self.reports: list[actions.LogError] = []
@@ -192,7 +192,7 @@ class World:
         if process.current:
             process.phase = JUDGING
 
-    def end(self, process: Process, verdict: Verdict = ACCEPTED) -> None:
+    def end(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> None:
         """Have it end the batch in hand; the verdict is not sent yet."""
         if process.current:
             took_s = self.now - process.began_at
@@ -210,7 +210,7 @@ class World:
             self.schedule.verdict(process.worker, attempt, verdict, self.now, took_s)
         self.carry_out()
 
-    def judge(self, process: Process, verdict: Verdict = ACCEPTED) -> bool:
+    def judge(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> bool:
         """Have it judge one batch, at once."""
         begun = self.begin(process) or process.current is not None
         self.end(process, verdict)
@@ -313,7 +313,7 @@ class ClosedLoop:
             sent.append((job, world.now))
 
 
-def not_judged(verdict: Verdict) -> bool:
+def not_judged(verdict: PolicyVerdict) -> bool:
     return verdict.code == 7 and verdict.cause in UNJUDGED
 
 

@@ -14,7 +14,7 @@ import structlog
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.keys import Keys
 from penstock.engine.plans.plan import Plan
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
@@ -119,9 +119,9 @@ class Judging:
 
     async def ask(
         self, value: bytes, topic: str = "t", partition: int = 0, timeout_ms: int = 120_000
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge a batch of one record."""
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
         plan = self.plan.for_topic(topic)
         assert plan is not None
         batch = encode_batch(values(value))
@@ -531,7 +531,7 @@ async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
         slow = asyncio.ensure_future(judging.ask(gate.value, topic="slow"))
         await gate.begun()
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
-        verdicts: list[Verdict] = []
+        verdicts: list[PolicyVerdict] = []
         for partition in range(partitions):
             judging.supervisor.submit(
                 BatchToJudge(plan, partition, NO_ID, 9, batch), verdicts.append
@@ -619,7 +619,7 @@ async def test_verdicts_say_how_long_each_took(tmp_path):
 
 
 async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
-    def fails(_: Verdict) -> None:
+    def fails(_: PolicyVerdict) -> None:
         raise IndexError("in the session")
 
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}

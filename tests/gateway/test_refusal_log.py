@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.engine.verdict import Outcome, Verdict, abandoned, failed, refused
+from penstock.engine.verdict import Outcome, PolicyVerdict, abandoned, failed, refused
 from penstock.gateway.refusal_log import RefusalLog, Refused
 
 NO = refused(87, "no", "a.V")
-LATER = Verdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later")
+LATER = PolicyVerdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin import create_topics
-from penstock.gateway.context import request_context
+from penstock.gateway.context import handler_context
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import route
 from penstock.wire.client_requests import read_request
@@ -186,7 +186,7 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
     talk.judges.create_topic, talk.judges.alter_config = None, "a.P"
     talk.session.client_data(request_frame(asked, 7))
     probe, turns = await talk.sent()
-    assert turns >= 3 * RESOURCES // request_context.SLICE, "read, looked at, and written"
+    assert turns >= 3 * RESOURCES // handler_context.SLICE, "read, looked at, and written"
     kind = load_response_schema(44, 1)
     one = sys.modules[kind.__module__].AlterConfigsResourceResponse
     body = write_entity(
@@ -209,6 +209,6 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
     while not talk.client.data and not talk.done:
         turns += 1
         await asyncio.sleep(0)
-    assert turns >= 4 * RESOURCES // request_context.SLICE, "read, judged, and answered"
+    assert turns >= 4 * RESOURCES // handler_context.SLICE, "read, judged, and answered"
     codes = [int(one.error_code) for one in parse_response(talk.client.take(), 44, 1).responses]
     assert codes == [44 if number % 2 else 0 for number in range(RESOURCES)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 WAITING_MAX_BYTES: Final = 32 * 2**20
 KILLS_MAX: Final = 20
@@ -33,7 +33,7 @@ _KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
 class Pool(Protocol):
     """What a `penstock.engine.workers.supervisor.Supervisor` does here."""
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None: ...
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None: ...
 
 
 class Backtest:
@@ -112,7 +112,7 @@ class Backtest:
             partial(self._judged, plan, batch._replace(data=None), len(batch.data)),
         )
 
-    def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: Verdict) -> None:
+    def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: PolicyVerdict) -> None:
         self._waiting -= 1
         self._waiting_bytes -= size
         self.kills += verdict.cause in _KILLED

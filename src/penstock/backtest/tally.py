@@ -12,7 +12,7 @@ from penstock.report.bounded_counter import BoundedCounter
 if TYPE_CHECKING:
     from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 REASONS_KEPT: Final = 200
 """Reasons of one topic."""
@@ -83,7 +83,7 @@ class TopicTally:
         """The share of the judged records that would have been refused; 0 without records."""
         return self.turned_away / self.judged if self.judged else 0.0
 
-    def add(self, plan: TopicPlan, batch: ReadBatch, verdict: Verdict) -> None:
+    def add(self, plan: TopicPlan, batch: ReadBatch, verdict: PolicyVerdict) -> None:
         """Count a verdict.
 
         Args:
@@ -119,7 +119,7 @@ class TopicTally:
         self.records[outcome] += records
         self.batches[outcome] += 1
 
-    def _add_reasons(self, batch: ReadBatch, verdict: Verdict) -> None:
+    def _add_reasons(self, batch: ReadBatch, verdict: PolicyVerdict) -> None:
         for error in verdict.record_errors:
             policy = error.policy or verdict.policy
             offset = batch.offset_of(error.index)

@@ -20,7 +20,7 @@ from penstock.report.bounded_counter import BoundedCounter
 from penstock.report.counts import REASONS_KEPT, Reason
 
 if TYPE_CHECKING:
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 _VERSION: Final = 1
 METADATA_MAX: Final = 4096
@@ -43,7 +43,7 @@ class TaskCounts:
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
     removed: int = 0
 
-    def add_reason(self, topic: str, verdict: Verdict) -> None:
+    def add_reason(self, topic: str, verdict: PolicyVerdict) -> None:
         """Count why a record of a topic was not accepted."""
         self.reasons.add(
             Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored import StoredRecords
 
 
@@ -21,7 +21,7 @@ class BatchJudge:
     """Judges each record by itself, as if it had been sent alone."""
 
     def __init__(
-        self, chain: Chain | Verdict, topic_id: UUID, *, records_policy_batch: int = 1
+        self, chain: Chain | PolicyVerdict, topic_id: UUID, *, records_policy_batch: int = 1
     ) -> None:
         """Take the policies.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
@@ -61,7 +61,7 @@ class _Letters:
 
     origins: Sequence[Origin]
     own: Sequence[Sequence[Header]]
-    verdicts: list[Verdict]
+    verdicts: list[PolicyVerdict]
     replaced: KeysAndValues
     sinks: list[str]
 
@@ -222,7 +222,7 @@ class Redrive:
                     self._stays(letters, position, why)
         return letters
 
-    def _stays(self, letters: _Letters, position: int, verdict: Verdict) -> None:
+    def _stays(self, letters: _Letters, position: int, verdict: PolicyVerdict) -> None:
         """Have a letter wait that the target's broker refuses."""
         letters.verdicts[position] = verdict
         is_last = letters.origins[position].replays + 1 >= self._attempts.maximum
@@ -239,7 +239,7 @@ class Redrive:
                 for some in self._refused.halves(run, batch.offsets):
                     yield from self._return(batch, letters, some, number)
 
-    def _sink(self, verdict: Verdict, origin: Origin) -> str:
+    def _sink(self, verdict: PolicyVerdict, origin: Origin) -> str:
         # A letter that is refused repeatedly after it returned keeps its count.
         maximum, is_parked = self._attempts
         if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
 
 
@@ -99,7 +99,7 @@ class Split:
         self._letters.forget()
 
     def _headers_of(
-        self, batch: StoredBatch, position: int, verdict: Verdict
+        self, batch: StoredBatch, position: int, verdict: PolicyVerdict
     ) -> list[tuple[str, bytes | None]]:
         records = batch.records
         here = Origin(

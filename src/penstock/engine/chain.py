@@ -26,9 +26,9 @@ from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
     Outcome,
+    PolicyVerdict,
     PostponedError,
     RecordError,
-    Verdict,
     failed,
     of_stored,
     refused_record,
@@ -64,7 +64,7 @@ class RecordVerdicts(NamedTuple):
             as before); None where no interceptor ran.
     """
 
-    verdicts: Sequence[tuple[int, Verdict]]
+    verdicts: Sequence[tuple[int, PolicyVerdict]]
     replaced: KeysAndValues | None
 
 
@@ -176,7 +176,7 @@ class Chain:
         topic_id: UUID,
         records: RecordColumns,
         positions: Sequence[int] | None = None,
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the records of one batch of a producer; interceptors are not run here.
 
         Args:
@@ -242,7 +242,7 @@ class Chain:
 
     def judge_by_records_policy(
         self, partition: int, records: RecordColumns, batch_size: int
-    ) -> list[tuple[int, Verdict]]:
+    ) -> list[tuple[int, PolicyVerdict]]:
         """Return what becomes of records by the `RecordsPolicy`, if there is one."""
         if self.records_policy is None:
             return []
@@ -252,7 +252,7 @@ class Chain:
 
     def judge_singly(
         self, partition: int, topic_id: UUID, records: RecordColumns, batch_size: int
-    ) -> list[tuple[int, Verdict]]:
+    ) -> list[tuple[int, PolicyVerdict]]:
         """Return the verdicts of the policies that see single records."""
         return [
             (index, refused_record(message, policy) if instead is None else of_stored(instead))
@@ -284,10 +284,10 @@ class _Undecided:
     """
 
     def __init__(self, records: RecordColumns) -> None:
-        self.verdicts: list[tuple[int, Verdict]] = []
+        self.verdicts: list[tuple[int, PolicyVerdict]] = []
         self._all = self._records = records
         self._positions: Sequence[int] = range(records.count)
-        self._decided: Sequence[tuple[int, Verdict]] = ()
+        self._decided: Sequence[tuple[int, PolicyVerdict]] = ()
 
     def judge(
         self, policies: Chain, partition: int, topic_id: UUID, records_policy_batch: int
@@ -318,7 +318,7 @@ class _Undecided:
         sent = self._all.keys, self._all.values
         return put_in(sent, self._positions, (done.keys, done.values))
 
-    def _decide(self, found: Sequence[tuple[int, Verdict]]) -> None:
+    def _decide(self, found: Sequence[tuple[int, PolicyVerdict]]) -> None:
         self.verdicts += ((self._positions[index], verdict) for index, verdict in found)
         self._decided = found
 
@@ -358,7 +358,7 @@ def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destinati
     )
 
 
-def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
+def unusable(plan: TopicPlan, error: ConfigurationError) -> PolicyVerdict:
     """Return the verdict for a topic whose policy cannot be configured."""
     return failed(
         ", ".join(plan.policies) or "of this topic",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import TopicMetadata, TopicPartition
 
 _OTHERS: Final = (
@@ -91,7 +91,7 @@ class BatchPolicy(NamedTuple):
         """Return itself: it judges nothing but batches."""
         return self
 
-    def judge(self, topic: str, partition: int, records: RecordColumns) -> Verdict | None:
+    def judge(self, topic: str, partition: int, records: RecordColumns) -> PolicyVerdict | None:
         """Judge records as one batch; return None if it accepts them."""
         try:
             # Reading columns may fail as well: for want of memory.
@@ -109,7 +109,7 @@ class BatchPolicy(NamedTuple):
 
     def judge_each(
         self, destination: TopicPartition, records: RecordColumns, size: int
-    ) -> list[tuple[int, Verdict]]:
+    ) -> list[tuple[int, PolicyVerdict]]:
         """Judge records that are no batch, some at a time: its verdict is that of all of them.
 
         Args:
@@ -121,7 +121,7 @@ class BatchPolicy(NamedTuple):
             Position and verdict of the records that are not accepted. That it cannot decide now
             ends it.
         """
-        found: list[tuple[int, Verdict]] = []
+        found: list[tuple[int, PolicyVerdict]] = []
         for start in range(0, records.count, size):
             some = range(start, min(start + size, records.count))
             part = records if size >= records.count else records.pick(some)
@@ -146,7 +146,7 @@ class Objection(NamedTuple):
     position: int
     message: str | None
     policy: str
-    failure: Verdict | None = None
+    failure: PolicyVerdict | None = None
 
 
 class Destination(NamedTuple):
@@ -470,7 +470,7 @@ def _apart(policy: Policy) -> Stage:
     return _Prepared(policy, stage) if policy.prepare_batch else stage
 
 
-def failure(name: str, error: BaseException) -> Verdict:
+def failure(name: str, error: BaseException) -> PolicyVerdict:
     """Return the verdict after a policy raised what does not mean a refusal."""
     if isinstance(error, RetriableException):
         return postponed(name, error)

@@ -61,11 +61,11 @@ class PostponedError(UnavailableError):
     The text names the policy, and has its message.
     """
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: PolicyVerdict) -> None:
         super().__init__(f"a policy cannot decide now: {verdict.policy}: {verdict.message}")
         self.verdict = verdict
 
-    def __reduce__(self) -> tuple[type[PostponedError], tuple[Verdict]]:
+    def __reduce__(self) -> tuple[type[PostponedError], tuple[PolicyVerdict]]:
         return type(self), (self.verdict,)
 
 
@@ -148,12 +148,12 @@ class Diverted:
         count: How many they are.
     """
 
-    verdict: Verdict
+    verdict: PolicyVerdict
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PolicyVerdict:
     """The decision about one partition's records.
 
     Attributes:
@@ -186,7 +186,7 @@ class Verdict:
         return [part for part in self.diverted if part.verdict.outcome is Outcome.QUARANTINED]
 
 
-ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
+ACCEPTED: Final = PolicyVerdict(outcome=Outcome.ACCEPTED)
 
 
 def replaced(
@@ -196,28 +196,30 @@ def replaced(
     *,
     quarantined: Sequence[int] = (),
     letters: bytes = b"",
-) -> Verdict:
+) -> PolicyVerdict:
     """Accept a batch in another form than its client gave it; see `Replacement`."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.ACCEPTED,
         replacement=Replacement(data, dropped, quarantined, letters),
         diverted=diverted,
     )
 
 
-def refused(code: int, message: str | None, policy: str) -> Verdict:
+def refused(code: int, message: str | None, policy: str) -> PolicyVerdict:
     """Refuse the batch as a whole."""
-    return Verdict(outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy)
+    return PolicyVerdict(
+        outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy
+    )
 
 
-def refused_records(errors: Sequence[RecordError]) -> Verdict:
+def refused_records(errors: Sequence[RecordError]) -> PolicyVerdict:
     """Refuse the batch for some of its records, in the words of Kafka's LogValidator."""
     bounded_errors = tuple(_bounded_errors(errors))
     first = ", ".join(
         f"RecordError(batchIndex={error.index}, message={_quoted(error.message)})"
         for error in bounded_errors[:3]
     )
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.REFUSED,
         code=INVALID_RECORD,
         message=(
@@ -229,19 +231,19 @@ def refused_records(errors: Sequence[RecordError]) -> Verdict:
     )
 
 
-def refused_record(message: str | None, policy: str) -> Verdict:
+def refused_record(message: str | None, policy: str) -> PolicyVerdict:
     """Refuse one record, judged by itself."""
     return refused(INVALID_RECORD, message, policy)
 
 
-def dropped(policy: str) -> Verdict:
+def dropped(policy: str) -> PolicyVerdict:
     """Leave one record out."""
-    return Verdict(outcome=Outcome.DROPPED, policy=policy)
+    return PolicyVerdict(outcome=Outcome.DROPPED, policy=policy)
 
 
-def postponed(policy: str, error: RetriableException) -> Verdict:
+def postponed(policy: str, error: RetriableException) -> PolicyVerdict:
     """Answer that a policy cannot decide now: clients send the batch again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.POSTPONED,
         code=REQUEST_TIMED_OUT,
         message=bounded(error.message or "no reason is given"),
@@ -250,7 +252,7 @@ def postponed(policy: str, error: RetriableException) -> Verdict:
     )
 
 
-def of_stored(verdict: Verdict) -> Verdict:
+def of_stored(verdict: PolicyVerdict) -> PolicyVerdict:
     """Return what a verdict is about records that are stored, and come no second time.
 
     Raises:
@@ -263,9 +265,9 @@ def of_stored(verdict: Verdict) -> Verdict:
     return replace(verdict, outcome=Outcome.FAILED)
 
 
-def prepared_too_late(policy: str, why: str) -> Verdict:
+def prepared_too_late(policy: str, why: str) -> PolicyVerdict:
     """Answer that a policy has not prepared in time (`prepare_batch`): clients send it again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.POSTPONED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The policy {policy} {why}"),
@@ -274,9 +276,9 @@ def prepared_too_late(policy: str, why: str) -> Verdict:
     )
 
 
-def timed_out(policy: str, why: str) -> Verdict:
+def timed_out(policy: str, why: str) -> PolicyVerdict:
     """Interceptors took too long, and all attempts are spent (KIP-905)."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The produce request interceptors {why}"),
@@ -285,9 +287,9 @@ def timed_out(policy: str, why: str) -> Verdict:
     )
 
 
-def not_judged(policy: str, why: str) -> Verdict:
+def not_judged(policy: str, why: str) -> PolicyVerdict:
     """No policy is to blame: clients send the batch again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The policy {policy} was not asked: {why}"),
@@ -296,16 +298,16 @@ def not_judged(policy: str, why: str) -> Verdict:
     )
 
 
-def abandoned(policy: str) -> Verdict:
+def abandoned(policy: str) -> PolicyVerdict:
     """Answer for a batch whose client has gone."""
     return replace(not_judged(policy, "its client has gone"), cause=FailureCause.ABANDONED)
 
 
 def failed(
     policy: str, why: str, *, detail: str = "", cause: FailureCause | None = None
-) -> Verdict:
+) -> PolicyVerdict:
     """No decision: refuse with an error that no client retries."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=UNKNOWN_SERVER_ERROR,
         message=bounded(f"The policy {policy} {why}"),

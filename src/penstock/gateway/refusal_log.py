@@ -13,7 +13,7 @@ from penstock.engine.verdict import OF_GATEWAYS, STORED, FailureCause, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ class Refused:
     topic: str
     partition: int | None
     client_id: str | None
-    verdict: Verdict
+    verdict: PolicyVerdict
     is_observed: bool = False
     principal: str | None = None
     address: str | None = None

@@ -22,7 +22,7 @@ from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.stored.plan import RecordPlan
 
@@ -37,7 +37,7 @@ class Evaluator:
         self._topics = Plan(plan.policies)
         self._policies = PolicyInstances(plan.policies, self._topics.names)
         self._topics.set_interceptor_patterns(self._policies.patterns)
-        self._chains: dict[str, Chain | Verdict] = {}
+        self._chains: dict[str, Chain | PolicyVerdict] = {}
 
     def judge_records(
         self, topic: str | None, partition: int, records: RecordColumns
@@ -91,7 +91,7 @@ class Evaluator:
             hasattr(instance, "data_set_rules") for instance in self._policies.validation_instances
         )
 
-    def chain(self, topic: str | None) -> Chain | Verdict:
+    def chain(self, topic: str | None) -> Chain | PolicyVerdict:
         """Return a topic's chain, or the verdict about all its records where there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")

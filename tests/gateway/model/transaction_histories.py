@@ -5,7 +5,7 @@ Commits go through the real handler of EndTxn. `World` has the batches.
 
 from dataclasses import replace
 
-from penstock.gateway.context.request_context import RequestContext
+from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.produce.end_txn import end_txn
 from penstock.wire.client_requests import read_request
 from penstock.wire.slices import finish
@@ -27,7 +27,7 @@ class LostError(Exception):
     """A connection broke, before or after the coordinator had a request."""
 
 
-class Context(RequestContext):
+class Context(HandlerContext):
     """What the handler sees of a request, with a coordinator that answers at once, or not."""
 
     def __init__(self, frame, answer):

@@ -11,8 +11,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
+    PolicyVerdict,
     Replacement,
-    Verdict,
     failed,
     not_judged,
     refused,
@@ -152,7 +152,7 @@ async def test_of_an_unknown_client_nothing_more_is_reported(observing):
     ],
 )
 async def test_actions_of_interceptors_are_counted(observing, verdict, counted):
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, PolicyVerdict)
     assert isinstance(verdict.replacement, Replacement)
     observing.batches.submit(BATCH, DATA)
     await observing.opened()

@@ -19,7 +19,7 @@ from penstock.engine.verdict import (
     UNDECIDED,
     FailureCause,
     Outcome,
-    Verdict,
+    PolicyVerdict,
     bounded,
     cause_of,
     dropped,
@@ -67,7 +67,7 @@ class Interceptor(NamedTuple):
     drops_records: bool = True
 
     @property
-    def skipped(self) -> Verdict:
+    def skipped(self) -> PolicyVerdict:
         """The verdict about a record for which it raises the skip exception."""
         if self.drops_records:
             return dropped(self.name)
@@ -95,7 +95,7 @@ class InterceptedRecords(NamedTuple):
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    verdicts: list[tuple[int, Verdict]]
+    verdicts: list[tuple[int, PolicyVerdict]]
     changed: bool
 
     def records(self, records: RecordColumns) -> Columns:
@@ -135,7 +135,7 @@ def intercept(
         return _run(stages[0], topic, partition, records, until_failure=until_failure)
     left = records
     positions: Sequence[int] = range(records.count)
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     changed = False
     for stage in stages:
         if not left.count:
@@ -196,7 +196,7 @@ def _prepare(
     records: RecordColumns,
     *,
     until_failure: bool,
-) -> list[tuple[int, Verdict]]:
+) -> list[tuple[int, PolicyVerdict]]:
     """Have an interceptor prepare; return the verdicts where it cannot."""
     if interceptor.prepare_batch is None:
         return []
@@ -213,7 +213,7 @@ def _prepare(
 
 
 def _kept(
-    count: int, verdicts: Sequence[tuple[int, Verdict]], *, until_failure: bool
+    count: int, verdicts: Sequence[tuple[int, PolicyVerdict]], *, until_failure: bool
 ) -> Sequence[int]:
     """Return the positions for the next stage; with `until_failure`, those before a failure."""
     taken = {index for index, _ in verdicts}
@@ -241,7 +241,7 @@ def _by_record(
 ) -> InterceptedRecords:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     changed = False
     several = _Several(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
@@ -346,7 +346,7 @@ def _applied(
         keys, values = _unchanged(records.keys), _unchanged(records.values)
         return InterceptedRecords(keys, values, [], changed=False)
     new_keys, new_values = list(records.keys), list(records.values)
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     skipped = interceptor.skipped
     changed = False
     for position in sorted(results):
@@ -414,7 +414,7 @@ def _check(key: Any, value: Any) -> None:
         )
 
 
-def failure(name: str, code: int, error: BaseException) -> Verdict:
+def failure(name: str, code: int, error: BaseException) -> PolicyVerdict:
     """Return the verdict after an interceptor raised anything but a skip."""
     if isinstance(error, RetriableException):
         return postponed(name, error)
@@ -422,9 +422,11 @@ def failure(name: str, code: int, error: BaseException) -> Verdict:
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 
 
-def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
+def unable(
+    name: str, code: int, why: str, *, cause: FailureCause, detail: str = ""
+) -> PolicyVerdict:
     """Return the verdict where interceptors have no result."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=code,
         message=bounded(f"{FAILED_MESSAGE}: {why}"),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.chain import Chain
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.batch import RecordBatch
     from penstock.records.stored import KeysAndValues
 
@@ -60,7 +60,7 @@ class Objected(NamedTuple):
     """
 
     mode: str
-    refusal: Verdict
+    refusal: PolicyVerdict
     errors: Sequence[RecordError]
 
 
@@ -70,7 +70,7 @@ def judge_by_mode(
     topic_id: UUID,
     records: RecordColumns,
     positions: Sequence[int],
-) -> tuple[Verdict, Sequence[Objected]]:
+) -> tuple[PolicyVerdict, Sequence[Objected]]:
     """Judge records by the policies of each mode.
 
     Args:
@@ -102,7 +102,7 @@ def judge_by_mode(
     return ACCEPTED, found
 
 
-def _of_all(verdict: Verdict, positions: Sequence[int]) -> Sequence[RecordError]:
+def _of_all(verdict: PolicyVerdict, positions: Sequence[int]) -> Sequence[RecordError]:
     """Return the errors of all records of a batch that is refused as a whole (KIP-686)."""
     size = len((verdict.message or "").encode())
     with_text = TEXTS_MAX_BYTES // size if size else len(positions)
@@ -114,7 +114,7 @@ def _of_all(verdict: Verdict, positions: Sequence[int]) -> Sequence[RecordError]
 
 def judge_and_divert(
     chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, *, max_bytes: int
-) -> Verdict:
+) -> PolicyVerdict:
     """Judge a batch of a topic without interceptors, some of whose policies do not refuse.
 
     Args:
@@ -187,7 +187,7 @@ def divert(
     rest: Rest,
     *,
     max_bytes: int,
-) -> Verdict | None:
+) -> PolicyVerdict | None:
     """Return the verdict about a batch with bad records that is not refused.
 
     Args:
@@ -250,7 +250,7 @@ def _stored(
     return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
 
-def too_large(size: int, max_bytes: int) -> Verdict:
+def too_large(size: int, max_bytes: int) -> PolicyVerdict:
     """Refuse a batch that no request could have had."""
     return refused(
         MESSAGE_TOO_LARGE,

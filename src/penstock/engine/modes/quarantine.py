@@ -22,7 +22,7 @@ from penstock.engine.modes.dead_letters import (
     read_replays,
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
-from penstock.engine.verdict import Outcome, Verdict
+from penstock.engine.verdict import Outcome, PolicyVerdict
 from penstock.error_codes import INVALID_RECORD
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
@@ -145,7 +145,9 @@ def _headers(
         same = known.get(why)
         if same is None:
             policy, message, code = why
-            verdict = Verdict(outcome=Outcome.REFUSED, code=code, message=message, policy=policy)
+            verdict = PolicyVerdict(
+                outcome=Outcome.REFUSED, code=code, message=message, policy=policy
+            )
             same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
             known[why] = same
         if returned is not None:

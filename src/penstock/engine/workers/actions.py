@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.jobs import JudgingJob
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.processes.worker import Worker
@@ -56,7 +56,7 @@ class ReturnVerdict(NamedTuple):
     """Return the verdict to whoever submitted the job."""
 
     job: JudgingJob
-    verdict: Verdict
+    verdict: PolicyVerdict
 
 
 class Suspend(NamedTuple):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import ClientContext
 
 _NO_TIMEOUT_MS: Final = 2**31 - 1
@@ -46,5 +46,5 @@ class BatchToJudge(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Submit = Callable[[BatchToJudge, Callable[[Verdict], None]], None]
+    Submit = Callable[[BatchToJudge, Callable[[PolicyVerdict], None]], None]
     """Submits a batch; the second argument is called once with its verdict."""

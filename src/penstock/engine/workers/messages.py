@@ -29,8 +29,8 @@ from penstock.engine.verdict import (
     Diverted,
     FailureCause,
     Outcome,
+    PolicyVerdict,
     RecordError,
-    Verdict,
     replaced,
 )
 from penstock.policy import ClientContext
@@ -385,7 +385,7 @@ def read_ready(body: bytes) -> Ready:
     )
 
 
-def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
+def verdict(attempt: int, decided: PolicyVerdict, took_s: float = 0.0) -> bytes:
     """Frame a verdict, and how long it took."""
     took = min(int(took_s * 1e6), _MICROSECONDS_MAX)
     if decided is ACCEPTED:
@@ -405,7 +405,7 @@ def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
     return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
 
 
-def _plain_verdict(decided: Verdict) -> dict[str, Any]:
+def _plain_verdict(decided: PolicyVerdict) -> dict[str, Any]:
     """Return a verdict that stores nothing as JSON has it."""
     return {
         "outcome": decided.outcome.value,
@@ -436,12 +436,12 @@ def _read_record_errors(rows: Iterable[Sequence[Any]]) -> tuple[RecordError, ...
     return tuple(errors)
 
 
-def _of_plain(fields: dict[str, Any]) -> Verdict:
+def _of_plain(fields: dict[str, Any]) -> PolicyVerdict:
     fields["outcome"] = Outcome(fields["outcome"])
     cause = fields["cause"]
     fields["cause"] = None if cause is None else FailureCause(cause)
     fields["record_errors"] = _read_record_errors(fields["record_errors"])
-    return Verdict(**fields)
+    return PolicyVerdict(**fields)
 
 
 def _diverted(diverted: Iterable[Diverted]) -> bytes:
@@ -455,7 +455,7 @@ def _read_diverted(data: bytes) -> tuple[Diverted, ...]:
     return tuple(Diverted(_of_plain(of), int(count)) for of, count in json.loads(data))
 
 
-def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
+def read_verdict(body: bytes) -> tuple[int, PolicyVerdict, float]:
     """Read the body of a VERDICT: attempt, verdict, and how many seconds it took.
 
     Raises:

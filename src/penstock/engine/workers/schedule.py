@@ -52,7 +52,7 @@ from penstock.engine.workers.turns import LEAST_S
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.actions import Action
     from penstock.engine.workers.jobs import JudgingJob, TopicPartition
 
@@ -217,7 +217,7 @@ class Schedule:
         self._gone.discard(client)
 
     def verdict(
-        self, worker: Worker, attempt: int, verdict: Verdict, now: float, took_s: float = 0.0
+        self, worker: Worker, attempt: int, verdict: PolicyVerdict, now: float, took_s: float = 0.0
     ) -> None:
         """Handle a verdict about an attempt.
 
@@ -263,7 +263,7 @@ class Schedule:
         """Return whether the batch that blocked a worker is done."""
         return worker.state is WorkerState.BLOCKED and attempt >= worker.current.attempt
 
-    def _answer(self, job: JudgingJob, verdict: Verdict) -> None:
+    def _answer(self, job: JudgingJob, verdict: PolicyVerdict) -> None:
         job.become(_ANSWERED)
         self.outstanding -= 1
         self._act(ReturnVerdict(job, verdict))

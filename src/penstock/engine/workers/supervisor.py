@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.processes.worker import Worker
@@ -147,7 +147,7 @@ class Supervisor:
             raise
         self._serving = True
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         """Submit a batch for judging.
 
         Args:
@@ -196,7 +196,7 @@ class Supervisor:
         return bool(self._takes_client) and not self._takes_client.isdisjoint(plan.policies)
 
     def submit_admin(
-        self, request: messages.AdminRequest, names: str, done: Callable[[Verdict], None]
+        self, request: messages.AdminRequest, names: str, done: Callable[[PolicyVerdict], None]
     ) -> None:
         """Submit a request about a topic; `done` is called once, with the verdict.
 
@@ -367,7 +367,7 @@ class Supervisor:
             if name is not None and self._instances.free(job.topic_partition[0], name):
                 self._retire(job.topic_partition[0], name)
 
-    def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: Verdict) -> None:
+    def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: PolicyVerdict) -> None:
         taken = self._clock.now()
         judged_s = job.judged_s
         if judged_s is None:  # the worker was killed, or died, or never had it
@@ -492,7 +492,9 @@ class Supervisor:
             if worker is not by and WorkerState.SPARE < worker.state < WorkerState.CLOSING:
                 child.share(framed)
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+    def on_verdicts(
+        self, worker: Worker, verdicts: Sequence[tuple[int, PolicyVerdict, float]]
+    ) -> None:
         """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict
         for attempt, verdict, took_s in verdicts:

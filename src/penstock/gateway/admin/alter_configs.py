@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 INCREMENTAL: Final = 44
 _TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
@@ -85,7 +85,7 @@ class _Resource(NamedTuple):
         return self.given.resource_type, self.given.resource_name
 
 
-async def alter_configs(context: RequestContext) -> bytes:
+async def alter_configs(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     return await _AlterConfigs(context, await context.body()).respond()
 
@@ -93,7 +93,7 @@ async def alter_configs(context: RequestContext) -> bytes:
 class _AlterConfigs:
     """The handling of a request."""
 
-    def __init__(self, context: RequestContext, body: Any) -> None:
+    def __init__(self, context: HandlerContext, body: Any) -> None:
         self._context = context
         self._request = context.request
         self._body = body

@@ -23,14 +23,14 @@ from penstock.wire.errors import NONE, POLICY_VIOLATION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 
 _NAMES_MAX: Final = 20
 """So many topics a message names."""
 
 
-async def streams_group_heartbeat(context: RequestContext) -> bytes:
+async def streams_group_heartbeat(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     topology = (await context.body()).topology
     if topology is None:
@@ -97,7 +97,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _refused(context: RequestContext, refusal: PolicyRefusal) -> bytes:
+async def _refused(context: HandlerContext, refusal: PolicyRefusal) -> bytes:
     body = await context.body()
     return await context.response(
         context.request.response_type(

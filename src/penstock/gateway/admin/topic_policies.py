@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import AdminRequest
     from penstock.gateway.metrics.counts import GatewayCounts
 
@@ -99,7 +99,7 @@ class TopicPolicies:
 
     async def creation(
         self, creation: TopicCreation, context: AdminContext, *, is_observed: bool = False
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the creation of a topic.
 
         Args:
@@ -114,7 +114,7 @@ class TopicPolicies:
 
     async def alteration(
         self, alteration: ConfigAlteration, context: AdminContext, *, is_observed: bool = False
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the alteration of configs; see `creation`."""
         if self.alter_config is None:
             return ACCEPTED
@@ -187,7 +187,9 @@ class TopicPolicies:
         log.warning(event, **about, policy=policy, reason=verdict.detail or verdict.message)
         return "the gateway's log says why"
 
-    async def _judge(self, question: AdminRequest, policy: str, *, is_observed: bool) -> Verdict:
+    async def _judge(
+        self, question: AdminRequest, policy: str, *, is_observed: bool
+    ) -> PolicyVerdict:
         verdict = await self._submit(question, policy)
         if is_observed and verdict.cause is FailureCause.NOT_JUDGED:
             self.not_observed(policy)
@@ -196,11 +198,11 @@ class TopicPolicies:
             count(policy, verdict)
         return verdict
 
-    async def _submit(self, question: AdminRequest, names: str) -> Verdict:
+    async def _submit(self, question: AdminRequest, names: str) -> PolicyVerdict:
         assert self._pool is not None
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
 
-        def done(verdict: Verdict) -> None:
+        def done(verdict: PolicyVerdict) -> None:
             if not future.done():
                 future.set_result(verdict)
 

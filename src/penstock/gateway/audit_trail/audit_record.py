@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.engine.verdict import bounded
 
 if TYPE_CHECKING:
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.refusal_log import Refused
 
 REASONS_MAX: Final = 5
@@ -79,7 +79,7 @@ def _name(text: str | None) -> str | None:
     return bounded(text, NAME_MAX_BYTES)
 
 
-def _reasons(verdict: Verdict) -> list[dict[str, Any]]:
+def _reasons(verdict: PolicyVerdict) -> list[dict[str, Any]]:
     """Return the first records to blame, or the reason for the whole."""
     if not verdict.record_errors:
         return [_reason(None, verdict.policy, verdict.message)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plans.plan import Plan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge, Submit
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches
@@ -54,7 +54,7 @@ class PolicySet(NamedTuple):
 
 
 def submit_or_drop_again(
-    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
+    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
 ) -> None:
     """Submit a batch, or drop its records again if no policy is left to judge it."""
     chosen = submit if batch.plan.policies else drop_again
@@ -67,7 +67,7 @@ def without_response(client: Hashable) -> Hashable:
 
 
 def submit_or_accept(
-    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
+    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
 ) -> None:
     """Accept a batch inline, or submit it.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.metrics.exposition import Family
 
 Counted = tuple[int, list[int], float]
@@ -271,7 +271,7 @@ class GatewayCounts:
     # Verdicts
 
     def accepted(
-        self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict = ACCEPTED
+        self, plan: TopicPlan, data: bytes | memoryview, verdict: PolicyVerdict = ACCEPTED
     ) -> None:
         """Count the records of an accepted batch.
 
@@ -295,14 +295,14 @@ class GatewayCounts:
             count = max(0, count - len(made.dropped))
         self._records.add((plan.topic, plan.policy_names, "accepted"), count)
 
-    def refused(self, topic: str, data: bytes | memoryview, verdict: Verdict) -> None:
+    def refused(self, topic: str, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
         """Count the records of a batch that is not stored."""
         count = min(record_count(data), self.records_max)
         is_abandoned = verdict.cause is FailureCause.ABANDONED
         outcome = ABANDONED if is_abandoned else verdict.outcome.value
         self._records.add((topic, verdict.policy, outcome), count)
 
-    def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict) -> None:
+    def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
         """Count the records of a batch that is forwarded whatever its verdict (`penstock.mode`).
 
         Args:
@@ -330,11 +330,11 @@ class GatewayCounts:
         count = min(record_count(data), self.records_max)
         self._records.add((plan.topic, plan.policy_names, NOT_OBSERVED), count)
 
-    def topic_judged(self, policy: str, verdict: Verdict) -> None:
+    def topic_judged(self, policy: str, verdict: PolicyVerdict) -> None:
         """Count a verdict about a topic or about configs."""
         self._topic_verdicts.add((policy, verdict.outcome.value))
 
-    def topic_observed(self, policy: str, verdict: Verdict) -> None:
+    def topic_observed(self, policy: str, verdict: PolicyVerdict) -> None:
         """Count a verdict about a topic or configs that changes nothing (`penstock.mode`)."""
         accepted = verdict.outcome is Outcome.ACCEPTED
         outcome = verdict.outcome.value if accepted else would(verdict.outcome)

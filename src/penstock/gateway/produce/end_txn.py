@@ -51,12 +51,12 @@ from penstock.wire.requests.transactions import (
 )
 
 if TYPE_CHECKING:
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 _NO_PRODUCER = ProducerIdAndEpoch(-1, -1)
 
 
-async def end_txn(context: RequestContext) -> bytes:
+async def end_txn(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     request = context.request
     response = await context.forward()
@@ -78,7 +78,7 @@ async def end_txn(context: RequestContext) -> bytes:
 
 
 async def _end_empty(
-    context: RequestContext, body: Any, code: int
+    context: HandlerContext, body: Any, code: int
 ) -> tuple[int, ProducerIdAndEpoch]:
     """End a transaction without partitions.
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
@@ -184,7 +184,7 @@ class InterceptedBatches:
             partition.judging = Judging.AWAITED
         return known
 
-    def judged(self, partition: ProducePartition, verdict: Verdict) -> Verdict:
+    def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
         if partition.judging is None:
             if verdict.replacement is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.metrics.counts import GatewayCounts
@@ -239,7 +239,7 @@ class ObservedBatches:
                 **({} if is_known else {"exc_info": error}),
             )
 
-    def _judged(self, batch: ObservedBatch, data: bytes, verdict: Verdict) -> None:
+    def _judged(self, batch: ObservedBatch, data: bytes, verdict: PolicyVerdict) -> None:
         self.batches -= 1
         self.held_bytes -= len(data)
         if verdict.cause is FailureCause.NOT_JUDGED:
@@ -247,7 +247,9 @@ class ObservedBatches:
         else:
             self._report(batch, data, verdict)
 
-    def _report(self, batch: ObservedBatch, data: bytes | memoryview, verdict: Verdict) -> None:
+    def _report(
+        self, batch: ObservedBatch, data: bytes | memoryview, verdict: PolicyVerdict
+    ) -> None:
         if self._counts is not None:
             self._counts.observed(batch.plan, data, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.engine.verdict import PolicyVerdict, Replacement
     from penstock.gateway.produce.dead_letter_writer import LettersRefused
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.producer_state.producers import Arrival
@@ -122,7 +122,7 @@ class ProducePartition:
         self._part = part
         self._producer: object = _NOT_READ
         self.response: PartitionResponse | None = None
-        self.verdict: Verdict | None = None
+        self.verdict: PolicyVerdict | None = None
         self.is_retry = False
         self.store_letters: StoreLetters | None = None
         self.refused_letters: LettersRefused | None = None

@@ -40,7 +40,7 @@ from penstock.wire.slices import finish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
@@ -178,7 +178,7 @@ class ProduceExchange(Held):
         self._request.policies = self._request.gateway.policies  # one set for the whole request
         self._steps.submission.begin(self._verdict_received)
 
-    def _on_verdict(self, partition: ProducePartition, verdict: Verdict) -> None:
+    def _on_verdict(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         if self._steps is None:  # cancelled
             return
         try:

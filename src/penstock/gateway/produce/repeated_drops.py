@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Configuration
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge
 
 log = structlog.get_logger()
@@ -37,11 +37,11 @@ class RepeatedDrops:
         self._configuration = configuration
         self._run = run
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         """Drop records of a batch again; the same parameters as `Supervisor.submit`."""
         self._run(self._drop_again(batch, done))
 
-    async def _drop_again(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    async def _drop_again(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         plan = batch.plan
         place = Place(plan.topic, batch.partition, plan.dead_letters_have_context)
         limits = self._configuration

@@ -29,7 +29,7 @@ from penstock.wire.requests.produce import PartitionResponse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.producer_state.batch import Batch
@@ -52,7 +52,7 @@ class Submission:
         request: ReceivedRequest,
         lookup: TopicLookup,
         intercepted: InterceptedBatches,
-        on_verdict: Callable[[ProducePartition, Verdict], None],
+        on_verdict: Callable[[ProducePartition, PolicyVerdict], None],
     ) -> None:
         """Take the request's turn among those of its connection.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
@@ -46,7 +46,7 @@ class Verdicts:
         self._accepted: list[ProducePartition] = []
         self._with_letters: list[tuple[str, ProducePartition]] = []
 
-    def take(self, partition: ProducePartition, verdict: Verdict) -> None:
+    def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch."""
         plan = partition.topic.plan
         assert plan is not None
@@ -63,8 +63,8 @@ class Verdicts:
             self._accepted.append(partition)
 
     def _within_ratio(
-        self, partition: ProducePartition, plan: TopicPlan, verdict: Verdict
-    ) -> Verdict:
+        self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
+    ) -> PolicyVerdict:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         if verdict.outcome is not Outcome.ACCEPTED or plan.quarantine_max_ratio >= 1:
             return verdict

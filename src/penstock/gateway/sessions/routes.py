@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Transform,
     )
     from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.request_context import Handler
+    from penstock.gateway.context.handler_context import Handler
     from penstock.wire.requests.share_fetch import Rewriter
     from penstock.wire.slices import Slices
 

@@ -16,7 +16,7 @@ from penstock.policy import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
 """Spark's type of a verdict."""
@@ -133,7 +133,7 @@ class Rows:
         ]
 
 
-def verdict_array(count: int, verdicts: Sequence[tuple[int, Verdict]]) -> pa.StructArray:
+def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> pa.StructArray:
     """Make the verdict column of a batch from the verdicts that are not `accepted`."""
     distinct: dict[tuple[str, str, int, str | None], int] = {}
     kinds = [_ACCEPTED]

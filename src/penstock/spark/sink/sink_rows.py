@@ -17,7 +17,7 @@ from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
-from penstock.engine.verdict import REJECTED, Outcome, Verdict
+from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.spark.execution.failures import SparkError
@@ -236,7 +236,7 @@ class OutgoingRows:
             )
         ]
 
-    def _turn_away(self, verdict: Verdict, record: _Record, partition: int) -> None:
+    def _turn_away(self, verdict: PolicyVerdict, record: _Record, partition: int) -> None:
         self.counts[verdict.outcome.value] += 1
         if verdict.outcome not in REJECTED:
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.reader import LostOffsets, WantedRange
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
@@ -66,7 +66,7 @@ class SourceReading:
                 batch = _stored(wanted, fetched, self.max_decompressed_bytes)
                 if not len(batch.records):
                     continue
-                verdicts: Sequence[tuple[int, Verdict]] = ()
+                verdicts: Sequence[tuple[int, PolicyVerdict]] = ()
                 if evaluator is not None:
                     columns = StoredColumns(batch.records)
                     found = evaluator.judge_records(wanted.topic, wanted.partition, columns)

@@ -15,7 +15,7 @@ from penstock.spark.sources import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch
 
@@ -75,7 +75,7 @@ class RowBatches:
         topic: str,
         partition: int,
         batch: StoredBatch,
-        verdicts: Sequence[tuple[int, Verdict]],
+        verdicts: Sequence[tuple[int, PolicyVerdict]],
     ) -> Iterator[pa.RecordBatch]:
         """Add a batch; return the record batches that are complete.
 
@@ -115,7 +115,7 @@ def _record_batch(
     topic: str,
     partition: int,
     batch: StoredBatch,
-    verdicts: Sequence[tuple[int, Verdict]],
+    verdicts: Sequence[tuple[int, PolicyVerdict]],
 ) -> pa.RecordBatch:
     records, count = batch.records, len(batch.records)
     columns = StoredColumns(records)

@@ -15,10 +15,10 @@ from penstock.report.times import hour_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored import StoredRecords
 
-    Verdicts = Sequence[tuple[int, Verdict]]
+    Verdicts = Sequence[tuple[int, PolicyVerdict]]
 
 _GROUPS_MAX: Final = 20_000
 """So many groups are held until they are counted."""
@@ -122,7 +122,7 @@ class StoredCounts:
         partition: int,
         batch: CountedBatch,
         hours: list[int | None] | int | None,
-        verdicts: Mapping[int, Verdict],
+        verdicts: Mapping[int, PolicyVerdict],
         others: Verdicts | None,
     ) -> Iterable[int | None]:
         """Count what one of the plans does not accept; return the hours of these records."""
@@ -164,7 +164,7 @@ class StoredCounts:
         self._groups.clear()
 
 
-def _reason(topic: str, verdict: Verdict) -> Reason:
+def _reason(topic: str, verdict: PolicyVerdict) -> Reason:
     if verdict.outcome is Outcome.ACCEPTED:
         return Reason(topic, Outcome.ACCEPTED.value)
     return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.chain import Chain, RecordVerdicts
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
@@ -431,7 +431,7 @@ class _RetryingJudge(BatchJudge):
 
     def __init__(
         self,
-        chain: Chain | Verdict,
+        chain: Chain | PolicyVerdict,
         topic_id: UUID,
         *,
         records_policy_batch: int,

@@ -21,7 +21,7 @@ from penstock.engine.workers.progress import SharedProgress, shared_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import Ready, TopicsLoaded
     from penstock.engine.workers.processes.worker import Worker
 
@@ -79,7 +79,9 @@ class Events(Protocol):
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
         """Its policies have learned something that others should know: names and values."""
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+    def on_verdicts(
+        self, worker: Worker, verdicts: Sequence[tuple[int, PolicyVerdict, float]]
+    ) -> None:
         """Attempts, their verdicts, and how many seconds each took, in order."""
 
     def on_protocol_error(self, worker: Worker) -> None:
@@ -228,7 +230,7 @@ class Child(asyncio.Protocol):
         """Parse messages. Only a policy that writes to our socket can make them invalid."""
         if self._garbled:
             return
-        verdicts: list[tuple[int, Verdict, float]] = []
+        verdicts: list[tuple[int, PolicyVerdict, float]] = []
         for kind, body in self._split(self._join(data)):
             try:
                 if kind == messages.VERDICT:

@@ -37,7 +37,7 @@ from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
     Outcome,
-    Verdict,
+    PolicyVerdict,
     cause_of,
     failed,
     refused,
@@ -97,7 +97,7 @@ class WorkerJudge:
         dropped_before: bytes,
         client: bytes,
         data: memoryview,
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge what one partition of a Produce request carries."""
         begin = self._progress.begin
         self._attempt = attempt
@@ -153,7 +153,7 @@ class WorkerJudge:
         judges = (self._policies.create_topic, self._policies.alter_config)
         return any(judge is not None and judge.needs_context for judge in judges)
 
-    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
+    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> PolicyVerdict:
         """Judge a request about a topic."""
         self._progress.begin(attempt)
         policies = self._policies
@@ -165,7 +165,7 @@ class WorkerJudge:
             return ACCEPTED if judge is None else judge.judge_alteration(*request)
         return self._tried(request)
 
-    def _tried(self, request: messages.Trial) -> Verdict:
+    def _tried(self, request: messages.Trial) -> PolicyVerdict:
         """Return whether the settings of a topic are valid."""
         objection: str | None = None
         name, problem = "", ""
@@ -367,7 +367,7 @@ def _judge_admin(
         parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
 
 
-def _judge_batch(judge: WorkerJudge, body: memoryview) -> Verdict:
+def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
     header = messages.JUDGE_HEADER
     attempt, version, partition, topic_id, *sizes = header.unpack_from(body)
     plan_size, dropped_size, client_size = sizes

@@ -40,7 +40,7 @@ log = structlog.get_logger()
 class Handler(Protocol):
     """Handles the requests of one API."""
 
-    def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes | Buffers]:
+    def __call__(self, context: HandlerContext) -> Coroutine[object, object, bytes | Buffers]:
         """Return the frame of the response, or its buffers.
 
         Raises:
@@ -48,7 +48,7 @@ class Handler(Protocol):
         """
 
 
-class RequestContext:
+class HandlerContext:
     """A request, and what its handler may use.
 
     Attributes:
