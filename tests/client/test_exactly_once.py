@@ -20,6 +20,7 @@ from penstock.client.writing.writer import Promise
 from penstock.local import class_path
 from penstock.policy import Header, Record
 from penstock.records.header import as_produced, read_producer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.integration.reading import read_topic, topic_id
 from tests.java import QUICK
 from tests.records.encoding import CODECS, encode_batch
@@ -339,7 +340,8 @@ def by_librdkafka(servers, topic, codec):
 
 def by_java(servers, topic, codec):
     subprocess.run(
-        [java(), "-Xmx128m", *QUICK, "-cp", class_path(), "org.apache.kafka.tools.ProducerPerformance",
+        [java(), "-Xmx128m", *QUICK, "-cp", class_path(),
+        "org.apache.kafka.tools.ProducerPerformance",
          "--topic", topic, "--num-records", "900", "--record-size", "70", "--throughput", "-1",
          "--transactional-id", topic, "--producer-props", f"bootstrap.servers={servers}",
          f"compression.type={codec}"],
@@ -358,7 +360,7 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         found = read_producer(batch)
         assert found.transactional
         assert batch[22] & 7 == CODECS[codec]
-        producer = produced_batches.ProducerIdAndEpoch(found.producer_id, found.epoch)
+        producer = ProducerIdAndEpoch(found.producer_id, found.epoch)
         stamped = b"".join(
             as_produced(
                 batch,

@@ -15,7 +15,6 @@ from penstock.client.errors import (
 )
 from penstock.client.protocol.produced_batches import (
     BatchSource,
-    ProducerIdAndEpoch,
     UnwritableBatch,
 )
 from penstock.client.protocol.write_errors import (
@@ -25,6 +24,7 @@ from penstock.client.protocol.write_errors import (
     RefusedBatchError,
 )
 from penstock.records.header import read_producer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.client.scripted import (
     DUPLICATE,
     LOST,

@@ -7,7 +7,6 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.protocol.produced_batches import (
     BatchSource,
-    ProducerIdAndEpoch,
     UnwritableBatch,
     record_count,
 )
@@ -15,6 +14,7 @@ from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.header import HEADER, as_produced, is_intact
 from penstock.records.implementation import choose
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.conftest import NATIVE
 from tests.records.encoding import CODECS, encode_batch, values
 

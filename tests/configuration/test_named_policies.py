@@ -51,7 +51,7 @@ def load(file, *parts):
     for one in parts:
         properties |= one
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    return load_configuration(file, ask_classes=classes_here)
+    return load_configuration(file, describe_classes=classes_here)
 
 
 def test_a_class_stands_under_several_names(file):
@@ -92,22 +92,22 @@ def test_it_travels(file):
     ("more", "why"),
     [
         ({"policies": "short,short"}, "policies must be names of policies .*, each once"),
-        ({"policies": "sh.ort"}, "policies must be names of policies"),
-        ({"policies.short.type": ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
+        ({"policies": "sh.ort"}, "policies must be names of policies"), ({"policies.short.type":
+        ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
         ({"policies.short.type": "mine."}, r"policies\.short\.type must be package\.module\.Class"),
         ({"policies.short.type": "JsonShema"}, r"policies\.short\.type must be .*JsonSchema\?"),
         ({"policies.short.type": "mine.Gone"}, r"policies\.short\.type: mine\.Gone: module mine"),
-        ({"policies.short.type": "mine.Both"}, "more than one interface"),
-        ({"policies.short.type": "penstock.policies.TopicRules"}, "judges topics"),
-        ({"policies.short.limit": "five"}, r"policies\.short\.limit must be a whole number"),
-        ({"policies.short.unit": "mib"}, r"policies\.short\.unit must be one of bytes, kib"),
-        ({"policies.short.limt": "1"}, r"policies\.short\.limt is unknown; .*short\.limit\?"),
-        ({"policies.short.mode": "obsreve"}, r"policies\.short\.mode must be one of enforce, quar"),
-        ({"policies.shrt.limit": "1"}, r"policies\.shrt\.limit is for shrt, .*mean short\?"),
-        ({"policies.short": "1"}, r"policies\.short must be policies\.<name>\.<key>"),
-        ({"topics.a.penstock.policies": "shrot"}, r"there is no policy shrot; there are short; did"),
-        ({"topics.a.penstock.policies": "short,short"}, "each once"),
-        ({"penstock.policies": "short"}, r"belongs to a topic: write topics\.<glob>\.penstock"),
+        ({"policies.short.type": "mine.Both"}, "more than one interface"), ({"policies.short.type":
+        "penstock.policies.TopicRules"}, "judges topics"), ({"policies.short.limit": "five"},
+        r"policies\.short\.limit must be a whole number"), ({"policies.short.unit": "mib"},
+        r"policies\.short\.unit must be one of bytes, kib"), ({"policies.short.limt": "1"},
+        r"policies\.short\.limt is unknown; .*short\.limit\?"), ({"policies.short.mode": "obsreve"},
+        r"policies\.short\.mode must be one of enforce, quar"), ({"policies.shrt.limit": "1"},
+        r"policies\.shrt\.limit is for shrt, .*mean short\?"), ({"policies.short": "1"},
+        r"policies\.short must be policies\.<name>\.<key>"), ({"topics.a.penstock.policies":
+        "shrot"}, r"there is no policy shrot; there are short; did"),
+        ({"topics.a.penstock.policies": "short,short"}, "each once"), ({"penstock.policies":
+        "short"}, r"belongs to a topic: write topics\.<glob>\.penstock"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_an_error_that_says_where(file, more, why):
@@ -293,7 +293,7 @@ def test_read_again_nothing_is_imported(file):
         configuration.properties,
         declared=(),
         named=configuration.named_policies,
-        ask_classes=lambda *_: pytest.fail("imported"),
+        describe_classes=lambda *_: pytest.fail("imported"),
     )
     assert again.named_policies == configuration.named_policies
 

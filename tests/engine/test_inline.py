@@ -78,7 +78,9 @@ def configured(folder, **properties):
         **properties,
     }
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, POLICIES)
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):

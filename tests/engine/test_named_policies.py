@@ -115,7 +115,9 @@ def load(file, policies, **properties):
         lines[f"policies.{name}.type"] = cls if "." in cls else f"{file.stem}.{cls}"
         lines |= {f"policies.{name}.{key}": value for key, value in keys.items()}
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 class Loaded:

@@ -29,17 +29,18 @@ def arrived(sent):
 @pytest.mark.parametrize(
     "sent",
     [
-        PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=87, message="no", record_errors=ERRORS),
-        PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=44, message=None),
-        PolicyVerdict(
+        PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=87, message="no",
+        record_errors=ERRORS), PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=44,
+        message=None), PolicyVerdict(
             outcome=Outcome.FAILED, policy="a.V", code=-1, message="x", detail="line 1",
             cause=FailureCause.TIMED_OUT,
         ),
         replaced(
             b"data", [1, 2],
             (
-                Diverted(PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, record_errors=ERRORS), 20),
-                Diverted(PolicyVerdict(outcome=Outcome.MARKED, code=87, record_errors=ERRORS[:1]), 1),
+                Diverted(PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, record_errors=ERRORS),
+                20), Diverted(PolicyVerdict(outcome=Outcome.MARKED, code=87,
+                record_errors=ERRORS[:1]), 1),
             ),
             quarantined=[2], letters=b"letters",
         ),

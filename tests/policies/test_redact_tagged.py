@@ -52,7 +52,7 @@ class Known:
         self.known = schema
         self.asked = 0
 
-    def asks_for(self, topic):
+    def use_share_of(self, topic):
         self.topic = topic
 
     def schema(self, schema):
@@ -178,13 +178,15 @@ IN_B = {"b": {"a": "secret"}}
         pytest.param({"confluent:tags": ["PII"]}, {"a": "secret"}, id="the whole"),
         pytest.param({"properties": {"a": {"allOf": [TAGGED]}}}, {"a": "secret"}, id="allOf"),
         pytest.param(
-            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"}, id="oneOf"
+            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"},
+            id="oneOf"
         ),
         pytest.param({"properties": {"a": {"items": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
                       "$defs": {"a": TAGGED}}, {"a": ["secret"]}, id="a $ref in anyOf"),
-        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"}, id="then"),
-        pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"}, id="dependencies"),
-        pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b": {"$dynamicRef": "#n"}}},
+        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"},
+        id="then"), pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"},
+        id="dependencies"), pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b":
+        {"$dynamicRef": "#n"}}},
                      IN_B, id="$dynamicRef"),
         pytest.param(
             {"$defs": {"x": {"$id": "x", "$dynamicAnchor": "n"},

@@ -151,7 +151,7 @@ def test_audit_and_split_have_the_names(command, file, topic, produce, tmp_path)
 
     done = command("split", file, "--topic", name, "--accepted", accepted, "--rejected", rejected)
     assert done.code == 0, done
-    bootstrap = load_configuration(file, ask_classes=classes_here).upstream_properties
+    bootstrap = load_configuration(file, describe_classes=classes_here).upstream_properties
     dead = read_topic(bootstrap["bootstrap.servers"], rejected)
     policies = [dict(headers)["__penstock.policy"] for _, _, _, headers in dead]
     assert sorted(set(policies)) == [b"keyed", b"no-a", b"no-b", b"whole"]

@@ -51,7 +51,7 @@ class ConfigAlteration(NamedTuple):
 
 
 class AdminContext(NamedTuple):
-    """Whose request it is, and what topics there are: partitions and replicas by name."""
+    """The client of the request, and the topics' partitions and replicas by name."""
 
     principal: str | None = None
     client_id: str | None = None
@@ -114,7 +114,7 @@ class AdminPolicy:
         return ACCEPTED
 
     def _failure(self, error: BaseException) -> PolicyVerdict:
-        # Without a text, as from a broker: what a policy raises otherwise is not for clients.
+        # Without a text, as from a broker: other exceptions of a policy are not for clients.
         return PolicyVerdict(
             outcome=Outcome.FAILED,
             code=UNKNOWN_SERVER_ERROR,

@@ -129,7 +129,7 @@ def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
 
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
-    """Return what a policy is shown of a record."""
+    """Return a record as a policy sees it."""
     for policy in chain.judging:
         if isinstance(policy, RecordPolicy) and policy.hints is not None:
             return next(as_proxies(columns_of([record]), policy.hints))

@@ -1,4 +1,4 @@
-"""Verdicts: what policies decided about the records of one partition."""
+"""Verdicts: the decisions of policies about the records of a partition."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 
 
 class PostponedError(UnavailableError):
-    """A policy cannot decide now about records that are stored, or that nobody will send again.
+    """A policy cannot decide now about records that are stored, or that no client sends again.
 
     The text names the policy, and has its message.
     """
@@ -85,7 +85,7 @@ class FailureCause(Enum):
     UNDECIDABLE = auto()
     """A policy lacks something that it needs to judge (`UndecidableException`)."""
     ABANDONED = auto()
-    """Its client has gone before a worker began it: nobody is to blame, and nobody waits."""
+    """Its client disconnected before a worker began it: no policy is at fault, and nobody waits."""
 
 
 UNJUDGED: Final = frozenset({FailureCause.NOT_JUDGED, FailureCause.ABANDONED})
@@ -157,15 +157,15 @@ class PolicyVerdict:
     """The decision about one partition's records.
 
     Attributes:
-        outcome: What happens to them.
-        policy: The class that decided; empty where all agreed.
+        outcome: The outcome of the records.
+        policy: The class that decided; empty if all agreed.
         code: Kafka's error code; 0 where the records are accepted.
         message: The text for the client, or None.
-        record_errors: The records to blame, by ascending index; empty where the verdict is
-            about the batch as a whole.
+        record_errors: The bad records, by ascending index; empty if the verdict is
+            about the complete batch.
         detail: For the log only: where a policy failed. Never record contents.
-        cause: Why no policy decided; None where one did, or where it makes no difference.
-        replacement: What is to be stored in place of accepted records, where interceptors
+        cause: Why no policy decided; None if a policy did, or if it makes no difference.
+        replacement: The batch that is stored instead of the accepted batch, if interceptors
             changed or dropped some of them, or some are marked.
         diverted: The records of an accepted batch that policies object to.
     """
@@ -206,7 +206,7 @@ def replaced(
 
 
 def refused(code: int, message: str | None, policy: str) -> PolicyVerdict:
-    """Refuse the batch as a whole."""
+    """Refuse the complete batch."""
     return PolicyVerdict(
         outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy
     )
@@ -253,7 +253,7 @@ def postponed(policy: str, error: RetriableException) -> PolicyVerdict:
 
 
 def of_stored(verdict: PolicyVerdict) -> PolicyVerdict:
-    """Return what a verdict is about records that are stored, and come no second time.
+    """Return the verdict for records that are stored, and are not sent again.
 
     Raises:
         PostponedError: The policy has to judge again.

@@ -24,7 +24,7 @@ ADDRESSES_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class _Outage:
-    """Attempts to connect to an address that failed, one after the other.
+    """Failed attempts to connect to an address, in order.
 
     Attributes:
         since: When the first one failed.
@@ -60,9 +60,9 @@ class _Outage:
 
 
 class BrokerOutageLog:
-    """Writes a line for the first attempt that fails, and then what happened in each minute.
+    """Logs the first attempt that fails, and then the number of failures in each minute.
 
-    Clients try again and again, each with connections of its own: hundreds of attempts a minute.
+    Clients retry often, each with several connections: hundreds of attempts a minute.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -26,8 +26,8 @@ _NOT_REFUSED: Final = frozenset({"observed", *(outcome.value for outcome in STOR
 class Refused:
     """A refused partition of a Produce request, or a refused topic or config resource.
 
-    Also records to which a policy objects and that were stored with marks (`penstock.mode`): the
-    outcome of the verdict says so.
+    Also records to which a policy objects and that were stored with marks (`penstock.mode`): see
+    the outcome of the verdict.
 
     Attributes:
         topic: The name of the topic; for configs, the type and the name of the resource.
@@ -37,7 +37,8 @@ class Refused:
         is_observed: Whether it only would have been refused (`penstock.mode`).
         principal: The principal of the client, or None if it is not known.
         address: The address of the client, or None if it is not known.
-        records: How many records the batch has, as its header says; None for topics and configs.
+        records: How many records the batch has according to its header; None for topics and
+            configs.
         resource: For configs, the type and the name of the resource.
         dead_letter_topic: Where the records are, if they are in quarantine.
     """

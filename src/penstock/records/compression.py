@@ -1,7 +1,7 @@
 """Compression, and decompression with a limit that holds while decompressing.
 
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
-would go past it is stopped there, whatever it announces or would still bring.
+would exceed it is stopped there, whatever size it announces.
 
 Readers differ in what they do after the first gzip member or lz4 or zstd frame: Java ends
 after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early

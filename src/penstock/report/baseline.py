@@ -34,7 +34,7 @@ class _Why(NamedTuple):
 
 
 @dataclass
-class _Topic:
+class _TopicCounts:
     """What a report says of a topic.
 
     Attributes:
@@ -80,17 +80,17 @@ def topics_of(report: Report) -> frozenset[str]:
     return frozenset(_topics(report))
 
 
-def _topics(report: Report) -> dict[str, _Topic]:
+def _topics(report: Report) -> dict[str, _TopicCounts]:
     """Return the shares of a report by topic; by source where an old report has no topic."""
-    topics: dict[str, _Topic] = {}
+    topics: dict[str, _TopicCounts] = {}
     for entry in report.topics:
-        topics[entry.topic] = _Topic(entry.judged, Counter({_Why(): entry.turned_away}))
+        topics[entry.topic] = _TopicCounts(entry.judged, Counter({_Why(): entry.turned_away}))
     source = report.about.source
     if not topics:
-        topics[source] = _Topic(report.judged, Counter({_Why(): report.turned_away}))
+        topics[source] = _TopicCounts(report.judged, Counter({_Why(): report.turned_away}))
 
     def of(topic: str | None) -> Counter[_Why]:
-        return topics.setdefault(source if topic is None else topic, _Topic()).turned_away
+        return topics.setdefault(source if topic is None else topic, _TopicCounts()).turned_away
 
     for policy in report.policies:
         away = policy.count if policy.turned_away is None else policy.turned_away
@@ -105,7 +105,9 @@ def _topics(report: Report) -> dict[str, _Topic]:
     return topics
 
 
-def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterable[WorseEntry]:
+def _worse(
+    topic: str, now: _TopicCounts, before: _TopicCounts, allowed: Fraction
+) -> Iterable[WorseEntry]:
     """Return what got worse in a topic: it, then its policies, then its reasons."""
     risen = []
     for why, count in now.turned_away.items():
@@ -126,7 +128,7 @@ def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterab
 
 
 def _notes(
-    now: Report, before: Report, topics: dict[str, _Topic], baseline: dict[str, _Topic]
+    now: Report, before: Report, topics: dict[str, _TopicCounts], baseline: dict[str, _TopicCounts]
 ) -> Iterable[str]:
     if now.about.fingerprint != before.about.fingerprint:
         yield "the baseline was judged by another plan: another file, other keys or other topics"

@@ -199,7 +199,9 @@ def load_plan(
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
     # The classes are loaded in this process anyway.
-    configuration = load_configuration(file, ask=declared_here, ask_classes=classes_here)
+    configuration = load_configuration(
+        file, read_declared=declared_here, describe_classes=classes_here
+    )
     return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
 
 

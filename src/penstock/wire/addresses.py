@@ -102,7 +102,7 @@ def replace_in_slices(
         WireError: The response is not what its schema says.
     """
     structure, flexible = _schema(api_key, version)
-    walk = _Walk(frame, replace)
+    walk = _ResponseWalk(frame, replace)
     try:
         yield from walk.response(structure, body_of_response(frame, flexible=flexible))
     except (IndexError, error, UnicodeDecodeError):
@@ -114,7 +114,7 @@ def replace_in_slices(
     return framed(walk.spliced.finish(len(frame)))
 
 
-class _Walk:
+class _ResponseWalk:
     """A walk through one response, which yields after each slice.
 
     A step is a structure. Arrays of flat structures, which may be long, are walked without a

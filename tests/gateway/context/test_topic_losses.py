@@ -18,7 +18,7 @@ from penstock.gateway.context.topic_losses import (
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
-from penstock.gateway.produce.producer_state.presence import Change, Said
+from penstock.gateway.produce.producer_state.presence import Announcement, Change
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.server import Gateway
 from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
@@ -197,7 +197,7 @@ async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_
     plan = plan_of({})
     await started(found, plan)
     assert (found.announced, found.doubts()) == ([], False)
-    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     await started(found, plan)
     assert found.announced == [[]]
     assert found.doubts()
@@ -207,9 +207,9 @@ async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_
 async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
     found = stored(FILE)
     found.failure = "not written"
-    found.before = Said(None, 0, "", Change("1", ["orders"]))
+    found.before = Announcement(None, 0, "", Change("1", ["orders"]))
     await started(found, plan_of({}))  # of an older version, which is compared with nothing
-    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     with pytest.raises(UnreachableError, match="state: not written"):
         await started(found, plan_of({}))
     for seeing in found.running:

@@ -87,7 +87,9 @@ def talk(loaded):
 
 def configuration(folder, properties, policies=""):
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, policies)
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 def python_forwards(talk, frame):

@@ -12,7 +12,7 @@ from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
-    Kept,
+    KeptInterceptors,
     are_as_before,
 )
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
@@ -578,7 +578,8 @@ class World:
         if not self.features.digests:
             return False
         kept = {
-            of: Kept(interceptors, self.now - at) for of, (interceptors, at) in self.kept.items()
+            of: KeptInterceptors(interceptors, self.now - at)
+            for of, (interceptors, at) in self.kept.items()
         }
         return are_as_before(self._digest(place), kept.pop(place, None), kept.values())
 
@@ -750,8 +751,8 @@ class World:
             return there == {one for one in records if not self.drops(one)} and letters == {
                 one for one in records if self.drops(one) and self.quarantines(one)
             }
-        # Under another epoch, as a part, or behind one that was divided, a batch is judged again; and
-        # where the state was lost. Its record may be a letter then, and stored.
+        # Under another epoch, as a part, or behind one that was divided, a batch is judged again;
+        # and where the state was lost. Its record may be a letter then, and stored.
         is_judged_again = self.forgetful or (self.refusals and len(decided) > 1)
         is_renewed = batch.may_be_doubled or len({one.epoch for one in decided}) > 1
         if is_renewed or batch.is_part or (is_judged_again and self.features.quarantines):

@@ -62,20 +62,20 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is not None:
             self._writer.transport.abort()
 
-    def authenticator_plain(self) -> _Steps:
+    def authenticator_plain(self) -> _ThreadedAuthenticator:
         """Return the steps of PLAIN."""
-        return _Steps(super().authenticator_plain(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_plain(), self._logins)
 
-    def authenticator_gssapi(self) -> _Steps:
+    def authenticator_gssapi(self) -> _ThreadedAuthenticator:
         """Return the steps of GSSAPI."""
-        return _Steps(super().authenticator_gssapi(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_gssapi(), self._logins)
 
-    def authenticator_scram(self) -> _Steps:
+    def authenticator_scram(self) -> _ThreadedAuthenticator:
         """Return the steps of SCRAM."""
-        return _Steps(super().authenticator_scram(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_scram(), self._logins)
 
 
-class _Steps:
+class _ThreadedAuthenticator:
     """An authenticator of aiokafka, on other threads than its own."""
 
     def __init__(self, authenticator: Any, logins: Executor) -> None:

@@ -40,9 +40,9 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.errors import ClientError
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -50,18 +50,6 @@ class BatchSource(NamedTuple):
         return f"{self.topic}, partition {self.partition}, offset {self.offset}"
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """A producer as a broker knows it (KIP-98).
-
-    Attributes:
-        producer_id: Its id.
-        epoch: The epoch of the id: only the producer with the largest epoch can write.
-    """
-
-    producer_id: int
-    epoch: int
-
-
 def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     """Return how many records a batch has, after checking that it can be written.
 

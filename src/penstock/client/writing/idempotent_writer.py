@@ -12,9 +12,9 @@ from kio.static.primitive import i32Timedelta
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import write_error
 from penstock.client.writing.writer import Promise, Writer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection

@@ -20,8 +20,8 @@ from kio.schema.types import TransactionalId
 from penstock.client.connections.coordinators import CoordinatorKey, ask
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import AbortedError, FencedError
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, PositionTask
-    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
+    from penstock.client.protocol.produced_batches import BatchSource
     from penstock.client.writing.writer import WriterLimits
+    from penstock.wire.producer_ids import ProducerIdAndEpoch
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]
 

@@ -49,9 +49,9 @@ def intercept_and_judge(
         partition: The partition's number.
         topic_id: The topic's id.
         batch: As the client sent it.
-        dropped_before: Positions of records that were dropped when the same batch came
-            before: they are dropped again, whatever the interceptors would do now.
-        quarantined_before: Those among them that became dead letters then, or were to.
+        dropped_before: Positions of records that were dropped when the same batch was sent
+            before: they are dropped again, even if the interceptors have changed.
+        quarantined_before: Those among them that became, or should have become, dead letters.
         on_intercepted: Called when the interceptors are through and judging begins.
         max_bytes: A new batch that is larger is refused.
 

@@ -1,7 +1,7 @@
 """KIP-905: records mapped, dropped or observed by a chain of interceptors.
 
-Each sees what its predecessor made of key and value, and the original headers. Dropping
-ends the chain for a record; anything else that is raised, and a result that is none, is a
+Each gets the key and value of its predecessor, and the original headers. Dropping a record
+ends the chain for it; any other exception, and a result of another type, is a
 failure of the record.
 """
 
@@ -52,9 +52,9 @@ class Interceptor(NamedTuple):
         name: Its class, as the configuration names it.
         pattern: Found anywhere in the names of the topics it is for.
         process: Its `process_record`; None where it has only the other.
-        failed_code: What a record that it fails on is answered with.
-        process_batch: The method that is called in place of it; None where it has none.
-        prepare_batch: Called before either, once for some records; None where it has none.
+        failed_code: The error code for records on which it fails.
+        process_batch: The method that is called instead of it, or None.
+        prepare_batch: Called before either, once for several records; or None.
         drops_records: Whether it may drop records.
     """
 
@@ -197,7 +197,7 @@ def _prepare(
     *,
     until_failure: bool,
 ) -> list[tuple[int, PolicyVerdict]]:
-    """Have an interceptor prepare; return the verdicts where it cannot."""
+    """Prepare an interceptor for records; return verdicts if that fails."""
     if interceptor.prepare_batch is None:
         return []
     prepare: Any = interceptor.prepare_batch
@@ -275,7 +275,7 @@ def _by_record(
 
 
 class _Several:
-    """Several interceptors as one; `current` is the one that is at work, or was last."""
+    """Several interceptors as one; `current` is the interceptor that runs, or ran last."""
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self._interceptors = interceptors
@@ -370,7 +370,7 @@ def _applied(
 
 
 def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
-    """Return key and value of a result of `process_batch`, or why there are none."""
+    """Return key and value of a result of `process_batch`, or an error message."""
     if isinstance(result, BaseException):
         return result
     if isinstance(result, type) and issubclass(

@@ -77,7 +77,7 @@ def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
 
     Args:
         headers: Of the dead letter.
-        here: What counts where a header is missing, or holds no such number.
+        here: The values of headers that are missing, or are not valid numbers.
     """
     found = dict(headers)
     topic = found.get(TOPIC)
@@ -102,8 +102,8 @@ def read_replays(headers: Sequence[Header]) -> int:
 class Attempts(NamedTuple):
     """How often dead letters are judged again.
 
-    In a place where they are parked they have as many attempts again; and what is accepted there
-    returns, whatever its number.
+    In a parking topic they have as many attempts again; and a record that is accepted there
+    returns, regardless of its number.
 
     Attributes:
         maximum: A record that has failed so often is parked.

@@ -1,4 +1,4 @@
-"""A producer's batch whose policies do not refuse it: what becomes of its bad records instead.
+"""Replaces the refusal of a producer's batch: marks or quarantines its bad records.
 
 Policies judge by mode, the strictest first (`penstock.mode`); those of a mode judge
 the records that no stricter one objected to. So the strictest mode of the policies that object to a
@@ -103,7 +103,7 @@ def judge_by_mode(
 
 
 def _of_all(verdict: PolicyVerdict, positions: Sequence[int]) -> Sequence[RecordError]:
-    """Return the errors of all records of a batch that is refused as a whole (KIP-686)."""
+    """Return errors for all records of a batch that is refused completely (KIP-686)."""
     size = len((verdict.message or "").encode())
     with_text = TEXTS_MAX_BYTES // size if size else len(positions)
     return [
@@ -154,7 +154,7 @@ def blame_again(
 ) -> dict[int, Blame]:
     """Return why records become dead letters that did when the same batch came before.
 
-    Whatever policies say now, they stay what they were: the others may be stored already.
+    Later verdicts do not change them, because the other records may already be stored.
 
     Args:
         chain: The topic's policies.
@@ -175,7 +175,7 @@ def blame_again(
 
 
 def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
-    """Return why records become dead letters, where nobody is left to say it."""
+    """Return the reasons of records that became dead letters, without their first verdict."""
     return dict.fromkeys(positions, Blame("", _DECIDED_BEFORE))
 
 
@@ -194,7 +194,7 @@ def divert(
         chain: The topic's policies.
         partition: The partition's number.
         batch: As the client sent it.
-        found: What policies object to.
+        found: The objections of policies.
         rest: The records that they judged.
         max_bytes: A new batch that is larger is refused.
 

@@ -34,7 +34,7 @@ class Send(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Skip all attempts up to a number, except the one that the worker has begun."""
+    """Skip all attempts up to a number, except the attempt that the worker has begun."""
 
     worker: Worker
     attempt: int
@@ -53,7 +53,7 @@ class Close(NamedTuple):
 
 
 class ReturnVerdict(NamedTuple):
-    """Return the verdict to whoever submitted the job."""
+    """Return the verdict to the submitter of the job."""
 
     job: JudgingJob
     verdict: PolicyVerdict

@@ -23,7 +23,7 @@ class BatchToJudge(NamedTuple):
         partition: The partition's number.
         topic_id: The topic's id.
         version: The version of the Produce request.
-        data: The record batch; nobody may change it until there is a verdict.
+        data: The record batch; it must not change until there is a verdict.
         timeout_ms: The request's timeout; 30 s if it is not above 0.
         dropped_before: Positions of the records that interceptors dropped from an earlier attempt;
             they are dropped again.

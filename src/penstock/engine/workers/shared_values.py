@@ -20,7 +20,7 @@ class SharedValues:
         self._listeners: set[Callable[[Values, object], None]] = set()
 
     def listen(self, listener: Callable[[Values, object], None]) -> None:
-        """Have a listener called with values that are new, and with who has shared them."""
+        """Call a listener with each new value, and the worker that shared it."""
         self._listeners.add(listener)
 
     def leave(self, listener: Callable[[Values, object], None]) -> None:

@@ -1,7 +1,7 @@
 """Executes the actions of the schedule on worker processes, and reports events back to it.
 
-Nothing is decided here. Errors are isolated: one in a worker, or in the callback of a verdict, is
-logged and ends nothing else.
+Nothing is decided here. Errors are isolated: an error in a worker, or in the callback of a verdict,
+is logged and ends nothing else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IDLE_TICK_S = 0.05
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 CLOSE_MAX_S = 30.0
-"""Whoever ends the gateway waits: Kubernetes for so long, systemd for longer."""
+"""The time to end in which a gateway is not killed: by Kubernetes, which waits shortest."""
 _SHARE_OF_TIMEOUT = 0.75
 _TIMEOUT_MS = 30_000
 """The share of the request timeout in which a batch is judged; the rest is the broker's."""
@@ -73,11 +73,11 @@ class Supervisor:
         Args:
             configuration: Names the policies.
             names: Which of them are loaded, by key; those of records unless given.
-            size: How many workers; `policy.workers` unless given.
-            spare: Whether one more process waits, so that a replacement is there at once.
-            child: Makes the end of a process.
+            size: How many workers; `policy.workers` by default.
+            spare: Whether one more process waits, to replace a worker at once.
+            child: Makes the parent's side of a process.
             observer: Gets the events of workers.
-            shared: What policies share, if other supervisors' workers have it as well.
+            shared: The values that policies share, if other supervisors' workers have them as well.
         """
         self._shared = shared or SharedValues()
         self._observer = observer
@@ -100,7 +100,7 @@ class Supervisor:
         self.loads_topics = False
         self.drops_records = False
         self._takes_client: frozenset[str] = frozenset()
-        # Of a class of KIP-686 that the file does not name, a worker says it once it is loaded.
+        # For a class of KIP-686 that the file does not name, a worker reports it after loading.
         self._known_records_classes = set(loaded.get(RECORDS_POLICY, ()))
         self._topics_message = b""
         self._make_child = child
@@ -239,9 +239,9 @@ class Supervisor:
             self._children[worker].write([messages.retire(name, topic)])
 
     def load_topics(self, plans: Sequence[TopicPlan]) -> None:
-        """Have the validation policy load topics, in each worker while it has no batches.
+        """Let the validation policy load topics, in each worker while it has no batches.
 
-        Workers that replace others do the same; extra ones, which are there because others are
+        Workers that replace others do the same; extra workers, which run because others are
         busy, do not. Nothing waits for it. A policy that ends its process by it, or hangs, does
         not load topics again.
         """
@@ -256,7 +256,7 @@ class Supervisor:
             self._children[worker].write([self._topics_message])
 
     async def close(self, *, drain_s: float = 0.0, close_s: float = CLOSE_MAX_S) -> None:
-        """Let the workers finish what they have, for at most `drain_s`, then end them.
+        """Let the workers finish their jobs, for at most `drain_s`, then end them.
 
         Args:
             drain_s: How long submitted batches may take.
@@ -428,7 +428,7 @@ class Supervisor:
         await child.read_output()
 
     def _stop_loading(self, reason: str) -> None:
-        """Have no other worker do what has ended one."""
+        """Keep other workers from doing what has ended a worker."""
         if self._topics_message and self._serving:
             log.warning("topics not loaded", reason=reason)
         self._topics_message = b""
@@ -486,7 +486,7 @@ class Supervisor:
         self._shared.put(values, worker)
 
     def _share(self, values: Sequence[tuple[str, bytes]], by: object) -> None:
-        """Tell the workers what others have learned; one that loads has its message already."""
+        """Send shared values to the other workers; a loading worker already has them."""
         framed = messages.shared(values)
         for worker, child in self._children.items():
             if worker is not by and WorkerState.SPARE < worker.state < WorkerState.CLOSING:

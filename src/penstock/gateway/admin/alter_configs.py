@@ -3,7 +3,7 @@
 Behaviour, if a policy is set or a topic level key is used: the request is first sent with
 `validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
 precede those of policies. Penstock's topic level keys are left out, except where any broker would
-report an error, whatever the key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
+report an error for any key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
 request; it does not get the keys that AlterConfigs resets by omission (KAFKA-14195). The accepted
 resources are altered, and their topic level keys stored last. A resource is altered completely or
 not at all. All other requests are forwarded unchanged.

@@ -228,7 +228,7 @@ class _CreateTopics:
             if refusal is not None:
                 return refusal
         if not sound or self._context.gateway.policies.topics.create_topic is None:
-            return None  # without a policy, nobody has to know the counts
+            return None  # without a policy, the counts are not needed
         try:
             creation = await self._creation(topic, result)
         except MetadataUnavailableError as error:
@@ -303,7 +303,7 @@ class _CreateTopics:
                 else:
                     await settings.store.withdraw(creation)
             except CompactedTopicError as error:
-                settings.store.leave(creation)  # they are effective all the same
+                settings.store.leave(creation)  # they are effective nevertheless
                 log.error("settings are still stored for a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.gateway.context.handler_context import HandlerContext
 
 _CHOICE_FROM: Final = 4
-"""The first version in which a client says whether topics may be created."""
+"""The first version in which a client can forbid the creation of topics."""
 _OWN_VERSION: Final = 12
 _TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
 
@@ -63,7 +63,7 @@ async def metadata(context: HandlerContext) -> bytes:
 async def _with_creations(
     context: HandlerContext, frame: bytes, unknown: Sequence[topics.UnknownTopic]
 ) -> bytes:
-    """Have the topics created that the policy accepts; return the response with its refusals."""
+    """Create the topics that the policy accepts; return the response with its refusals."""
     refusals = {topic.name: await _refusal(context, topic.name) for topic in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:  # the cluster creates them
@@ -77,7 +77,7 @@ async def _with_creations(
 async def _without_creation(context: HandlerContext, body: Any) -> bytes:
     """Send the client's request without automatic creation; return the response.
 
-    Before version 4 that cannot be said: the response has version 12.
+    Before version 4 a client cannot forbid it: the response has version 12.
     """
     request = context.request
     if request.version >= _CHOICE_FROM:

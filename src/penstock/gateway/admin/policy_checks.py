@@ -144,7 +144,7 @@ class PolicyChecks:
         judge: Callable[[AdminContext], Awaitable[PolicyVerdict]],
         resource: tuple[str, str] | None = None,
     ) -> None:
-        """Have something judged beside; nothing waits for it."""
+        """Judge a request that only is observed; nothing waits for it."""
         policies = self._policies
         if policies.begin_observing(policy):
             self._gateway.run(self._judge_in_background(policies, what, policy, judge, resource))

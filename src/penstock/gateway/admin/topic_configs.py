@@ -56,11 +56,11 @@ LEFT_AFTER_S: Final = 120.0
 """A creation of this gateway with an unknown outcome is settled after this time: by then a
 controller has processed or dropped the request."""
 MISSED_TIMES: Final = 3
-"""A topic is deleted if it does not exist in so many successive sweeps, since a broker may lag."""
+"""A topic is deleted if it is missing in so many successive sweeps, since a broker may lag."""
 SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
 _CHANGED_KEPT_S: Final = 60.0
-"""A topic's id is not believed for longer than that, whatever has changed."""
+"""A topic's id is cached for this time at most, whatever has changed."""
 
 
 class TopicConfigs:

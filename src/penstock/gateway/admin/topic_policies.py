@@ -1,4 +1,4 @@
-"""Runs the policies for topics and configs (KIP-108, KIP-133), in a worker of their own.
+"""Runs the policies for topics and configs (KIP-108, KIP-133), in a separate worker.
 
 One process has the only instances, so the state of a policy covers all requests, and requests do
 not wait for the judging of records. It is killed at the deadline and replaced, like any worker.
@@ -89,7 +89,7 @@ class TopicPolicies:
 
     @property
     def pool(self) -> Supervisor | None:
-        """The pool that runs them; None if there are none."""
+        """The pool that runs them, or None."""
         return self._pool
 
     @property

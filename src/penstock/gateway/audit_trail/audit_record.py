@@ -1,6 +1,6 @@
-"""A refusal as one line of JSON, without anything of the records but their number.
+"""A refusal as a line of JSON, with the number of its records but not their content.
 
-`docs/audit-record.schema.json` describes it; `docs/monitoring.md` says what the fields mean.
+`docs/audit-record.schema.json` describes it; `docs/monitoring.md` explains the fields.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _name(text: str | None) -> str | None:
 
 
 def _reasons(verdict: PolicyVerdict) -> list[dict[str, Any]]:
-    """Return the first records to blame, or the reason for the whole."""
+    """Return the errors of the first bad records, or the error of the complete batch."""
     if not verdict.record_errors:
         return [_reason(None, verdict.policy, verdict.message)]
     first = verdict.record_errors[:REASONS_MAX]

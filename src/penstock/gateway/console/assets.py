@@ -12,8 +12,8 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content-Security-Policy: nothing inline, nothing from elsewhere, and no script makes HTML of a
-text: what clients send, as their ids, is never more than text."""
+"""Content-Security-Policy: nothing inline, nothing from other hosts, and no script makes HTML of a
+text: input of clients, such as their ids, always remains text."""
 HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),

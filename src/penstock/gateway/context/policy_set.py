@@ -24,7 +24,7 @@ class PolicySet(NamedTuple):
 
     Attributes:
         plan: The policies of each topic.
-        submit: Has a batch judged, inline or by the workers.
+        submit: Submits a batch for judgement, inline or by the workers.
         whole_request: Whether all partitions of a request are refused if one is.
         topics: The policies for topics and configs (KIP-108, KIP-133).
         retain: Closes the KIP-686 instances of a topic except for some classes; see

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMES_MAX: Final = 200
 """The most topics that are named one by one: patterns are compared with each topic's name."""
 _AT_ONCE: Final = 100
-"""How many topics are looked at before requests have their turn again."""
+"""How many topics are read before requests have their turn again."""
 _EVERY_TOPIC: Final = ""
 
 

@@ -108,7 +108,7 @@ class GatewayCounts:
     Attributes:
         client_bytes: The bytes received from clients.
         broker_bytes: The bytes received from brokers.
-        records_max: No more records of one batch are believed in, whatever its header says.
+        records_max: The most records of a batch that are counted, if its header has more.
         lane_errors: Errors of the native threads, which closed a connection or ended a thread.
         collect_more: Called before the counts are read: adds the counts that were made elsewhere.
     """
@@ -227,8 +227,8 @@ class GatewayCounts:
         """Count requests that were forwarded natively.
 
         Args:
-            whole: How long requests took.
-            broker: How long the broker took for those that were held.
+            whole: The time of requests.
+            broker: The time of the broker for held requests.
             accepted: The batches that were judged.
             client_bytes: Bytes received from clients.
             broker_bytes: Bytes received from brokers.
@@ -278,7 +278,7 @@ class GatewayCounts:
         Args:
             plan: The policies that judged it.
             data: The batch, as its client sent it.
-            verdict: On the batch, with what interceptors dropped, and what policies object to.
+            verdict: The verdict on it, with dropped records and objections.
         """
         count = min(record_count(data), self.records_max)
         for part in verdict.diverted:
@@ -303,7 +303,7 @@ class GatewayCounts:
         self._records.add((topic, verdict.policy, outcome), count)
 
     def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
-        """Count the records of a batch that is forwarded whatever its verdict (`penstock.mode`).
+        """Count the records of a batch that is forwarded with any verdict (`penstock.mode`).
 
         Args:
             plan: The policies that judged it.
@@ -363,7 +363,7 @@ class GatewayCounts:
             self._judging.observe(policies, judged_s)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
-        """Count what a policy has counted (`penstock.policy.count_event`)."""
+        """Count an event of a policy (`penstock.policy.count_event`)."""
         self._policy_events.add((event, result), amount)
 
     def ended(self, cause: WorkerEnd) -> None:

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server on the event loop; h11 reads the protocol.
 
-Whoever can reach the port can connect, so everything is bounded: the number of connections, the
+Anyone who can reach the port can connect, so everything is bounded: the number of connections, the
 size of a request, the time that it takes, and the time in which an answer is read. A connection
-serves one request, so that nothing behind it can be taken for another request.
+serves one request, so that bytes after it cannot be taken for another request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     Attributes:
         method: `GET` or `POST`.
         path: The path, without what follows a question mark.
-        headers: Names in small letters, and values.
+        headers: Names in lower case, and values.
         body: The body; only of a POST.
     """
 
@@ -47,7 +47,7 @@ class Request(NamedTuple):
     body: bytes = b""
 
     def header(self, name: bytes) -> bytes | None:
-        """Return the value of a header that is there once; None otherwise."""
+        """Return the value of a header that occurs once; None otherwise."""
         found = [value for header, value in self.headers if header == name]
         return found[0] if len(found) == 1 else None
 
@@ -62,7 +62,7 @@ class HttpResponse(NamedTuple):
 
 
 class EventStream(NamedTuple):
-    """An answer that goes on until its client goes, or the parts end.
+    """An answer that continues until its client disconnects, or the parts end.
 
     Attributes:
         parts: The parts of the body; closed at the end.
@@ -192,7 +192,7 @@ class HttpServer:
         writer: asyncio.StreamWriter,
         answer: EventStream,
     ) -> None:
-        """Send the parts of an answer until they end, or the client closes or says more."""
+        """Send the parts of an answer until they end, or the client closes or sends more."""
         task = asyncio.current_task()
         assert task is not None
         gone = asyncio.ensure_future(reader.read(1))

@@ -1,4 +1,4 @@
-"""EndTxn (API key 26), from version 5: commits transactions of which nothing was stored.
+"""EndTxn (API key 26), from version 5: commits transactions without stored records.
 
 With transactions 2 (KIP-890) a partition is added to a transaction when its leader receives the
 first batch. Where interceptors dropped every record, there was no batch, and the coordinator
@@ -24,11 +24,11 @@ aborted, and "done" is the answer to an abort of it: to forward the commit as an
 lost records as committed. So DescribeTransactions comes first.
 
 What then ends the empty transaction is InitProducerId with the producer's id and epoch (KIP-360).
-It raises the epoch, as an abort does. But for a transaction that has begun meanwhile it is no
-success (51), it does not take the place of a newer producer (90), and when it comes again it has
-the same answer: a client that lost the response sends its commit again; the coordinator, in Empty
-with the next epoch, answers 90, and the client gets what it should have got before. All other
-answers are the coordinator's. No gateway needs to know what another one dropped.
+It raises the epoch, as an abort does. But it does not succeed for a transaction that has begun
+meanwhile (51), it does not replace a newer producer (90), and its retry has the same answer: a
+client that lost the response sends its commit again; the coordinator, in Empty with the next epoch,
+answers 90, and the client gets the response that it has missed. All other answers are those of the
+coordinator. No gateway needs to know which records another gateway dropped.
 """
 
 from __future__ import annotations
@@ -42,13 +42,9 @@ from kio.static.primitive import i16
 
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from penstock.wire.requests import transactions
-from penstock.wire.requests.transactions import (
-    COMPLETE,
-    EMPTY,
-    ProducerIdAndEpoch,
-    TransactionState,
-)
+from penstock.wire.requests.transactions import COMPLETE, EMPTY, TransactionState
 
 if TYPE_CHECKING:
     from penstock.gateway.context.handler_context import HandlerContext

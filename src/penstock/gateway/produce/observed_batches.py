@@ -1,10 +1,10 @@
 """Judges the batches of observed topics (`penstock.mode`) beside their way to the broker.
 
-Nobody waits for these verdicts: they are counted and logged. The workers are processes of their own
-with the same policies, and give way to all others (nice), so that a policy that hangs here takes no
+No request waits for these verdicts: they are counted and logged. The workers are separate processes
+with the same policies and a lower priority (nice), so that a hanging policy here takes no
 worker from the topics whose records are refused. They start with the first observed batch.
 
-What waits for a verdict is copied and bounded; what finds no room is not judged, and counted as
+Waiting batches are copied, up to a limit; batches beyond the limit are not judged, and counted as
 `not_observed`.
 """
 
@@ -49,7 +49,7 @@ _LOG_EVERY_S: Final = 60.0
 
 
 class ObservedBatch(NamedTuple):
-    """A batch that is forwarded whatever its verdict.
+    """A batch that is forwarded with any verdict.
 
     Attributes:
         plan: The policies of its topic.
@@ -58,7 +58,7 @@ class ObservedBatch(NamedTuple):
         version: The version of the Produce request.
         client_id: The client id, or None.
         connection: The number of the client's connection.
-        sender: The client, for policies that ask for it, and for what is told of the verdict.
+        sender: The client, for policies that take a context, and for the report of the verdict.
     """
 
     plan: TopicPlan
@@ -71,7 +71,7 @@ class ObservedBatch(NamedTuple):
 
 
 class TimesBeside:
-    """Counts what workers do whose verdicts nobody waits for; a `WorkerObserver`."""
+    """Counts the work of workers whose verdicts no request waits for; a `WorkerObserver`."""
 
     def __init__(self, counts: GatewayCounts) -> None:
         self._counts = counts
@@ -91,7 +91,7 @@ class TimesBeside:
         self._counts.ended(cause)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
-        """Count what a policy has counted."""
+        """Count the events of a policy."""
         self._counts.policy_event(event, result, amount)
 
 
@@ -173,7 +173,7 @@ class ObservedBatches:
         if self._pool is None and not self._start_pool():
             self._leave_out(batch, data)
             return
-        kept = bytes(data)  # a view would hold the whole request
+        kept = bytes(data)  # a view would keep the complete request in memory
         self.batches += 1
         self.held_bytes += len(kept)
         if self._is_open:

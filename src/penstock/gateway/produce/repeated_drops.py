@@ -1,7 +1,7 @@
 """Drops records of a retried batch again, where no policy of its topic is left to judge it.
 
-Interceptors may have been taken away since the batch was received first, by a reload or by
-`penstock.mode`. What was decided then stays: the sequence numbers of all batches behind it are
+Interceptors may have been removed since the batch was received first, by a reload or by
+`penstock.mode`. The decision stays: the sequence numbers of all later batches are
 lower by the number of records that were dropped.
 """
 
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 class RepeatedDrops:
-    """Rebuilds batches without some records, in a thread: it takes long for large ones."""
+    """Rebuilds batches without some records, in a thread: large batches take long."""
 
     def __init__(
         self,

@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 
 class Unusable:
-    """Decides about such records, counts them, and says in the log once which schema it is."""
+    """Decides about such records, counts them, and logs each schema once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._said: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
 
     def decide(self, text: str, count: int, *, accepts: bool) -> None:
-        """Return where records pass all the same.
+        """Return the positions of records that are accepted nevertheless.
 
         Args:
             text: Which schema cannot be used, and why.

@@ -225,7 +225,7 @@ def _bytes(given: Any) -> bytes | None:
 
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
-    """Return what an interceptor made of each record."""
+    """Return the key and value of each record after an interceptor."""
     # Nothing if the interceptor does not match the topic.
     keys, values = decided.replaced or ((None,) * count,) * 2
     others = dict(decided.verdicts)

@@ -43,7 +43,7 @@ class MicroBatch(NamedTuple):
 
 
 @dataclass
-class _Partition:
+class _StreamPartition:
     """A partition of a stream.
 
     Attributes:
@@ -84,7 +84,7 @@ class StreamOffsets:
         self._run = run
         self._available_now = available_now
         self._number = 0
-        self._partitions: dict[Partition, _Partition] = {}
+        self._partitions: dict[Partition, _StreamPartition] = {}
         self._waiting: set[Partition] = set()
 
     def add(self, partition: Partition, position: int, *, kept_at: float = float("-inf")) -> None:
@@ -95,7 +95,7 @@ class StreamOffsets:
             position: The next offset to read.
             kept_at: When the position was committed; at no time unless given.
         """
-        self._partitions[partition] = _Partition(position, position, kept_at)
+        self._partitions[partition] = _StreamPartition(position, position, kept_at)
         if self._available_now:
             self._waiting.add(partition)
 

@@ -60,7 +60,7 @@ def read_in_slices(
         WireError: It is not what its schema says, or has more entries.
     """
     try:
-        return (yield from _Reader(data, most_entries).entity(structure_of(kind), position))
+        return (yield from _EntityReader(data, most_entries).entity(structure_of(kind), position))
     except (IndexError, error):
         raise WireError(f"a {kind.__name__} that does not match its schema") from None
     except WireError:
@@ -82,12 +82,12 @@ def write_in_slices(entity: Entity) -> Slices[bytes]:
     Yields:
         After each slice.
     """
-    writer = _Writer()
+    writer = _EntityWriter()
     yield from writer.entity(structure_of(type(entity)), entity)
     return b"".join(writer.parts)
 
 
-class _Steps:
+class _EntryCounter:
     """Counts entries; a slice is over when there have been enough."""
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class _Steps:
         return True
 
 
-class _Reader:
+class _EntityReader:
     def __init__(self, data: bytes, most_entries: float) -> None:
         self._data = data
         self._left = most_entries
-        self._steps = _Steps()
+        self._steps = _EntryCounter()
 
     def entity(self, structure: Structure, position: int) -> Slices[Read]:
         at_once = self._at_once(structure, position)
@@ -208,10 +208,10 @@ class _Reader:
             raise TooManyEntriesError
 
 
-class _Writer:
+class _EntityWriter:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
-        self._steps = _Steps()
+        self._steps = _EntryCounter()
 
     def entity(self, structure: Structure, entity: Any) -> Slices[None]:
         entries = _count(structure, entity)

@@ -124,7 +124,7 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     Raises:
         WireError: It cannot be read as far as that.
     """
-    return (yield from _read(_Response(frame, _VERSION, _named)))
+    return (yield from _read(_MetadataResponse(frame, _VERSION, _named)))
 
 
 def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
@@ -133,7 +133,7 @@ def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_Response(frame, _VERSION, _found, counts_partitions=True)))
+    return (yield from _read(_MetadataResponse(frame, _VERSION, _found, counts_partitions=True)))
 
 
 def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
@@ -146,10 +146,10 @@ def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_Response(frame, version, _unknown)))
+    return (yield from _read(_MetadataResponse(frame, version, _unknown)))
 
 
-class _Topic(NamedTuple):
+class _MetadataTopic(NamedTuple):
     code: int
     code_at: int
     name: str | None
@@ -158,36 +158,36 @@ class _Topic(NamedTuple):
     replicas: int
 
 
-def _named(topic: _Topic) -> NamedTopic:
+def _named(topic: _MetadataTopic) -> NamedTopic:
     return NamedTopic(topic.code, topic.name, topic.topic_id)
 
 
-def _found(topic: _Topic) -> FoundTopic:
+def _found(topic: _MetadataTopic) -> FoundTopic:
     code, _, name, topic_id, partitions, replicas = topic
     return FoundTopic(code, name, topic_id, partitions, replicas)
 
 
-def _unknown(topic: _Topic) -> UnknownTopic | None:
+def _unknown(topic: _MetadataTopic) -> UnknownTopic | None:
     if topic.code != UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
         return None
     return UnknownTopic(topic.name, topic.code_at)
 
 
-def _read(response: _Response[T]) -> Slices[list[T]]:
+def _read(response: _MetadataResponse[T]) -> Slices[list[T]]:
     try:
         return (yield from response.topics())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a MetadataResponse that cannot be read") from None
 
 
-class _Response(Generic[T]):
+class _MetadataResponse(Generic[T]):
     """Looks through a Metadata response of version 4 or later."""
 
     def __init__(
         self,
         frame: bytes,
         version: int,
-        of: Callable[[_Topic], T | None],
+        of: Callable[[_MetadataTopic], T | None],
         *,
         counts_partitions: bool = False,
     ) -> None:
@@ -225,7 +225,7 @@ class _Response(Generic[T]):
             if left > 1 or self._counts_partitions:
                 partitions, replicas, position = yield from self._partitions(position + 1)
                 position = self._after_tags(position + INT32.size * self._has_operations)
-            wanted = self._of(_Topic(code, code_at, name, topic_id, partitions, replicas))
+            wanted = self._of(_MetadataTopic(code, code_at, name, topic_id, partitions, replicas))
             if wanted is not None:
                 found.append(wanted)
         return found

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
            "MALLOC_MMAP_THRESHOLD_": "33554432"}  # fmt: skip
-"""For glibc: memory of one batch is kept for the next one. To give it back and take it again
+"""For glibc: memory of a batch is kept for the next batch. To return and allocate it again
 costs as much as a policy that changes a field of every record."""
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
@@ -55,11 +55,11 @@ _OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQU
 Not SIGINT, which is ignored: Python ends itself with it where a policy raises KeyboardInterrupt.
 """
 _DRAIN_TIMEOUT_S = 1.0
-"""How long to wait for what a dead process has sent and printed."""
+"""How long to wait for the last messages and output of a dead process."""
 
 
 class Events(Protocol):
-    """Callbacks for what a worker sends."""
+    """Callbacks for the messages of a worker."""
 
     def on_ready(self, worker: Worker, ready: Ready) -> None:
         """Its policies are loaded."""
@@ -77,7 +77,7 @@ class Events(Protocol):
         """Its policies have counted something: event, result, how often."""
 
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
-        """Its policies have learned something that others should know: names and values."""
+        """Its policies share values with other workers: names and values."""
 
     def on_verdicts(
         self, worker: Worker, verdicts: Sequence[tuple[int, PolicyVerdict, float]]
@@ -172,7 +172,7 @@ class Child(asyncio.Protocol):
             self._transport.writelines(buffers)
 
     def share(self, buffers: Iterable[bytes]) -> None:
-        """Send what others have shared, unless too much waits to be sent."""
+        """Send values that others share, unless too many bytes wait to be sent."""
         if self._transport.get_write_buffer_size() < _UNSENT_MAX:
             self.write(buffers)
 
@@ -207,7 +207,7 @@ class Child(asyncio.Protocol):
         self.kill()
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_POLL_S)
-        # Only now: a process that is killed may have been about to start another one.
+        # Only now: a killed process may have been about to start another process.
         descendants.ended(self._mark)
         left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
         if left:
@@ -221,7 +221,7 @@ class Child(asyncio.Protocol):
         return signal.Signals(-process.returncode)
 
     async def read_output(self) -> None:
-        """Log what a dead process has printed."""
+        """Log the output of a dead process."""
         if self._output is not None:
             await asyncio.wait([self._output], timeout=_DRAIN_TIMEOUT_S)
             self._output.cancel()
@@ -250,7 +250,7 @@ class Child(asyncio.Protocol):
         """Read a message other than a verdict; return the event that reports it.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is invalid.
         """
         tell, worker = self._events, self.worker
         if kind == messages.READY:
@@ -279,7 +279,7 @@ class Child(asyncio.Protocol):
         return joined
 
     def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the kind and body of each message; keep the bytes behind the last whole message."""
+        """Yield the kind and body of each message; keep the bytes after the last full message."""
         missing = 1
         start, size = 0, len(data)
         while size - start >= _PREFIX.size:

@@ -5,7 +5,7 @@ ends. It may be killed at any time; it leaves nothing to clean up.
 
 Verdicts about small batches are sent together while more batches have been received: each system
 call, and each wake-up of the parent, costs as much as judging ten records. Where batches take long,
-a verdict does not wait for the one after it. A batch that crashes
+a verdict does not wait for the next verdict. A batch that crashes
 or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
 the number of an attempt there before it begins it. The parent writes there up to which attempt
 the worker is to skip.
@@ -62,7 +62,7 @@ _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
 _AT_ONCE: Final = 32
-"""After a batch that took longer, so many verdicts wait for nothing."""
+"""After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
@@ -137,7 +137,7 @@ class WorkerJudge:
         )
 
     def _preparing(self, begins: bool) -> None:
-        """Have the clock of another deadline run while a policy prepares."""
+        """Run the clock of another deadline while a policy prepares."""
         if begins:
             self._phase = self._progress.current.phase
         else:
@@ -205,18 +205,18 @@ def _topic_id(data: bytes) -> UUID:
 
 
 def _counted() -> bytes:
-    """Frame what policies have counted and shared since the last call; nothing if they have not."""
+    """Frame policies' counts and shared values since the last call; empty if there are none."""
     counted = take_events()
     return (messages.events(counted) if counted else b"") + _shared()
 
 
 def _shared() -> bytes:
-    """Frame what policies have shared since the last call; nothing if they have not."""
+    """Frame the shared values of policies since the last call; empty if there are none."""
     return b"".join(messages.shared(take_shared()))
 
 
 class _Verdicts:
-    """Verdicts about batches, and what policies counted, gathered for one call to the system."""
+    """Verdicts about batches, and counts of policies, gathered for one system call."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -288,7 +288,7 @@ def main() -> None:
 def _loading_when_idle(
     inbox: Iterator[tuple[int, memoryview, bool]], loading: TopicLoading, parent: socket.socket
 ) -> Iterator[tuple[int, memoryview, bool]]:
-    """Yield messages; load topics while there is none."""
+    """Yield messages; load topics while there are no messages."""
     for message in inbox:
         yield message
         more = message[2]
@@ -315,7 +315,7 @@ def _serve(
     progress: SharedProgress,
     parent: socket.socket,
 ) -> None:
-    """Do what the parent says, in order, until there is nothing more."""
+    """Handle the parent's messages in order, until there are no more."""
     verdicts = _Verdicts(parent)
     for kind, body, more in inbox:
         if kind == messages.JUDGE:
@@ -343,7 +343,7 @@ def _serve(
 
 
 def _take_note(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
-    """Do what the parent says that is answered later or never; return whether it is that."""
+    """Handle a message that is answered later or never; return whether it is such a message."""
     if kind == messages.RETIRE:
         judge.retire(*json.loads(bytes(body)))
     elif kind == messages.SHARED:
@@ -393,10 +393,10 @@ def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
-    """Read messages: kind, body, and whether another one has already been received.
+    """Read messages: kind, body, and whether another message has already been received.
 
-    A body is valid until the next one, and has `SLACK` bytes behind it. One call to the
-    system fetches all that has been sent, often several messages.
+    A body is valid until the next message, and has `SLACK` bytes after it. One system
+    call reads all that has been sent, often several messages.
     """
     prefix = messages.PREFIX
     buffer = bytearray(_BUFFER_BYTES)

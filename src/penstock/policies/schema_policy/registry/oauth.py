@@ -76,7 +76,7 @@ class TokenSource:
             limit: Seconds that fetching a token may take.
 
         Raises:
-            NoAnswerError: There is none.
+            NoAnswerError: There is no token.
         """
         if self._clock() < self._refreshed_at:
             return self._token
@@ -91,7 +91,7 @@ class TokenSource:
             self._lock.release()
 
     def is_refused(self, token: str) -> None:
-        """Have another token fetched: the registry does not accept the current token."""
+        """Fetch another token next time: the registry does not accept the current token."""
         with self._lock:
             if token == self._token:
                 self._refreshed_at = self._expires_at = float("-inf")

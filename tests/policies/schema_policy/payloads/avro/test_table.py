@@ -17,7 +17,7 @@ from penstock.policies.schema_policy.payloads.avro.table import (
     flatten,
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_LEVELS
-from penstock.policies.schema_policy.payloads.avro.walk import Walker, _Walk
+from penstock.policies.schema_policy.payloads.avro.walk import Walker, _PayloadWalk
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, compiled, objection
 
 
@@ -106,8 +106,8 @@ def test_no_payload_has_more_nodes_visited_than_it_has_bytes(item, references, d
     schema = {"type": "array", "items": item}
     count = 40_000 // len(data)
     payload = written_count(count) + data * count + b"\0"
-    visited, read = [], _Walk.read
-    monkeypatch.setattr(_Walk, "read", lambda *given: visited.append(1) or read(*given))
+    visited, read = [], _PayloadWalk.read
+    monkeypatch.setattr(_PayloadWalk, "read", lambda *given: visited.append(1) or read(*given))
     texts = {name: json.dumps(reference) for name, reference in references.items()}
     walker = Walker(flatten(parse(json.dumps(schema), texts)))
 

@@ -126,8 +126,8 @@ def test_the_work_is_bounded_by_the_bytes_where_fields_have_none(monkeypatch):
     empty = {f"n{i}": "null" for i in range(900)}
     schema = {"type": "array", "items": record("R", on="boolean", **empty)}
     items, reads = 60, []
-    read = walk._Walk.read
-    monkeypatch.setattr(walk._Walk, "read", lambda *given: reads.append(1) or read(*given))
+    read = walk._PayloadWalk.read
+    monkeypatch.setattr(walk._PayloadWalk, "read", lambda *given: reads.append(1) or read(*given))
     payload = bytes([2 * items]) + b"\0" * (items - 1) + b"\2\0"
     said = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
     assert objection(schema, payload) == said

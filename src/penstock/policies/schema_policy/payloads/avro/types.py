@@ -40,8 +40,8 @@ class AvroType:
         size: How many bytes each value takes; None where that differs.
         empty: How many values that take no bytes it has, itself included, outside arrays, maps
             and unions.
-        tags: What `confluent:tags` says of a record's fields, by their names.
-        rules: What `confluent:rules` says of a record's fields, by their names; of the record
+        tags: `confluent:tags` of a record's fields, by their names.
+        rules: `confluent:rules` of a record's fields, by their names; those of the record
             itself by the empty name.
         logical: The declaration of a type that names a logical type.
     """

@@ -4,12 +4,12 @@ A call of upb from Python costs as much as reading a small message, so payloads 
 items of one message of a type made for this, and read with one call. All of them become one item,
 of a type that loses nothing thereby (`merging.py`). Whether upb kept a field that it does not know
 is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
-required fields, the items are read a second time, each for itself.
-Only a yes counts for the whole batch; otherwise each payload is judged alone.
+required fields, the items are read a second time, one by one.
+Only acceptance counts for the complete batch; otherwise each payload is judged separately.
 
-DiscardUnknownFields looks 64 levels deep and says nothing about what is deeper. Messages of types
+DiscardUnknownFields goes 64 levels deep and reports nothing about deeper levels. Messages of types
 that may be deeper are read inside of as many levels as make upb refuse what is too deep for it. A
-message that is refused therefore is looked at once more, from the top and from some levels below.
+message that is refused for that is judged once more, from the top and from some levels below.
 
 A verdict is upb's, and takes as long as upb takes to read the bytes a few times. Why a message does
 not fit is found separately, and bounded (`flaws.py`).
@@ -94,7 +94,7 @@ class MessageCheck:
             self._each = _batch_class(descriptor, pool, repeated=True)
 
     def all_fit(self, messages: Sequence[bytes | memoryview]) -> bool:
-        """Return whether every message fits; False where each has to be looked at alone."""
+        """Return whether every message fits; False if each has to be judged separately."""
         sizes = list(map(len, messages))
         header = _HEADERS.__getitem__ if max(sizes, default=0) < _LENGTHS else _header
         items = chain.from_iterable(zip(map(header, sizes), messages, strict=True))
@@ -112,7 +112,7 @@ class MessageCheck:
 
         Args:
             data: The message.
-            explanations: Those of its batch; where there may be no more, `refusal` says all.
+            explanations: Those of its batch; if it may have no more, `refusal` is the reason.
         """
         said = self.refusal(data)
         if said is None:
@@ -120,7 +120,7 @@ class MessageCheck:
         return explanations.ask(partial(self.explanation, data)) or said
 
     def refusal(self, data: bytes) -> str | None:
-        """Return what upb says against one message, in a few words; None where it fits."""
+        """Return upb's objection to a message, in a few words; None if it fits."""
         try:
             message = self._merging_class.FromString(data)
             if self._each is not None and not self.new.FromString(data).IsInitialized():
@@ -139,11 +139,11 @@ class MessageCheck:
         return None if size == message.ByteSize() else _UNKNOWN
 
     def explanation(self, data: bytes) -> str | None:
-        """Return what is wrong first in a message that does not fit, and where.
+        """Return the first fault of a message that does not fit, and its place.
 
         Returns:
-            None where that takes more than `flaws.MAX_STEPS` to find, or is another objection of
-            upb's than one to a field: then all there is to say is what `refusal` says.
+            None if it takes more than `flaws.MAX_STEPS` to find, or if upb's objection is not about
+            a field: then the only reason is that of `refusal`.
         """
         try:
             return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
@@ -151,9 +151,9 @@ class MessageCheck:
             return None
 
     def _parts(self, message: Any) -> list[Any] | None:
-        """Return a message, and what is in it as many levels below that all of it is reached.
+        """Return a message, and its content as many levels below that all of it is reached.
 
-        The type is one that loses nothing: of repeated messages there is one.
+        The type loses nothing: repeated messages are single fields.
 
         Returns:
             None where it has more than `MAX_FIELDS` above those.

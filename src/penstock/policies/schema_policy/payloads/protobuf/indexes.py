@@ -15,14 +15,14 @@ _MAX_VARINT: Final = 5
 
 
 class MessageIndexError(ValueError):
-    """Message indexes that cannot be read; the text says why."""
+    """Message indexes that cannot be read; the text has the reason."""
 
 
 def read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
     """Return the indexes that a payload begins with, and where the message starts.
 
     Raises:
-        MessageIndexError: There are none that can be read.
+        MessageIndexError: They cannot be read.
     """
     count, position = _zigzag(payload, 0)
     if count == 0:

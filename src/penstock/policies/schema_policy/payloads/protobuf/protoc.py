@@ -1,9 +1,9 @@
-"""Texts of .proto files, compiled by grpcio-tools' protoc in a process of its own.
+"""Compiles texts of .proto files with grpcio-tools' protoc in a separate process.
 
-protoc is C++ that reads what a registry gives: it runs apart, so that whatever a text does to it
-ends that process only. It gets an isolated Python, an empty environment, a temporary folder that is
-not its working directory, limits, no plugin, and one file name on its command line: ours. Names of
-references become names of files, and nothing else, after they were checked; protoc itself opens no
+protoc is C++ that reads texts from a registry: it runs in a separate process, so that a text can
+end only that process. It gets an isolated Python, an empty environment, a temporary folder that is
+not its working directory, limits, no plugin, and one file name on its command line. Names of
+references become only names of files, after they were checked; protoc opens no
 import that leaves its folders.
 """
 
@@ -37,10 +37,10 @@ _MAX_NAME_PART: Final = 200
 _MAX_MESSAGE: Final = 500
 _MEMORY_BYTES: Final = 2 * 2**30
 _CPU_SECONDS: Final = 7
-"""Less than `policy.preparation.timeout.ms` by default: who hits this limit gets an error, and the
-worker goes on. 4 MB of fields take a third of it."""
+"""Less than `policy.preparation.timeout.ms` by default: a schema at this limit gets an error, and
+the worker continues. 4 MB of fields take a third of it."""
 _WALL_SECONDS: Final = 60
-"""Only ends a process that waits for ever; work is bounded by `_CPU_SECONDS`."""
+"""Ends a process that hangs; its work is bounded by `_CPU_SECONDS`."""
 _FILE_BYTES: Final = 16 * 2**20
 _OURS: Final = "google/protobuf/"
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\\:]+")
@@ -54,13 +54,13 @@ _TOO_MUCH: Final = {
 def compile_files(source: SchemaSource) -> tuple[str, bytes]:
     """Compile a schema with its references, each a text or a serialized descriptor in base64.
 
-    `google/protobuf/*.proto` are protoc's own, whatever the references say. `confluent/*.proto` and
+    `google/protobuf/*.proto` are protoc's, regardless of the references. `confluent/*.proto` and
     `google/type/*.proto`, which Confluent's serializers never send as references, are ours unless
     a reference has the name; so is `buf/validate/validate.proto` where protovalidate is installed.
 
     Returns:
-        The name that the schema has as a file, and a serialized `FileDescriptorSet` of it and all
-        that it imports, what is imported first.
+        The name that the schema has as a file, and a serialized `FileDescriptorSet` of it and its
+        imports, with imports first.
 
     Raises:
         InvalidSchemaError: It is too large, has a reference whose name is not that of a file, or
@@ -149,7 +149,7 @@ def _run(texts: Path, descriptors: Path, output: Path, complaints: Path, name: s
             *(str(Path(grpc_tools.__file__).resolve().parents[1]),),
             *(str(_MEMORY_BYTES), str(_CPU_SECONDS), str(_FILE_BYTES)),
             *(f"-I{folder}" for folder in (texts, ours, protocs)),
-            f"--descriptor_set_in={descriptors}",  # what is in no folder
+            f"--descriptor_set_in={descriptors}",  # files that are in no folder
             f"--descriptor_set_out={output}",
             "--include_imports",
             name,
