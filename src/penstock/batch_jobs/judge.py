@@ -28,7 +28,7 @@ class BatchJudge:
         Args:
             chain: The policies of the topic; or the verdict on all its records where its policies
                 cannot be configured (`penstock.engine.chain.unusable`).
-            topic_id: The id of the topic, for policies that look at it; or zero.
+            topic_id: The id of the topic, for policies that use it; or zero.
             records_policy_batch: How many consecutive records of a stored batch a `RecordsPolicy`
                 is given at most at a time.
         """
@@ -37,9 +37,9 @@ class BatchJudge:
         self._records_policy_batch = records_policy_batch
 
     def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
-        """Return what becomes of each of some records of a partition.
+        """Return the verdicts on some records of a partition.
 
-        What interceptors replaced is None where they left all records as they were.
+        The replaced values are None if interceptors left all records unchanged.
 
         Raises:
             PostponedError: A policy cannot decide now.
@@ -56,7 +56,7 @@ class BatchJudge:
         )
 
     def of_batch(self, partition: int, records: StoredRecords) -> RecordVerdicts:
-        """Return what becomes of each record of a stored batch."""
+        """Return the verdicts on the records of a stored batch."""
         found = self.verdicts(partition, StoredColumns(records))
         if found.replaced is None:
             return found

@@ -1,8 +1,8 @@
 """Dead letters that the target's broker refuses: which they are, and how they are found.
 
 A gateway acknowledges a record that its policies object to before any broker has it, so a dead
-letter may be a record that no broker takes: too large, outside the target's bounds of timestamps,
-or without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
+letter may be a record that no broker accepts: too large, outside the target's bounds of timestamps,
+or without a key for a compacted topic. A broker refuses a complete batch. Mostly it names the
 records (KIP-467). Otherwise the batch is halved until the record is alone.
 """
 
@@ -103,11 +103,11 @@ class RefusedLetters:
             yield positions[start:]
 
     def forget_sent(self) -> None:
-        """Drop what is known of batches on their way: their transaction is lost, or committed."""
+        """Forget batches that were sent: their transaction is lost, or committed."""
         self._sent.clear()
 
     def forget_before(self, offset: int) -> None:
-        """Drop what is known of letters before an offset: they are committed."""
+        """Forget letters before an offset: they are committed."""
         self._verdicts = {
             refused_at: why for refused_at, why in self._verdicts.items() if refused_at >= offset
         }

@@ -61,7 +61,7 @@ class Split:
         self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
+        """Return the batches to write for a batch; see `penstock.batch_jobs.task.BatchJob`."""
         count = len(batch.records)
         found = self._judge.of_batch(self._source.partition, batch.records)
         kept: Sequence[int] = range(count)
@@ -85,7 +85,7 @@ class Split:
         )
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what waits for more."""
+        """Return the waiting records."""
         yield from self._kept.rest()
         yield from self._letters.rest()
 
@@ -94,7 +94,7 @@ class Split:
         return False
 
     def forget(self) -> None:
-        """Drop what waits for more."""
+        """Drop the waiting records."""
         self._kept.forget()
         self._letters.forget()
 

@@ -1,6 +1,6 @@
 """Writes dead letters with the timestamps that their records had.
 
-`StoredBatch.cut` keeps all timestamps, or sets one for all. Where each record gets its own, the
+`StoredBatch.cut` keeps all timestamps, or sets the same for all. If records get different ones, the
 batch is written in Python. Header keys that are not UTF-8 cannot be written so: records with
 such a key are cut, with others of the same timestamp.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 _REPLACED: Final = "\ufffd"
-"""What readers have in place of bytes that are not UTF-8."""
+"""The replacement that readers use for bytes that are not UTF-8."""
 
 
 def runs(

@@ -12,10 +12,10 @@ group              ``penstock-JOB``                    ``penstock-JOB:FIRST``
 
 `TOPIC_ID` is the id of the source topic as Kafka's tools print it: a topic that was deleted and
 created again is another topic. ACLs for all of them are those with the prefix ``penstock-``. Ranges
-of one partition have groups of their own, since a group has one position for a partition.
+of one partition have different groups, since a group has one position for a partition.
 
 Groups without members keep their offsets for `offsets.retention.minutes` (7 days) after the last
-commit: see `penstock.client.places` for what has to last longer.
+commit: see `penstock.client.places` for positions that must last longer.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def read_last_positions(
     """Return what `read_positions` does, without waiting for a writer that was killed.
 
     It can leave a transaction open that was about to commit a position, until the next writer of
-    its task fences it, or its time is over. Then the positions before it are returned: they say
-    where the task was, and not where to go on.
+    its task fences it, or its time is over. Then the positions before it are returned: they show
+    where the task was, and not where to continue.
 
     Args:
         connection: To the cluster.

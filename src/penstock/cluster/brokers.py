@@ -40,7 +40,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
-        folder: Where relative locations in them start.
+        folder: The base of relative locations in them.
         timeout_s: When to give up.
 
     Raises:

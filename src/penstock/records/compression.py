@@ -3,9 +3,9 @@
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would exceed it is stopped there, whatever size it announces.
 
-Readers differ in what they do after the first gzip member or lz4 or zstd frame: Java ends
+Readers differ after the first gzip member or lz4 or zstd frame: Java ends
 after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
-have a prefix of what was judged. The decoder accepts nothing but the announced number of records
+have a prefix of the judged records. The decoder accepts only the announced number of records
 up to the very last byte, so a reader of the prefix finds the same records or an error.
 """
 

@@ -1,10 +1,10 @@
 """Is it worse than last time? The shares of two reports, compared.
 
-Worse is what is turned away (refused or failed) more often than at the baseline: a larger
-share of the records that were judged in a topic, by more than the tolerance. It is decided for
-each topic as a whole, of each policy in it, and of each reason; one rise is enough. Shares
-and not numbers, since there are more records the longer a topic lives; exact shares, so that
-the same share is never worse by a rounding error.
+Worse means that records are turned away (refused or failed) more often than at the baseline: a
+larger share of the records that were judged in a topic, by more than the tolerance. It is decided
+for each topic, for each policy in it, and for each reason; one rise is enough. Shares and not
+numbers, since there are more records the longer a topic lives; exact shares, so that the same share
+is never worse by a rounding error.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Why(NamedTuple):
     code: int | None = None
     message: str | None = None
     level: int = 0
-    """0 for the topic as a whole, 1 for a policy, 2 for a reason: messages can be None, too."""
+    """0 for the topic, 1 for a policy, 2 for a reason: messages can be None, too."""
 
 
 @dataclass
 class _TopicCounts:
-    """What a report says of a topic.
+    """The counts of a topic in a report.
 
     Attributes:
         judged: How many records were judged.

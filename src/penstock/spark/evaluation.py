@@ -99,7 +99,7 @@ def rows_with_verdicts(
 
     Args:
         plan: The policies.
-        names: The columns that the policies look at; `partition` among them, and `topic` unless
+        names: The columns that the policies read; `partition` among them, and `topic` unless
             `topic` is given.
         replacing: Whether keys and values become those of the interceptors.
         topic: The one topic of all records.

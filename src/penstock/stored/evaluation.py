@@ -42,7 +42,7 @@ class Evaluator:
     def judge_records(
         self, topic: str | None, partition: int, records: RecordColumns
     ) -> RecordVerdicts:
-        """Return what becomes of records of one partition, each as if it had been sent alone.
+        """Return the verdicts on records of one partition, each as if it had been sent alone.
 
         Args:
             topic: Their topic; where it is not known, all of them fail.
@@ -65,7 +65,7 @@ class Evaluator:
                 records,
                 records_policy_batch=self._plan.records_policy_batch,
             ),
-            self._plan.ask_again_s,
+            self._plan.retry_for_s,
         )
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Evaluator:
         )
 
     def chain(self, topic: str | None) -> Chain | PolicyVerdict:
-        """Return a topic's chain, or the verdict about all its records where there is none."""
+        """Return a topic's chain, or the verdict on all its records if there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
         found = self._chains.get(topic)

@@ -55,7 +55,7 @@ class WireField(NamedTuple):
 
 
 class FieldRun(NamedTuple):
-    """Some fields of a structure: so many bytes, then perhaps a field of another size."""
+    """Some fields of a structure: so many bytes, then optionally a field of another size."""
 
     size: int
     field: WireField | None

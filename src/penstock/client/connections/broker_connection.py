@@ -36,7 +36,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     @property
     def received_at(self) -> float:
-        """When bytes were received last, by a clock of its own."""
+        """When bytes were received last, by its clock."""
         found: float = self._last_action
         return found
 
@@ -83,7 +83,7 @@ class _ThreadedAuthenticator:
         self._logins = logins
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        """Return what to send, and whether a response comes; None at the end."""
+        """Return the bytes to send, and whether a response is expected; None at the end."""
         loop = asyncio.get_running_loop()
         step = self._authenticator._step  # noqa: SLF001 - `step` has no choice of the executor
         found: tuple[bytes, bool] | None = await loop.run_in_executor(self._logins, step, payload)

@@ -64,7 +64,7 @@ def ask(
             the request: it may still be carried out later.
 
     Raises:
-        WriteError: The coordinator refuses it, as `write_error` says.
+        WriteError: The coordinator refuses it; see `write_error`.
         ClientError: It is denied, or there was no success in time.
     """
     retries = Retries(connection.settings._replace(backoff_s=_BACKOFF_S))

@@ -4,14 +4,14 @@ For each partition up to five batches are on their way at a time (a broker remem
 of a producer), and for all of them together a number of bytes. Small batches wait for those of
 other partitions: one request has a batch of each partition of its leader. A batch is sent again,
 with the same sequence number, after an error that is retriable and after a connection was lost: a
-broker that has it already says so, and does not store it twice.
+broker that already has it reports that, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
 partition then waits until all of them are answered, pauses, looks up its leader, and begins again
 with the first, alone; after a success there are five again.
 
-All of it runs in the caller's thread: what was answered in the meantime is looked at with the next
-call.
+All of it runs in the caller's thread: responses that arrived in the meantime are processed with
+the next call.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 CHANNEL: Final = "produce"
-"""Its requests have connections of their own: a coordinator's answers do not wait for them."""
+"""Its requests have separate connections: responses of coordinators do not wait for them."""
 IN_FLIGHT_MAX: Final = 5
 _GROWTH: Final = 2
 _SENT_FROM_BYTES: Final = 64 * 1024
@@ -84,15 +84,15 @@ class _SentRequest:
         """Wait for the response.
 
         Raises:
-            ClientError: There is none.
+            ClientError: There is no response.
         """
         self._pending.wait()
 
     def answer(self, to: _PartitionQueue) -> ProduceResult:
-        """Wait for the response; return what it says of a partition.
+        """Wait for the response; return its result for a partition.
 
         Raises:
-            ClientError: There is none.
+            ClientError: There is no response.
             WireError: It cannot be read.
         """
         if self._answers is None:
@@ -218,7 +218,7 @@ class Pipeline:
 
         Raises:
             UnwritableBatch: No broker would accept it.
-            RefusedBatchError: The broker refuses this batch, or an earlier one.
+            RefusedBatchError: The broker refuses this batch, or an earlier batch.
             WriteError: The producer was fenced, or the transaction is lost.
             ClientError: A batch could not be stored in time, or it is denied.
         """
@@ -260,7 +260,7 @@ class Pipeline:
             self._wait()
 
     def abandon(self) -> None:
-        """Send nothing more, and wait until batches on their way are answered or lost."""
+        """Send no more batches, and wait until those that were sent are answered or lost."""
         for to in self._partitions.values():
             to.waiting.clear()
             to.failed.clear()
@@ -278,7 +278,7 @@ class Pipeline:
             raise self._error
 
     def _wait(self) -> None:
-        """Wait until something changes; raise what has failed."""
+        """Wait until something changes; raise the first failure."""
         busy = [to for to in self._partitions.values() if to.sent or to.waiting]
         changed = [to for to in busy if self._advance(to)]
         if changed:
@@ -294,7 +294,7 @@ class Pipeline:
             self._sleep(pause)
 
     def _advance(self, to: _PartitionQueue) -> bool:
-        """Take the answers that are there and send what may be sent; return whether any was."""
+        """Take the answers that have arrived and send more; return whether there was an answer."""
         changed = False
         while to.sent and _is_answered(to.sent[0]):
             self._settle(to)
@@ -383,7 +383,7 @@ class Pipeline:
         to.pause_s = self._connection.settings.backoff_s
 
     def _later(self, to: _PartitionQueue, error: ClientError) -> None:
-        """Have a partition begin again with its first batch after a pause."""
+        """Let a partition begin again with its first batch after a pause."""
         now = self._clock()
         first = to.waiting[0]
         if not error.retriable:

@@ -30,7 +30,7 @@ _INT32: Final = Struct(">i")
 
 
 class UnwritableBatch(MalformedError):  # noqa: N818 - a fact about the batch
-    """A batch that no broker would accept. The message says where it was, and why."""
+    """A batch that no broker would accept. The message has its origin and the reason."""
 
 
 class BatchSource(NamedTuple):
@@ -56,8 +56,8 @@ def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     The checksum is checked here, because it is computed again: damage would not be seen afterwards.
 
     Args:
-        batch: A whole batch.
-        source: Where it was, for errors.
+        batch: A complete batch.
+        source: Its origin, for errors.
 
     Raises:
         UnwritableBatch: It is not exactly one batch of magic 2, it is damaged, it has gaps, or

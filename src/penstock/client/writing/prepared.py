@@ -1,6 +1,6 @@
 """Transactions in two phases: many writers prepare, one decides, and all are committed or none.
 
-A writer leaves its transaction open when all that it wrote is stored, and returns what names it:
+A writer leaves its transaction open when all its batches are stored, and returns its identity:
 the transactional id, and the producer that began it. With these, any process can end the
 transaction: brokers need only the id, the producer and its epoch (KIP-98).
 Brokers abort a transaction that no writer ends when its time is over.

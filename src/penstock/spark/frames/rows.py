@@ -62,7 +62,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
 class _OnDemand:
     """A column of a batch of rows: made when it is first iterated, and kept.
 
-    Policies that judge columns look at some of them only, or at Arrow's own array.
+    Policies that judge columns read only some of them, or Arrow's own array.
 
     Attributes:
         arrow: The array that it comes from, of a key or a value.

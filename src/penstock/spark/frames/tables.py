@@ -1,4 +1,4 @@
-"""Archives of records as tables of Spark's catalog, in whatever columns they are."""
+"""Archives of records as tables of Spark's catalog, with any columns."""
 
 from __future__ import annotations
 

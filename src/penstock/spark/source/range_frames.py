@@ -124,7 +124,7 @@ def read_stream(
 
 
 def _with_timestamps(rows: DataFrame) -> DataFrame:
-    """Have a query fail at a timestamp that Spark cannot represent, which is null.
+    """Make a query fail at a timestamp that Spark cannot represent, which is null.
 
     Written to a topic, the record would have the current time instead.
     """

@@ -56,7 +56,7 @@ class SourceReading:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
             SourceError: Records were removed, or cannot be read.
-            UnreadableBatchError: It cannot be said where a damaged batch ends.
+            UnreadableBatchError: The end of a damaged batch is unknown.
         """
         connection = self.access.connect()
         evaluator = None if self.plan is None else evaluator_of(self.plan)

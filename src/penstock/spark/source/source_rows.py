@@ -57,7 +57,7 @@ class RowBatches:
     def __init__(
         self, columns: Sequence[str], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
     ) -> None:
-        """Take what is wanted.
+        """Set the required columns.
 
         Args:
             columns: The names of the columns, in their order; others are not made.
@@ -93,7 +93,7 @@ class RowBatches:
         self._bytes += made.nbytes
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Return what waits for more."""
+        """Return the waiting rows."""
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
         if waiting:

@@ -45,8 +45,8 @@ class StreamSource:
             job: The id of the job.
             run: The id of this run.
             written: Topics that are written to, which no glob means.
-            topic_ids: The ids of the topics that there are, by name.
-            places: What was kept of the job when it began.
+            topic_ids: The ids of the existing topics, by name.
+            places: The places of the job when it began.
         """
         self._ids = dict(topic_ids)
         self._places = places

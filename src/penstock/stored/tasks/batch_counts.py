@@ -1,4 +1,4 @@
-"""Counts the verdicts on stored batches, in groups of what records have in common."""
+"""Counts the verdicts on stored batches, in groups of records with equal properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _GROUPS_MAX: Final = 20_000
 """So many groups are held until they are counted."""
 _FEW: Final = 8
-"""Of fewer than one in so many records the contents are read one by one, without a column."""
+"""If fewer than one in so many records is needed, contents are read one by one, not by column."""
 _Group = tuple[Reason, int, int | None, str | None, str | None, Reason | None]
 """Reason, partition, hour, keys of headers, prefix of the key, and the other plan's reason."""
 
@@ -44,7 +44,7 @@ class _Numbers:
 
 
 class CountedBatch(Protocol):
-    """What is counted of a `StoredBatch`, or of records of a file."""
+    """The part of a `StoredBatch`, or of records of a file, that is counted."""
 
     @property
     def records(self) -> Any:
@@ -107,7 +107,7 @@ class StoredCounts:
             reason: Why.
             partition: Its partition.
             first: Its first offset.
-            count: How many records it says it has.
+            count: How many records it has by its header.
         """
         self._add((reason, partition, None, None, None, None), count, first, first + count - 1)
 

@@ -58,7 +58,7 @@ class Requested(NamedTuple):
 def read_requested(
     frame: bytes, position: int, version: int, ours: Collection[str]
 ) -> Slices[Requested]:
-    """Return what a request is about.
+    """Return the resources and keys of a request.
 
     Args:
         frame: The request, length included.
@@ -156,7 +156,7 @@ def with_added(
         frame: The response, length included.
         version: Its version.
         added: Called for each topic that is described, in their order; returns how many configs
-            are to be added, and what they are.
+            are to be added, and their bytes.
 
     Yields:
         After each slice.

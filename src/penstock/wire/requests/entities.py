@@ -1,7 +1,7 @@
 """Entities of the protocol library, read and written in slices.
 
-The library reads and writes an entity in one go, and a client's may have 50,000 entries. Here
-a part with few entries is read by the library as a whole, and a part with many entry by entry: the
+The library reads and writes an entity at once, and a client's may have 50,000 entries. Here
+a part with few entries is read by the library, and a part with many is read entry by entry: the
 rest of it is read by the library with empty arrays in their place, and so it is written.
 """
 
@@ -57,7 +57,7 @@ def read_in_slices(
         After each slice.
 
     Raises:
-        WireError: It is not what its schema says, or has more entries.
+        WireError: It does not follow its schema, or has more entries.
     """
     try:
         return (yield from _EntityReader(data, most_entries).entity(structure_of(kind), position))

@@ -83,7 +83,7 @@ def metadata_body(
         names: The names of topics.
         ids: The ids of others.
         creating: Whether topics that do not exist may be created.
-        operations: Whether to include what the client may do with them.
+        operations: Whether to include the operations that the client may perform.
 
     Yields:
         After each slice.
@@ -116,7 +116,7 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     """Return the topics of a Metadata response, length included, without their partitions.
 
     A topic may have thousands of partitions, and a connection reads such a response every ten
-    seconds: those of the last topic are not looked at, those of others are skipped.
+    seconds: those of the last topic are not read, those of others are skipped.
 
     Yields:
         After each slice.
@@ -265,7 +265,7 @@ class _MetadataResponse(Generic[T]):
 
 
 def write_rights_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
-    """Return a Metadata request for what a client may do with topics (KIP-430)."""
+    """Return a Metadata request for a client's authorized operations on topics (KIP-430)."""
     body = finish(metadata_body(names, operations=True))
     return framed_metadata(correlation_id, body=body, client_id=CLIENT_ID)
 
