@@ -34,12 +34,14 @@ class KnownSchemas(RecordValidationPolicy):
     def validate_batch(self, topic, batch):
         known = pc.is_in(batch.values_arrow, _known(topic.validation_policy))
         if known.false_count:
-            yield from ((n, _MESSAGE) for n, one in enumerate(known.to_pylist()) if not one)
+            yield from (
+                (n, _MESSAGE) for n, is_known in enumerate(known.to_pylist()) if not is_known
+            )
 
 
 @lru_cache
 def _prefixes(ids):
-    return [bytes([0]) + int(one).to_bytes(4, "big") for one in ids.split(",")]
+    return [bytes([0]) + int(schema_id).to_bytes(4, "big") for schema_id in ids.split(",")]
 
 
 @lru_cache

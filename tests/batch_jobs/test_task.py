@@ -328,7 +328,7 @@ def test_what_retention_removed_is_counted_and_told():
     cluster.starts["source", 0] = 25
     told = []
     result = run(task(cluster, on_lost=told.append), split())
-    assert [(one.first, one.end) for one in told] == [(0, 25)]
+    assert [(batch.first, batch.end) for batch in told] == [(0, 25)]
     assert result.progress.counts.removed == 25
     assert run(task(cluster), split()).progress.counts.removed == 25
 

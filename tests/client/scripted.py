@@ -75,13 +75,13 @@ class PartitionLog:
             return int(ErrorCode.invalid_producer_epoch)
         if found.epoch > self.epoch:
             self.epoch, self.recent = found.epoch, []
-        one = (found.base_sequence, (found.base_sequence + found.record_count - 1) % 2**31)
-        if one in self.recent:
+        numbers = (found.base_sequence, (found.base_sequence + found.record_count - 1) % 2**31)
+        if numbers in self.recent:
             return 0  # a broker answers with the offset that the batch has got before
         expected = (self.recent[-1][1] + 1) % 2**31 if self.recent else 0
-        if one[0] != expected:
+        if numbers[0] != expected:
             return OUT_OF_ORDER
-        self.recent = [*self.recent[-4:], one]
+        self.recent = [*self.recent[-4:], numbers]
         self.batches.append(batch)
         return 0
 

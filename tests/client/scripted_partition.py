@@ -77,9 +77,9 @@ class ScriptedCluster:
 
     def refresh(self, topic):
         self.refreshed += 1
-        for one in (self.leaders, self.topic_ids):
-            if len(one) > 1:
-                one.popleft()
+        for waiting in (self.leaders, self.topic_ids):
+            if len(waiting) > 1:
+                waiting.popleft()
 
     def leader(self, topic, partition):
         leader = self.leaders[0]

@@ -21,7 +21,7 @@ def coordinator(broker):
     return TransactionCoordinator(broker, ID, 60.0)
 
 
-def test_a_coordinator_that_does_not_know_is_asked_again(broker, coordinator):
+def test_a_request_without_a_definite_response_is_retried(broker, coordinator):
     """As while another writer takes over the transaction whose end is asked for."""
     producer = coordinator.new_producer()
     broker.script[END] = [UNKNOWN, UNKNOWN]

@@ -36,7 +36,7 @@ def partition(kafka, admin, topic):
     return LogPartition(name, 0)
 
 
-def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):
+def test_the_start_and_the_end_of_a_log(connection, partition, monkeypatch):
     leader = connection.leader(*partition)
     assert list_offset(connection, leader, partition, EARLIEST) == 3
     assert list_offset(connection, leader, partition, LATEST) == 10
@@ -45,7 +45,7 @@ def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):
     assert local_log_start(connection, leader, partition) == 3
 
 
-def test_where_an_epoch_ended(connection, partition):
+def test_the_end_of_an_epoch(connection, partition):
     leader = connection.leader(*partition)
     assert epoch_end(connection, leader, partition, leader.epoch) == (leader.epoch, 10)
     assert epoch_end(connection, leader, partition, leader.epoch + 5).end == -1

@@ -46,7 +46,7 @@ def as_stored(batch, *, base_offset=4711, leader_epoch=9):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("transactional", [True, False])
-def test_it_is_what_another_encoder_writes(codec, transactional):
+def test_a_batch_equals_that_of_another_encoder(codec, transactional):
     records = values(b"one", None, b"three" * 900)
     theirs = {"producer_id": 99, "producer_epoch": 3, "base_sequence": 2**31 - 2}
     ours = {"producer_id": PRODUCER.producer_id, "producer_epoch": 12, "base_sequence": 5}
@@ -57,7 +57,7 @@ def test_it_is_what_another_encoder_writes(codec, transactional):
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-def test_it_is_what_aiokafka_writes(codec):
+def test_a_batch_equals_that_of_aiokafka(codec):
     def build(**producer):
         builder = DefaultRecordBatchBuilder(2, codec, batch_size=1 << 20, **producer)
         for number in range(60):
@@ -147,7 +147,7 @@ def test_bits_that_only_brokers_set_are_cleared(bits):
         (encode_batch(values(b"v"), count=-1, last_offset_delta=-2), "-1 records at -1 offsets"),
     ],
 )
-def test_what_no_broker_accepts(batch, reason):
+def test_batches_that_no_broker_accepts(batch, reason):
     with pytest.raises(UnwritableBatch, match=f"orders, partition 3, offset 4711: .*{reason}"):
         record_count(batch, SOURCE)
 

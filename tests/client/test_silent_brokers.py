@@ -82,7 +82,7 @@ class Broker:
                     served = [(PRODUCE, 0, 12), (HANDSHAKE, 0, 1), (36, 0, 0)]
                     respond(
                         struct.pack(">hi", 0, len(served))
-                        + b"".join(struct.pack(">hhh", *one) for one in served)
+                        + b"".join(struct.pack(">hhh", *version_range) for version_range in served)
                     )
                 elif key == HANDSHAKE:
                     respond(struct.pack(">hih", 0, 1, 13) + b"SCRAM-SHA-256")
@@ -138,7 +138,7 @@ async def test_a_connection_is_given_up_with_a_letter_that_had_no_response_in_ti
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_letters_behind_one_that_was_given_up_may_be_sent_again():
+async def test_letters_after_an_abandoned_letter_get_a_retriable_error():
     async with Broker() as broker, connected(broker) as connection:
         first, second = sent(connection), sent(connection)
         for _ in range(2):
@@ -150,7 +150,7 @@ async def test_letters_behind_one_that_was_given_up_may_be_sent_again():
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_older_letter_that_nobody_waits_for_ends_the_connection_too():
+async def test_an_older_abandoned_letter_ends_the_connection_too():
     async with Broker() as broker, connected(broker) as connection:
         letters = [sent(connection) for _ in range(4)]
         responds = [(await broker.next_request())[1] for _ in letters]
@@ -211,7 +211,7 @@ async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_a_broker_that_has_moved_is_connected_where_it_is_now(here):
+async def test_a_broker_that_has_moved_is_connected_at_its_new_address(here):
     async def response(connection):
         if here:
             await connection.exchange(NODE, SMALL)

@@ -53,7 +53,7 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     await follower.read_to_end(0.3)
 
 
-async def test_what_is_followed_is_seen_ahead_of_the_event_loop():
+async def test_records_are_read_ahead_of_the_event_loop():
     seen = []
     follower = LogFollower(Topic(3), seen.append, ahead=lambda record: seen.append(record.key))
     follower._loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ def follower_at(position, topic):
     return follower
 
 
-async def test_a_leader_that_does_not_know_the_end_yet_is_asked_again():
+async def test_the_end_is_requested_again_from_a_leader_that_does_not_know_it_yet():
     """One that has just started may answer before it knows that another one leads."""
     await follower_at(5, Ends(3, 3, 5)).read_to_end(60)
 
@@ -109,7 +109,7 @@ class TestWhenRead:
         await asyncio.sleep(0)
         assert told == [None]
 
-    async def test_what_has_been_read_is_not_waited_for(self):
+    async def test_there_is_no_wait_for_records_that_have_been_read(self):
         told = []
         follower_at(5, Ends(5)).when_read(5, 60, told.append)
         assert told == [None]
@@ -141,7 +141,7 @@ def topic(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [-1001, -1])
-def test_an_end_that_is_not_known_is_not_taken_for_lost_records(topic, offset):
+def test_an_unknown_end_does_not_mean_lost_records(topic, offset):
     topic._admin = Offsets(offset)
     with pytest.raises(CompactedTopicError, match="its end is not known"):
         topic.end(1.0)
@@ -277,7 +277,7 @@ class Waits(Topic):
         raise CompactedTopicError("t: no answer")
 
 
-async def test_nobody_waits_for_a_read_of_others_and_then_for_a_second_one():
+async def test_a_read_is_shared_by_all_callers():
     topic = Waits()
     follower = follower_at(5, topic)
     reads = [asyncio.create_task(follower.read_to_end(0.4))]
@@ -320,7 +320,7 @@ async def held():
     await first
 
 
-async def test_a_caller_gives_up_while_the_read_of_others_goes_on(held):
+async def test_a_caller_times_out_while_the_read_of_others_continues(held):
     second = asyncio.create_task(held.follower.read_to_end(0.1))
     done, _ = await asyncio.wait([second], timeout=30)
     assert done
@@ -339,7 +339,7 @@ async def test_a_read_is_not_late_because_the_caller_that_queued_first_has_given
     assert held.topic.asked == 2
 
 
-async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
+async def test_an_unexpected_failure_fails_one_read_and_not_the_next():
     follower = follower_at(5, Ends("no offset", 5))
     reads = [asyncio.create_task(follower.read_to_end(60)) for _ in range(2)]
     await asyncio.wait(reads)
@@ -385,7 +385,7 @@ def test_a_start_waits_while_brokers_are_slow_or_start(topic, monkeypatch):
 @pytest.mark.parametrize(
     "code", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION]
 )
-def test_a_start_does_not_wait_for_what_does_not_pass(topic, monkeypatch, code):
+def test_a_start_does_not_wait_for_a_permanent_error(topic, monkeypatch, code):
     with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
         opened(topic, monkeypatch, failure(code))
 

@@ -161,7 +161,7 @@ def failed_writer():
     return writer, ended
 
 
-def test_what_a_producer_held_that_was_replaced_fails_at_once():
+def test_the_records_of_a_replaced_producer_fail_at_once():
     """Though the next write finds out about the fatal error before the thread of the results."""
     writer, ended = failed_writer()
     writer.append([(b"k", b"v")], lambda *_: None)

@@ -42,20 +42,20 @@ class Cluster:
         )
 
 
-def test_all_are_asked_about_at_once():
+def test_all_partitions_are_in_a_request():
     cluster = Cluster()
     assert cluster.offsets() == {partition: 10 * partition.number for partition in PARTITIONS}
     assert (len(cluster.asked), cluster.now) == (1, 0)
 
 
-def test_many_are_asked_about_in_chunks():
+def test_many_partitions_are_requested_in_chunks():
     cluster = Cluster()
     many = [Partition("t", number) for number in range(10_000)]
     assert len(cluster.offsets(many)) == 10_000
     assert [len(asked) for asked in cluster.asked] == [5000, 5000]
 
 
-def test_only_partitions_without_a_leader_are_asked_about_again_in_growing_pauses():
+def test_only_partitions_without_a_leader_are_requested_again_with_growing_pauses():
     cluster = Cluster([3, 7, 7, 7, 7, 7, 7])
     assert cluster.offsets(chunk=4) == {
         partition: 10 * partition.number for partition in PARTITIONS
@@ -87,7 +87,7 @@ class Admin:
         self.requested = []
 
     def list_offsets(self, wanted, **_):
-        return {one: self._answer(one.topic) for one in wanted}
+        return {entry: self._answer(entry.topic) for entry in wanted}
 
     def _answer(self, topic):
         answer = Future()
@@ -106,7 +106,7 @@ class Admin:
 @pytest.mark.parametrize(
     "code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
 )
-def test_whoever_asks_next_knows_the_leader_that_has_moved(asking, code):
+def test_the_next_caller_knows_a_leader_that_has_moved(asking, code):
     admin, partition = Admin({"moved": code}), Partition("moved", 0)
     assert asking(admin)([partition, Partition("t", 0)]) == {
         partition: OffsetRefusal(code, KafkaError(code).str()),
@@ -117,7 +117,7 @@ def test_whoever_asks_next_knows_the_leader_that_has_moved(asking, code):
     assert admin.requested == ["moved"]
 
 
-def test_metadata_are_not_requested_for_what_is_refused_otherwise():
+def test_metadata_are_not_requested_after_other_errors():
     admin, partition = Admin({"t": KafkaError.TOPIC_AUTHORIZATION_FAILED}), Partition("t", 0)
     for _ in range(2):
         assert earliest_of(admin)([partition])[partition].code == (

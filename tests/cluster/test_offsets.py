@@ -101,7 +101,7 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
 
 
 @pytest.mark.parametrize("ask", [Cluster.names, lambda cluster: cluster.topic("t")])
-def test_a_cluster_that_is_away_is_said_with_the_error_of_the_connection(ask, monkeypatch, capsys):
+def test_the_error_of_an_unavailable_cluster_has_that_of_the_connection(ask, monkeypatch, capsys):
     monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 1.0)
     monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
     away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())

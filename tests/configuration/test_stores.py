@@ -127,7 +127,7 @@ def test_a_type_of_java_is_refused_whatever_the_file(files):
         (b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", "a private key and its"),
     ],
 )
-def test_what_is_no_store(tmp_path, content, told):
+def test_invalid_stores(tmp_path, content, told):
     if content is not None:
         (tmp_path / "client.pem").write_bytes(content)
     with pytest.raises(ConfigurationError, match=told) as raised:
@@ -135,7 +135,7 @@ def test_what_is_no_store(tmp_path, content, told):
     assert "penstock.properties: upstream.ssl.keystore.location" in str(raised.value)
 
 
-def test_a_key_that_is_none_is_not_repeated():
+def test_an_invalid_private_key_is_not_shown():
     given = {KEY: "secret of a key", CHAIN: "secret of a chain"}
     with pytest.raises(ConfigurationError, match=r"upstream\.ssl\.keystore\.key") as raised:
         client_context(given, Path("f"))

@@ -31,10 +31,10 @@ def rendered(folder: Path, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file), *OF_A_CLUSTER
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one is not None]
+    return [document for document in yaml.safe_load_all(done.stdout) if document is not None]
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     """Return the only object of a kind."""
-    [found] = [one for one in objects if one["kind"] == kind]
+    [found] = [document for document in objects if document["kind"] == kind]
     return found

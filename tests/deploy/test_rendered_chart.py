@@ -37,15 +37,15 @@ def test_helm_finds_no_mistake(tmp_path):
     assert "0 chart(s) failed" in done.stdout
 
 
-def test_values_that_are_none_are_refused(tmp_path):
+def test_invalid_values_are_refused(tmp_path):
     done = helm("template", "trial", str(CHART), "--set", "replica=3", *OF_A_CLUSTER)
     assert done.returncode != 0
     assert "replica" in done.stderr
 
 
-def test_what_is_installed_without_any_values(tmp_path):
+def test_the_default_installation(tmp_path):
     objects = rendered(tmp_path, {})
-    assert sorted(one["kind"] for one in objects) == [
+    assert sorted(document["kind"] for document in objects) == [
         "ConfigMap", "Deployment", "PodDisruptionBudget", "Secret", "Service", "Service",
     ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_replicas_that_share_their_state_are_a_deployment(tmp_path):
 @pytest.mark.parametrize(
     ("kept_in", "workload"), [("local", "statefulset"), ("cluster", "deployment")]
 )
-def test_the_notes_say_how_to_open_the_console(kept_in, workload):
+def test_the_notes_explain_how_to_open_the_console(kept_in, workload):
     done = helm(
         "install", "trial", str(CHART), "--namespace", "kafka", "--dry-run=client",
         "--set", f"producerState.keptIn={kept_in},metrics.port=9400,metrics.token.key=a.b",
@@ -84,7 +84,7 @@ def test_the_notes_say_how_to_open_the_console(kept_in, workload):
     ) in notes
 
 
-def test_probes_ask_the_metrics_listener(tmp_path):
+def test_probes_use_the_metrics_listener(tmp_path):
     container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))[
         "containers"
     ][0]
@@ -106,13 +106,14 @@ def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
     [claim] = stateful["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
     mounts = {
-        one["name"]: one["mountPath"] for one in pod(stateful)["containers"][0]["volumeMounts"]
+        mount["name"]: mount["mountPath"]
+        for mount in pod(stateful)["containers"][0]["volumeMounts"]
     }
     assert mounts["state"] == "/var/lib/penstock"
     for_clients = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
 
@@ -125,12 +126,12 @@ SNI = {
 
 
 @pytest.mark.parametrize(("advertised", "port"), [({}, 9192), ({"advertisedPort": 443}, 443)])
-def test_one_port_for_all_brokers(tmp_path, advertised, port):
+def test_a_single_port_for_all_brokers(tmp_path, advertised, port):
     objects = rendered(tmp_path, SNI | advertised)
     service = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert service["spec"]["ports"] == [{"name": "bootstrap", "port": port, "targetPort": 9192}]
     written = only(objects, "ConfigMap")["data"]["penstock.properties"]
@@ -160,9 +161,9 @@ def test_every_broker_has_a_port_at_the_service(tmp_path):
     values = {"listener": {"port": 9000}, "brokers": {"firstId": 3, "ports": 2}}
     objects = rendered(tmp_path, values)
     service = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == {
         "bootstrap": 9000, "broker-3": 9001, "broker-4": 9002,
@@ -203,7 +204,7 @@ def test_keys_that_the_chart_sets_are_not_set_again(tmp_path):
 
 def test_a_disruption_budget_does_not_hold_up_a_single_replica(tmp_path):
     assert only(rendered(tmp_path, {}), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-    kinds = [one["kind"] for one in rendered(tmp_path, {"replicas": 1})]
+    kinds = [document["kind"] for document in rendered(tmp_path, {"replicas": 1})]
     assert "PodDisruptionBudget" not in kinds
 
 
@@ -211,7 +212,7 @@ def test_every_value_has_its_place(tmp_path):
     objects = rendered(tmp_path, EVERYTHING)
     stateful, monitor = only(objects, "StatefulSet"), only(objects, "ServiceMonitor")
     container = pod(stateful)["containers"][0]
-    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
     assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts) - {"state"}
     assert container["env"] == EVERYTHING["env"]
@@ -223,7 +224,7 @@ def test_every_value_has_its_place(tmp_path):
     [endpoint] = monitor["spec"]["endpoints"]
     assert endpoint["authorization"]["credentials"]["name"] == "trial-penstock-metrics"
     labels = monitor["spec"]["selector"]["matchLabels"]
-    services = [one for one in objects if one["kind"] == "Service"]
+    services = [document for document in objects if document["kind"] == "Service"]
     assert [
         service["metadata"]["name"]
         for service in services

@@ -48,7 +48,7 @@ def test_it_runs_with_few_rights():
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "tool", [one for one in ("systemd-analyze", "grep") if shutil.which(one)][:1]
+    "tool", [tool for tool in ("systemd-analyze", "grep") if shutil.which(tool)][:1]
 )
 def test_systemd_finds_no_mistake(tool, tmp_path):
     """Without systemd on the machine only the names of sections are looked at."""

@@ -54,5 +54,6 @@ def each(policies: Chain, records) -> list:
     """Return position, outcome, policy, code and message of what is not accepted, in order."""
     verdicts = policies.judge_each(3, TOPIC_ID, records).verdicts
     return sorted(
-        (index, one.outcome.value, one.policy, one.code, one.message) for index, one in verdicts
+        (index, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+        for index, verdict in verdicts
     )

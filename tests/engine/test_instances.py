@@ -68,7 +68,7 @@ def test_the_files_texts_are_read_at_start(load, tmp_path):
     )
 
 
-def test_a_class_that_fails_over_a_text_says_where(load):
+def test_the_error_of_a_class_for_a_text_has_its_location(load):
     with pytest.raises(ConfigurationError, match=r"policy=crash: KeyError: 'crash' \(.*py:\d+\)$"):
         load(orders="crash")
 
@@ -81,7 +81,7 @@ def test_a_topic_with_a_wrong_text_cannot_be_judged(load):
         Chain(plan.for_topic("a", {"record.validation.policy": "wrong"}), policies)
 
 
-def test_a_text_is_tried_by_an_instance_of_its_own(load):
+def test_a_text_is_tried_with_a_separate_instance(load):
     policies, plan = load()
     [name] = plan.names["record.validation.policy.class.name"]
     cls = type(policies.validation)
@@ -93,7 +93,7 @@ def test_a_text_is_tried_by_an_instance_of_its_own(load):
     assert (cls.made, cls.closed) == (4, 3)
 
 
-def test_a_class_that_reads_no_text_is_not_made_to_try_one(load):
+def test_a_class_without_a_text_is_not_tried(load):
     policies, plan = load("ReadsNothing", orders="anything")
     [name] = plan.names["record.validation.policy.class.name"]
     del type(policies.validation).made

@@ -49,7 +49,7 @@ def decide(kinds, batch, dropped_before=frozenset()):
     st.sampled_from(list(CODECS)),
     st.data(),
 )
-def test_what_goes_on_is_the_same_to_the_last_byte(kinds, values, codec, data):
+def test_an_unchanged_batch_keeps_every_byte(kinds, values, codec, data):
     headers = (Header("h", b"1"),)
     records = [Record(1000 + n, b"k", value, headers) for n, value in enumerate(values)]
     encoded = encode_batch(records, codec=codec) + bytes(64)
@@ -92,7 +92,7 @@ class Asking(RecordValidationPolicy):
         return [(0, repr((*asked, batch.has_header("h"), batch.has_header("i"))))]
 
 
-def test_what_follows_a_prefix_is_what_interceptors_left():
+def test_the_rest_after_a_prefix_is_that_of_intercepted_records():
     def header(name):
         return (Header(name, None),)
 
@@ -145,7 +145,7 @@ def test_a_batch_without_policies_may_lose_all_again_or_be_unreadable():
     assert drop_again(encoded, {1}, **LIMITS | {"max_bytes": 10}).code == 10
 
 
-def test_validators_judge_what_is_left_when_the_interceptors_are_gone():
+def test_validators_judge_the_remaining_records_without_interceptors():
     seen = []
 
     class Validator:

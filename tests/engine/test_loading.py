@@ -50,7 +50,7 @@ def test_a_module_on_the_path_wins_over_the_processs_own_and_leaves_it_alone(tmp
     assert not hasattr(json, "MINE")
 
 
-def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
+def test_modules_outside_the_path_come_from_the_process(tmp_path):
     folder = write(
         tmp_path / "path",
         policy="from penstock.policy import RecordValidationPolicy\n"
@@ -74,7 +74,7 @@ def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
         ("broken.P", "P = 1", "must be a class; in module broken its type is int"),
     ],
 )
-def test_what_cannot_be_loaded_is_said_with_its_key_and_file(tmp_path, name, text, said):
+def test_the_error_of_loading_names_key_and_file(tmp_path, name, text, said):
     space = ClassPath([write(tmp_path / "path", broken=text)])
     with pytest.raises(
         ConfigurationError, match=rf"^/etc/p.properties: some.key: {name}: .*{said}"

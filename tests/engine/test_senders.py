@@ -105,11 +105,11 @@ async def test_each_batch_has_its_own_sender(tmp_path):
     async with Pool(tmp_path, record_validator_classes="policies.Tells") as pool:
         asked = [ALICE, BOB, None, ALICE, ClientContext(), BOB]
         told = await asyncio.gather(*map(pool.ask, asked))
-        assert told == [str(one or ClientContext()) for one in asked]
+        assert told == [str(client or ClientContext()) for client in asked]
     assert {messages.client(ALICE), messages.client(BOB), b""} <= set(clients_sent())
 
 
-async def test_where_nobody_asks_nothing_is_sent(tmp_path):
+async def test_no_client_is_sent_if_no_policy_takes_it(tmp_path):
     async with Pool(tmp_path, record_validator_classes="policies.Silent") as pool:
         assert await pool.ask(ALICE) == "silent"
     assert clients_sent() == [b""]
@@ -124,7 +124,7 @@ async def test_only_for_the_topics_whose_policies_ask(tmp_path):
     assert clients_sent() == [b"", messages.client(ALICE)]
 
 
-async def test_a_class_that_a_topic_names_is_asked_once_whether_it_asks(tmp_path):
+async def test_a_class_that_a_topic_names_is_inspected_once(tmp_path):
     """What a topic's own settings name is not loaded before its first batch comes."""
     async with Pool(tmp_path) as pool:
         assert await pool.ask(ALICE, "policies.Plain") == "plain"

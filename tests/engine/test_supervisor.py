@@ -191,7 +191,7 @@ class Misbehaves(BrokerRecordValidator):
         ("memory", "failed: MemoryError", AMPLE_MS),
     ],
 )
-async def test_so_does_one_that_judges_columns(tmp_path, does, told, timeout_ms):
+async def test_a_crash_while_judging_columns_is_isolated(tmp_path, does, told, timeout_ms):
     properties = {"policy.workers": 1, "policy.timeout.ms": timeout_ms}
     async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
         bad, *others = await asyncio.gather(
@@ -235,7 +235,7 @@ async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
         assert [verdict.code for verdict in verdicts] == [0] * len(sizes) + [87] * 50
 
 
-async def test_what_a_policy_started_ends_with_it(tmp_path):
+async def test_processes_that_a_policy_started_end_with_it(tmp_path):
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, **properties) as judging:
         (pid,) = judging.supervisor.pids
@@ -381,7 +381,7 @@ class Misbehaves(RecordsPolicy):
         ("Misbehaves = 1", "must be a class; in module policies its type is int"),
     ],
 )
-async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
+async def test_a_policy_that_cannot_be_loaded_is_reported_at_start(tmp_path, policies, told):
     judging = Judging(tmp_path, policies)
     with pytest.raises(ConfigurationError) as raised:
         await judging.supervisor.start()
@@ -486,7 +486,7 @@ async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(
                 assert await judged == ACCEPTED
 
 
-async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
+async def test_a_closed_pool_answers_late_batches(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         await judging.supervisor.close(drain_s=1)
         verdict = await judging.ask(b"fine")
@@ -522,9 +522,7 @@ class Counted(Child):
 
 
 @pytest.mark.parametrize("partitions", [40, 20_000])
-async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
-    tmp_path, partitions
-):
+async def test_a_slow_batch_and_many_partitions_start_no_more_than_the_limit(tmp_path, partitions):
     Counted.running = Counted.most = 0
     async with Judging(tmp_path, child=Counted, **{"policy.workers": 1}) as judging:
         gate = Gate(tmp_path)
@@ -598,7 +596,7 @@ async def test_a_worker_that_is_stopped_is_replaced_and_its_batches_judged(tmp_p
     assert died["reason"] == "began no batch within 2500 ms"
 
 
-async def test_verdicts_say_how_long_each_took(tmp_path):
+async def test_verdicts_have_their_times(tmp_path):
     """Verdicts of a quick and a slow batch come in any order, and may come together."""
     observed = []
 
@@ -663,7 +661,9 @@ class Misbehaves(BrokerRecordValidator):
 
 
 @pytest.mark.parametrize("does", ["loop", "return"])
-async def test_what_a_policy_leaves_running_ends_with_its_worker(tmp_path, monkeypatch, does):
+async def test_processes_that_a_policy_leaves_running_end_with_its_worker(
+    tmp_path, monkeypatch, does
+):
     monkeypatch.chdir(tmp_path)
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, LEAVES_PROCESSES, **properties) as judging:

@@ -71,7 +71,7 @@ def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, unc
             for _ in range(10):
                 await ask(address, sent, answered=ends == "answered")
             async with asyncio.timeout(20):
-                while gateway.connections or any(one() for one in made):
+                while gateway.connections or any(item() for item in made):
                     await asyncio.sleep(0.05)
         finally:
             await gateway.stop()

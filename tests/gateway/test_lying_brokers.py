@@ -43,8 +43,8 @@ class Server(Loop):
 
     async def __aexit__(self, *_):
         self._watch.cancel()
-        for one in list(self.connections):
-            one.abort()
+        for connection in list(self.connections):
+            connection.abort()
         self._broker.close()
         self._listening.close()
 
@@ -182,8 +182,8 @@ def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
             server.later_s = STUCK_S + 1
             server.budget.tick()
             assert len(await reader.readexactly(len(frame) // 2)) == len(frame) // 2
-            for _, one in (*unread, (reader, writer)):
-                one.close()
+            for _, opened in (*unread, (reader, writer)):
+                opened.close()
 
     uvloop.run(run())
 
@@ -193,7 +193,7 @@ def test_a_client_counts_until_its_broker_connection_is_closed(is_needed):
     async def run():
         async with Server([]) as server, asyncio.timeout(20):
             _, writer = await server.ask()
-            while not any(one.state.value == "open" for one in server.connections):
+            while not any(connection.state.value == "open" for connection in server.connections):
                 await asyncio.sleep(0.01)
             (connection,) = server.connections
             upstream = connection._upstream

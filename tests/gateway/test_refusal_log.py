@@ -30,13 +30,13 @@ LATER = PolicyVerdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="
 def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed, event, level):
     watched = []
     with capture_logs() as lines:
-        one = Refused("t", partition, "client", verdict, is_observed=is_observed)
-        RefusalLog(watched.append).report(one)
+        entry = Refused("t", partition, "client", verdict, is_observed=is_observed)
+        RefusalLog(watched.append).report(entry)
 
     (line,) = lines
     assert (line["event"], line["log_level"]) == (event, level)
     assert (line["topic"], line.get("partition"), line["policy"]) == ("t", partition, "a.V")
-    assert watched == [one]
+    assert watched == [entry]
 
 
 def test_a_batch_whose_client_is_gone_is_nobodys_failure():

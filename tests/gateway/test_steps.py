@@ -188,12 +188,12 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
     probe, turns = await talk.sent()
     assert turns >= 3 * RESOURCES // handler_context.SLICE, "read, looked at, and written"
     kind = load_response_schema(44, 1)
-    one = sys.modules[kind.__module__].AlterConfigsResourceResponse
+    response_type = sys.modules[kind.__module__].AlterConfigsResourceResponse
     body = write_entity(
         kind(
             throttle_time=NOW,
             responses=tuple(
-                one(
+                response_type(
                     error_code=ErrorCode(0),
                     error_message=None,
                     resource_type=i8(2),
@@ -210,5 +210,7 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
         turns += 1
         await asyncio.sleep(0)
     assert turns >= 4 * RESOURCES // handler_context.SLICE, "read, judged, and answered"
-    codes = [int(one.error_code) for one in parse_response(talk.client.take(), 44, 1).responses]
+    codes = [
+        int(response.error_code) for response in parse_response(talk.client.take(), 44, 1).responses
+    ]
     assert codes == [44 if number % 2 else 0 for number in range(RESOURCES)]

@@ -36,9 +36,14 @@ def test_processes_that_look_at_the_same_ports_are_told_others():
         )
         for _ in range(4)
     ]
-    told = [port for one in asked for found in json.loads(one.stdout.readline()) for port in found]
-    for one in asked:
-        one.communicate()
+    told = [
+        port
+        for request in asked
+        for found in json.loads(request.stdout.readline())
+        for port in found
+    ]
+    for request in asked:
+        request.communicate()
     assert len(told) == 4 * 30 * 6
     assert len(set(told)) == len(told)
 

@@ -152,7 +152,7 @@ def named(tmp_path, cls, keys, value=b"{}"):
     if of_topic is None:  # its pattern is not found in the name
         return None
     found = Chain(of_topic, policies).judge_each(0, UUID(int=1), columns(value))
-    outcomes = [one.outcome.value for _, one in found.verdicts]
+    outcomes = [verdict.outcome.value for _, verdict in found.verdicts]
     return outcomes[0] if outcomes else found.replaced and found.replaced[1][0]
 
 

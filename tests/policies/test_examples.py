@@ -111,9 +111,9 @@ def test_tenants_write_their_own_records_only():
     policy = example("tenants").OwnTenant
 
     told = judge(policy, records, validation_policy="tenant", principal="User:shop-7")
-    assert [one.outcome for one in told] == ["accepted", "refused", "refused", "refused"]
+    assert [verdict.outcome for verdict in told] == ["accepted", "refused", "refused", "refused"]
     nobody = judge(policy, records, validation_policy="tenant", client_id="shop-7")
-    assert {one.message for one in nobody} == {"test needs a login"}
+    assert {verdict.message for verdict in nobody} == {"test needs a login"}
 
 
 def test_the_tenants_of_the_guide_keep_to_their_own_records():
@@ -128,5 +128,7 @@ def test_the_tenants_of_the_guide_keep_to_their_own_records():
     records = [{"value": b"v", "headers": header} for header in headers]
 
     told = judge(policy, records, principal="User:shop-7")
-    assert [one.outcome for one in told] == ["accepted", *["refused"] * 4]
-    assert {one.outcome for one in judge(policy, records, client_id="shop-7")} == {"refused"}
+    assert [verdict.outcome for verdict in told] == ["accepted", *["refused"] * 4]
+    assert {verdict.outcome for verdict in judge(policy, records, client_id="shop-7")} == {
+        "refused"
+    }

@@ -10,7 +10,7 @@ RECORDS = [{"key": b"x" * 100}, {"key": b""}, {"value": b"v"}]
 
 
 def texts(configs=None):
-    return [one.message for one in judge(KeyRequired, RECORDS, topic="t", configs=configs)]
+    return [verdict.message for verdict in judge(KeyRequired, RECORDS, topic="t", configs=configs)]
 
 
 def test_a_key_has_to_be_there():

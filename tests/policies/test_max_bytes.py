@@ -19,7 +19,7 @@ RECORDS = [
 
 def texts(**limits):
     configs = {f"{part}.max.bytes": str(most) for part, most in limits.items()}
-    return [one.message for one in judge(MaxBytes, RECORDS, topic="t", configs=configs)]
+    return [verdict.message for verdict in judge(MaxBytes, RECORDS, topic="t", configs=configs)]
 
 
 def test_each_part_has_a_limit():

@@ -210,8 +210,8 @@ OF_SECRET = ORDER(ssn="secret").SerializeToString()
 
 def in_map(*entries):
     """Bytes of the map `scores`, where each entry is for the same key."""
-    inner = [b"\x0a\x01k\x12" + bytes([len(one)]) + one for one in entries]
-    return b"".join(b"\x42" + bytes([len(one)]) + one for one in inner)
+    inner = [b"\x0a\x01k\x12" + bytes([len(entry)]) + entry for entry in entries]
+    return b"".join(b"\x42" + bytes([len(entry)]) + entry for entry in inner)
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,11 @@ def test_messages_and_verdicts_agree_with_the_paths():
 
 def is_there(value, path):
     if EVERY not in path:
-        return any(one is not None for one in find(value, path))
+        return any(item is not None for item in find(value, path))
     before, rest = path[: path.index(EVERY)], path[path.index(EVERY) + 1 :]
-    arrays = [one for one in find(value, before) if isinstance(one, list)]
+    arrays = [item for item in find(value, before) if isinstance(item, list)]
     return bool(arrays) and all(
-        any(one is not None for one in find(item, rest)) for array in arrays for item in array
+        any(found_item is not None for found_item in find(item, rest))
+        for array in arrays
+        for item in array
     )

@@ -156,11 +156,11 @@ def rows(spark) -> Callable[..., Any]:
     def make(*records: Any, partitions: int = 1) -> Any:
         data = []
         for number, given in enumerate(records):
-            one = given if isinstance(given, dict) else {"value": given}
+            record = given if isinstance(given, dict) else {"value": given}
             data.append((
-                one.get("topic", "t"), one.get("partition", 0), number,
+                record.get("topic", "t"), record.get("partition", 0), number,
                 dt.datetime.fromtimestamp(1_700_000_000 + number, dt.UTC),
-                one.get("key"), one.get("value"), one.get("headers"),
+                record.get("key"), record.get("value"), record.get("headers"),
             ))  # fmt: skip
         return spark.createDataFrame(data, ROW).coalesce(partitions)
 

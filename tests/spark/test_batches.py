@@ -104,8 +104,8 @@ def arrays(some, cut):
     }  # fmt: skip
     columns = {
         name: pa.array(
-            [[dict(zip(("key", "value"), h, strict=True)) for h in one[name]]
-             if name == "headers" and one[name] is not None else one[name] for one in some],
+            [[dict(zip(("key", "value"), h, strict=True)) for h in item[name]]
+             if name == "headers" and item[name] is not None else item[name] for item in some],
             kind,
         )
         for name, kind in kinds.items()
@@ -120,20 +120,20 @@ def arrays(some, cut):
 def without_names(array):
     """Return verdicts without what tells the two kinds of classes apart."""
 
-    def plain(one):
-        if isinstance(one, dict):
-            return {name: plain(value) for name, value in one.items()}
-        return one.rpartition(".")[2].replace("Batch", "") if isinstance(one, str) else one
+    def plain(field):
+        if isinstance(field, dict):
+            return {name: plain(value) for name, value in field.items()}
+        return field.rpartition(".")[2].replace("Batch", "") if isinstance(field, str) else field
 
-    return [plain(one) for one in array.to_pylist()]
+    return [plain(value) for value in array.to_pylist()]
 
 
 @pytest.fixture
 def evaluators(plan):
     made = [Evaluator(plan(given, POLICIES)) for given in (lines(), lines("Batch"), MIXED)]
     yield made
-    for one in made:
-        one.close()
+    for opened in made:
+        opened.close()
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -164,12 +164,12 @@ def test_through_spark(rows, plan):
         for suffix in ("", "Batch"):
             df = apply(rows(*given), plan(lines(suffix), POLICIES))
             values = [row.value for row in df.orderBy("offset").collect()]
-            found[suffix] = [(*one[:1], *one[2:]) for one in verdicts(df)], values
+            found[suffix] = [(*verdict[:1], *verdict[2:]) for verdict in verdicts(df)], values
     finally:
         spark.conf.set(key, before)
-    outcomes = {one[0] for one in found[""][0]}
+    outcomes = {row[0] for row in found[""][0]}
     assert outcomes == {"accepted", "refused", "dropped", "failed"}
-    normal = [[(o, c, m and m.rpartition(": ")[2]) for o, c, m in one] for one, _ in found.values()]
+    normal = [[(o, c, m and m.rpartition(": ")[2]) for o, c, m in row] for row, _ in found.values()]
     assert normal[0] == normal[1]
     assert found[""][1] == found["Batch"][1]
 
@@ -180,7 +180,7 @@ def test_timestamps_are_there_for_who_judges_columns(rows, plan):
         "topics.*.record.validation.policy": "x",
     }
     df = rows(b"a", b"b", b"c")
-    assert [one[0] for one in verdicts(judge(df, plan(late, POLICIES)))] == [
+    assert [verdict[0] for verdict in verdicts(judge(df, plan(late, POLICIES)))] == [
         "accepted", "refused", "accepted"
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="no column timestamp"):

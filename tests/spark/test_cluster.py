@@ -148,7 +148,7 @@ def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
         for name in (good, dead)
         for _, _, value, _ in read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
     )
-    assert written == Counter(one["value"] for one in sent)
+    assert written == Counter(item["value"] for item in sent)
 
 
 def submit(master, tmp_path, *arguments, **conf):

@@ -9,15 +9,15 @@ from penstock.spark import audit, load_plan, redact, redrive, split
 from tests.spark.conftest import NO_BAD
 
 REPAIR = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
-RECORDS = [{"value": one} for one in (b"good", b"bad1", b"bad7", b"drop", b"odd one", b"good")]
+RECORDS = [{"value": value} for value in (b"good", b"bad1", b"bad7", b"drop", b"odd one", b"good")]
 
 
 def without_times(report):
     """Return what of a report does not depend on when it was made, and how it was called."""
     document = report if isinstance(report, dict) else report.model_dump(mode="json", by_alias=True)
     about = {
-        name: one
-        for name, one in document["about"].items()
+        name: entry
+        for name, entry in document["about"].items()
         if name in {"source", "is_topic", "range", "lost", "fingerprint", "keys"}
     }
     return json.loads(json.dumps({**document, "about": about}))
@@ -63,7 +63,7 @@ def test_split_and_redrive_of_topics_write_each_record_once(
     back = redrive(dead, repairing, to=clean, spark=spark)
     assert (back.returned, back.again) == (1, 2)
     committed = {"isolation": "read_committed"}
-    found = sorted(one[2] for one in stored(clean, **committed))
+    found = sorted(record[2] for record in stored(clean, **committed))
     assert found == sorted([b"good", b"good", b"drop", b"good1"])
 
 
@@ -107,7 +107,7 @@ def test_redact_of_topics_writes_what_interceptors_leave(configured, produce, to
     produce(source, RECORDS)
     done = redact(source, load_plan(configured(REPAIR)), to=target)
     assert (done.accepted, done.dropped) == (5, 1)
-    found = [one[2] for one in stored(target, isolation="read_committed")]
+    found = [record[2] for record in stored(target, isolation="read_committed")]
     assert found == [b"good", b"good1", b"bad7", b"odd one", b"good"]
 
 

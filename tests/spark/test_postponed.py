@@ -93,5 +93,7 @@ def test_explain_says_so(command, file):
 
 def _policy(file):
     """The name of the class, whose module is new for each file."""
-    (line,) = [one for one in file.read_text().splitlines() if "class.name" in one]
+    (line,) = [
+        splitline for splitline in file.read_text().splitlines() if "class.name" in splitline
+    ]
     return line.partition("=")[2]

@@ -240,8 +240,8 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
     assert "20 returned" in command(*arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
-    [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
+    [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
     admin.delete_consumer_groups([group])[group].result(60)
     assert "0 returned, 0 again" in command(*arguments).out
 
@@ -252,8 +252,8 @@ def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, 
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good)
     assert "20 again" in command(*arguments, "--max-replays", "9").out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
-    [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
+    [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
     with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
         commit_positions(connection, group, {(dead, 0): Position(9000)})
     for more in ((), ("--dry-run",)):
@@ -270,7 +270,7 @@ def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
     file, good, dead = split
     arguments = ("--from", dead, "--to", good, "--with", repair(file, "RepairAll"))
     assert "20 returned" in command("redrive", file, *arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     for group in groups:
         if group.startswith(f"penstock-redrive-{good}-"):
             admin.delete_consumer_groups([group])[group].result(60)
@@ -316,9 +316,9 @@ def test_from_a_folder_to_a_topic_and_the_reverse(
     assert "18 returned, 2 again" in command(*arguments).out
     assert "0 returned, 2 again" in command(*arguments).out
     returned = read_topic(kafka.bootstrap_servers, good, full=True)
-    stamps = {one.key(): one.timestamp()[1] for one in returned}
+    stamps = {record.key(): record.timestamp()[1] for record in returned}
     assert stamps == {b"k%d" % i: moment + i for i in range(20) if i not in (7, 17)}
-    assert all(dict(one.headers())["__penstock.replays"] == b"1" for one in returned)
+    assert all(dict(record.headers())["__penstock.replays"] == b"1" for record in returned)
 
     arguments = ("redrive", file, "--from", dead, "--to", f"path:{tmp_path / 'back'}", "--with",
                  repair(file))  # fmt: skip
@@ -337,8 +337,8 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     dead, moment = topic("dead"), int(time.time() * 1000) - 5000
     times = [b"9" * 18, b"-" + b"9" * 18, b"-5000"]
     produce(dead, [
-        {"value": one, "timestamp": moment, "headers": [("__penstock.timestamp", one)]}
-        for one in times
+        {"value": time, "timestamp": moment, "headers": [("__penstock.timestamp", time)]}
+        for time in times
     ])  # fmt: skip
     done = command("redrive", configured(), "--from", dead, "--to", f"path:{tmp_path / 'back'}")
     assert "3 returned" in done.out, done
@@ -363,7 +363,9 @@ def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
     assert read_topic(kafka.bootstrap_servers, target) == [
         (1, b"k", value, [("own", b"1")]) for value in (b"good1", b"good")
     ]
-    stamps = [one.timestamp()[1] for one in read_topic(kafka.bootstrap_servers, target, full=True)]
+    stamps = [
+        record.timestamp()[1] for record in read_topic(kafka.bootstrap_servers, target, full=True)
+    ]
     assert stamps == [moment, moment]
     done = command("redact", file, "--topic", source, "--to", f"path:{tmp_path / 'r'}")
     [first, _] = spark.read.parquet(str(tmp_path / "r")).orderBy("offset").collect()

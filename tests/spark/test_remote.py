@@ -102,7 +102,7 @@ def test_the_functions_and_the_sink_work_with_a_server(server, configured, produ
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == ["audit 3", "split 7 3", "frame 7"]
-    assert [one[2] for one in stored(out, isolation="read_committed")] == [b"good"] * 7
+    assert [record[2] for record in stored(out, isolation="read_committed")] == [b"good"] * 7
 
 
 @pytest.mark.spark_processes

@@ -187,7 +187,7 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
     assert done.code == 0, done
     assert "3 accepted, 1 refused" in done.out
     if what == "audit":
-        written = "".join(one.read_text() for one in report.rglob("*") if one.is_file())
+        written = "".join(path.read_text() for path in report.rglob("*") if path.is_file())
         assert "does not fit schema" in written
         assert PASSWORD not in written
         assert SECRET not in written

@@ -57,12 +57,12 @@ class Job:
     def decide(self, written):
         """Do the first half of `commit`: what a driver did that was killed then."""
         first = written[0].attempt
-        self.decisions.decide(first.run, first.batch, [one.prepared for one in written])
+        self.decisions.decide(first.run, first.batch, [item.prepared for item in written])
 
     def visible(self):
         servers = self.kafka.bootstrap_servers
         return Counter(
-            one[2] for one in read_topic(servers, self.topic, isolation="read_committed")
+            record[2] for record in read_topic(servers, self.topic, isolation="read_committed")
         )
 
 
@@ -92,10 +92,10 @@ def test_a_driver_that_dies_after_it_decided_has_written_all(job, finished):
     written = job.write(OLD)
     job.decide(written)
     connection = job.task.access.connect()
-    for one in written[:finished]:
-        commit_prepared(connection, one.prepared)
+    for item in written[:finished]:
+        commit_prepared(connection, item.prepared)
     again = job.write(NEW)
-    assert all(one.was_decided for one in again)
+    assert all(message.was_decided for message in again)
     job.commit(again)
     assert job.visible() == ONCE
     job.commit(job.write(NEW, 1))
@@ -126,7 +126,7 @@ def test_a_slow_driver_that_has_decided_goes_on_beside_the_new_one(job):
     job.decide(old)
     new = job.write(NEW)
     job.commit(new)
-    sink_commit._finish(job.task, [one.prepared for one in old], BatchId("q", 0))
+    sink_commit._finish(job.task, [message.prepared for message in old], BatchId("q", 0))
     assert job.visible() == ONCE
 
 
@@ -180,7 +180,7 @@ def test_a_new_query_of_the_same_job_is_not_taken_for_the_old_one(job):
 
 def test_the_text_of_a_decision_has_room_for_many_tasks(job):
     decisions, task = job.decisions, job.write(OLD, tasks=(0,))[0].prepared
-    names = (decisions.transactional_id(one, one % 3) for one in range(500))
+    names = (decisions.transactional_id(number, number % 3) for number in range(500))
     prepared = [
         task._replace(
             transactional_id=name, producer_id=7000 + number * 37 % 5000, epoch=number % 9

@@ -70,11 +70,11 @@ def test_what_is_new_begins_at_its_first_offset():
 @pytest.mark.unit
 def test_nothing_after_the_start_of_the_query_is_read_with_available_now():
     log = Log(ONE, ends={A0: 5, A1: 5})
-    one = reader(log)
-    one.prepareForTriggerAvailableNow()
+    batch = reader(log)
+    batch.prepareForTriggerAvailableNow()
     log.ends, log.described = {A0: 50, A1: 50, B0: 50}, (ONE, TWO)
     start = to_json({A0: 0, A1: 0}, [ONE])
-    found = from_json(one.latestOffset(start, ReadAllAvailable()))
+    found = from_json(batch.latestOffset(start, ReadAllAvailable()))
     assert (found[A0], found[A1], found.get(B0)) == (5, 5, 0)
 
 

@@ -119,14 +119,17 @@ def test_to_folders(command, configured, produce, topic, spark, tmp_path):
 def stored_as_sent(messages, sent):
     """Return whether messages are some records, in the order of each partition, as they were."""
     for partition in range(3):
-        own = [one for one in sent if one["partition"] == partition]
-        keys = {one["key"] for one in own}
+        own = [item for item in sent if item["partition"] == partition]
+        keys = {record["key"] for record in own}
         found = [message for message in messages if message.key() in keys]
         assert {message.partition() for message in found} <= {partition % 2}
         assert [
             (message.key(), message.value(), message.headers() or [], message.timestamp()[1])
             for message in found
-        ] == [(one["key"], one["value"], one["headers"] or [], one["timestamp"]) for one in own]
+        ] == [
+            (record["key"], record["value"], record["headers"] or [], record["timestamp"])
+            for record in own
+        ]
 
 
 @pytest.mark.slow
@@ -136,7 +139,7 @@ def test_one_door_a_topic_the_other_a_folder(
 ):
     source, target, folder = topic("in", 3), topic("target", 2), tmp_path / "folder"
     before = int(time.time() * 1000)
-    sent = [{**one, "timestamp": before - 5000 + n} for n, one in enumerate(made())]
+    sent = [{**item, "timestamp": before - 5000 + n} for n, item in enumerate(made())]
     produce(source, sent)
     places = (target, f"path:{folder}") if topics == "accepted" else (f"path:{folder}", target)
     done = command("split", configured(), "--topic", source, "--accepted", places[0],
@@ -144,9 +147,9 @@ def test_one_door_a_topic_the_other_a_folder(
     assert done.code == 0, done
     assert "270 accepted, 30 refused" in done.out
     messages = read_topic(kafka.bootstrap_servers, target, full=True)
-    bad = {one["key"] for one in sent if (one["value"] or b"").startswith(b"bad")}
+    bad = {item["key"] for item in sent if (item["value"] or b"").startswith(b"bad")}
     if topics == "accepted":
-        stored_as_sent(messages, [one for one in sent if one["key"] not in bad])
+        stored_as_sent(messages, [item for item in sent if item["key"] not in bad])
         assert {row.key for row in spark.read.parquet(str(folder)).collect()} == bad
     else:
         assert spark.read.parquet(str(folder)).count() == 270
@@ -356,7 +359,7 @@ def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, ka
     for name in (good, back):
         found = read_topic(kafka.bootstrap_servers, name, full=True)
         # Its consumer takes -1 for no timestamp.
-        assert [one.timestamp()[1] for one in found if one.value() != b"-1"] == [
+        assert [record.timestamp()[1] for record in found if record.value() != b"-1"] == [
             time for time in FAR if time != -1
         ]
 

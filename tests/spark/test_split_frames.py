@@ -40,7 +40,9 @@ def test_each_record_is_in_one_frame_and_judged_once(rows, configured, spark):
         assert sorted(values(accepted) + values(rejected)) == sent
     assert accepted.columns == rejected.columns == KAFKA
     assert 50 < accepted.count() < 150
-    calls = b"".join(one.read_bytes() for one in file.parent.glob("calls-*")).splitlines()
+    calls = b"".join(
+        calls_file.read_bytes() for calls_file in file.parent.glob("calls-*")
+    ).splitlines()
     assert sorted(calls) == sent
 
 
@@ -92,8 +94,8 @@ def test_the_headers_are_those_of_the_command(
               ("__penstock.timestamp", b"123"), ("__penstock.replays", b"2")]  # fmt: skip
     negative = [("__dlq.errors.topic", b"first"), ("__dlq.errors.partition", b"-7")]
     no_topic = [("__dlq.errors.topic", None), ("__dlq.errors.partition", b"7")]
-    sent = [{"value": b"bad", "key": b"%d" % n, "headers": one, "timestamp": 1_700_000_000_000 + n}
-            for n, one in enumerate((None, before, negative, no_topic, [("x", b"\xff")]))]  # fmt: skip
+    sent = [{"value": b"bad", "key": b"%d" % n, "headers": headers, "timestamp": 1_700_000_000_000 + n}
+            for n, headers in enumerate((None, before, negative, no_topic, [("x", b"\xff")]))]  # fmt: skip
     source, file = topic("in"), configured()
     produce(source, sent)
     expected = {}

@@ -30,7 +30,7 @@ RECORDS = "penstock_records_total"
 
 def numbers(text):
     found = re.search(r"([\d,]+) accepted, ([\d,]+) refused", text).groups()
-    return tuple(int(one.replace(",", "")) for one in found)
+    return tuple(int(row.replace(",", "")) for row in found)
 
 
 def metric(text, name, **labels):
@@ -76,7 +76,7 @@ def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
     assert numbers(run(source).out) == (0, 0)
     produce(source, records(100, 4, first=400))
     assert numbers(run(source).out) == (90, 10)
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(500, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(500, 4))
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
     assert numbers(run(source).out) == (45, 5)
     produce(source, records(50, 2, first=150))
     assert numbers(command(*arguments).out) == (45, 5)
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(200, 2))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(200, 2))
 
 
 def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafka):
@@ -102,7 +102,7 @@ def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafk
     assert numbers(run(source).out) == (90, 10)
     assert numbers(run(source, "--again", "--batch-records", "30").out) == (90, 10)
     assert numbers(run(source).out) == (0, 0)
-    expected = Counter(one["value"] for one in records(100, 2))
+    expected = Counter(record["value"] for record in records(100, 2))
     assert values(kafka, good, dead) == expected + expected
 
 
@@ -249,7 +249,7 @@ def test_killed_again_and_again_while_records_come(configured, produce, topic, k
             running.kill()
     with Running(*arguments, "--available-now") as running:
         assert running.process.wait(HANGS_S) == 0, running.lines
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(sent, 4))
 
 
 @pytest.mark.spark_processes
@@ -343,9 +343,9 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
     sent = []
 
     def send(count):
-        for one in records(count, 6, first=len(sent)):
-            sent.append(one["value"])
-            producer.produce("in", one["value"], partition=one["partition"])
+        for record in records(count, 6, first=len(sent)):
+            sent.append(record["value"])
+            producer.produce("in", record["value"], partition=record["partition"])
         assert producer.flush(60) == 0
 
     def written():
@@ -404,4 +404,4 @@ def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, 
             assert "another run of the job" in "".join(older.lines)
             younger.wait_until(lambda: total(kafka, good, dead) == sent, what="the younger one")
             assert younger.stop()[0] == 0
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(sent, 4))

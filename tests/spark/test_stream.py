@@ -48,8 +48,10 @@ class World:
 
     def delete(self, name):
         del self.ids[name]
-        self.logs = {one: log for one, log in self.logs.items() if one.topic != name}
-        self.committed = {one: at for one, at in self.committed.items() if one.topic != name}
+        self.logs = {
+            partition: log for partition, log in self.logs.items() if partition.topic != name
+        }
+        self.committed = {entry: at for entry, at in self.committed.items() if entry.topic != name}
 
     def grow(self, count=10):
         self.logs = {name: (start, end + count) for name, (start, end) in self.logs.items()}
@@ -102,20 +104,20 @@ class World:
         self.batches.append(batch)
         failed = self.on_work(self, batch) or ()
         removed = Counter()
-        for one in (*batch.ranges, *batch.kept):
-            assert topics[one.topic].topic_id == self.ids[one.topic]
-            if one.of in failed:
+        for part in (*batch.ranges, *batch.kept):
+            assert topics[part.topic].topic_id == self.ids[part.topic]
+            if part.of in failed:
                 continue
-            start = self.logs[one.of][0]
-            removed[one.topic] += max(min(start, one.end) - one.start, 0)
-            for offset in range(max(one.start, start), one.end):
-                self.written[(self.ids[one.topic], one.partition), offset] += 1
-            self.committed[one.of] = Position(one.end, run="run")
+            start = self.logs[part.of][0]
+            removed[part.topic] += max(min(start, part.end) - part.start, 0)
+            for offset in range(max(part.start, start), part.end):
+                self.written[(self.ids[part.topic], part.partition), offset] += 1
+            self.committed[part.of] = Position(part.end, run="run")
         return WritingResult(
             TaskCounts(removed=sum(removed.values())),
             0,
             removed=+removed,
-            unfinished=tuple(Unfinished(*one, reason="no leader") for one in failed),
+            unfinished=tuple(Unfinished(*part, reason="no leader") for part in failed),
         )
 
     # The observer
@@ -181,7 +183,7 @@ def test_a_stream_of_what_is_there_ends(world):
     world.stream(available_now=True, every_s=3600).run()
     world.each_once()
     assert world.waits == []
-    assert all(sum(r.offsets for r in one.ranges) <= 102 for one in world.batches)
+    assert all(sum(r.offsets for r in batch.ranges) <= 102 for batch in world.batches)
 
 
 def test_records_that_come_later(world):
@@ -250,14 +252,14 @@ def test_one_partition_that_is_away_does_not_hold_up_the_others(world):
     def on_wait(world):
         world.grow()
         if len(world.waits) == 5:
-            assert not any(one[0][1] == 1 for one in world.written)
+            assert not any(item[0][1] == 1 for item in world.written)
             assert len(world.written) > 500
             world.away = set()
         world.is_ended = len(world.waits) == 10
 
     world.on_wait = on_wait
     world.stream().run()
-    assert sum(one[0][1] == 1 for one in world.written) >= 300
+    assert sum(item[0][1] == 1 for item in world.written) >= 300
     assert set(world.written.values()) == {1}
 
 
@@ -309,7 +311,9 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
     def on_work(world, batch):
         if len(world.batches) == 3:
             world.delete("t")
-        return {one.of for one in batch.ranges if one.topic not in world.ids}
+        return {
+            offset_range.of for offset_range in batch.ranges if offset_range.topic not in world.ids
+        }
 
     world.on_work = on_work
     world.on_wait = end_after(12)
@@ -325,13 +329,13 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
 def _tolerant(world, batch, counted_as, topics, seen):
     world.batches.append(batch)
     failed = set(world.on_work(world, batch))
-    for one in batch.ranges:
-        if one.of not in failed:
-            for offset in range(one.start, one.end):
-                world.written[(world.ids[one.topic], one.partition), offset] += 1
-            world.committed[one.of] = Position(one.end, run="run")
+    for offset_range in batch.ranges:
+        if offset_range.of not in failed:
+            for offset in range(offset_range.start, offset_range.end):
+                world.written[(world.ids[offset_range.topic], offset_range.partition), offset] += 1
+            world.committed[offset_range.of] = Position(offset_range.end, run="run")
     return WritingResult(
-        TaskCounts(), 0, unfinished=tuple(Unfinished(*one, reason="no topic") for one in failed)
+        TaskCounts(), 0, unfinished=tuple(Unfinished(*part, reason="no topic") for part in failed)
     )
 
 
@@ -373,7 +377,7 @@ def test_where_a_job_begins_is_committed_before_anything_is_read(world):
         0: 100, 1: 101, 2: 102,
     }  # fmt: skip
     assert world.written == {}
-    assert [len(one.kept) for one in world.batches] == [3, 1]
+    assert [len(batch.kept) for batch in world.batches] == [3, 1]
     world.on_wait = end_after(1)
     stream.run()
     assert len(world.written) == 450 - 3
@@ -389,7 +393,7 @@ def test_removed_offsets_are_told(world):
     world.logs[Partition("t", 0)] = (200, 250)
     world.committed = {Partition("t", 0): Position(50)}
     world.stream(available_now=True).run()
-    assert [one for one in world.notes if "150 of t: offsets were removed" in one]
+    assert [note for note in world.notes if "150 of t: offsets were removed" in note]
     world.each_once()
 
 

@@ -25,8 +25,8 @@ def unfinished(*ones):
 def offsets():
     """Three partitions at 0, whose positions have just been committed."""
     found = StreamOffsets("run")
-    for one in (A, B, C):
-        found.add(one, 0, kept_at=0.0)
+    for partition in (A, B, C):
+        found.add(partition, 0, kept_at=0.0)
     return found
 
 
@@ -41,7 +41,7 @@ def test_nothing_new_is_nothing_to_do(offsets):
 
 def test_a_micro_batch_is_bounded_the_first_one_too(offsets):
     batch = step(offsets, {A: 1_000_000, B: 3_000_000, C: 0})
-    assert sum(one.offsets for one in batch.ranges) == 100
+    assert sum(offset_range.offsets for offset_range in batch.ranges) == 100
     assert batch.ranges == (OffsetRange("t", 0, 0, 25), OffsetRange("t", 1, 0, 75))
     assert batch.number == 0
     offsets.done(batch, ALL_DONE, 1.0)
@@ -59,9 +59,13 @@ def test_a_stream_comes_to_the_end_whatever_happens_and_each_offset_is_done_once
     rounds = 0
     while not offsets.is_at_end:
         rounds += 1
-        available = [one for one in ends if chance.random() < 0.9]
+        available = [end for end in ends if chance.random() < 0.9]
         # Records come while it runs; they are not waited for.
-        grown = {one: ends[one] + rounds for one in available} if rounds > 50 else ends
+        grown = (
+            {partition: ends[partition] + rounds for partition in available}
+            if rounds > 50
+            else ends
+        )
         offsets.learn(grown, 1.0)
         batch = offsets.next(available, {}, LIMIT, 1.0)
         if batch is None:
@@ -170,8 +174,8 @@ def test_a_topic_that_is_gone_is_forgotten(offsets):
 
 def test_a_stream_of_what_is_there_waits_for_partitions_that_cannot_be_read_yet():
     offsets = StreamOffsets("run", available_now=True)
-    for one in (A, B):
-        offsets.add(one, 0, kept_at=0.0)
+    for partition in (A, B):
+        offsets.add(partition, 0, kept_at=0.0)
     assert step(offsets, {A: 0}) is None
     assert not offsets.is_at_end
     offsets.done(step(offsets, {A: 3, B: 2}), ALL_DONE, 1.0)
@@ -183,5 +187,5 @@ def test_the_first_micro_batch_can_be_of_positions_only(offsets):
     offsets.learn({A: 50}, 1.0)
     batch = offsets.first()
     assert batch.ranges == ()
-    assert [one.of for one in batch.kept] == [A, B, C]
-    assert all(one.offsets == 0 for one in batch.kept)
+    assert [part.of for part in batch.kept] == [A, B, C]
+    assert all(part.offsets == 0 for part in batch.kept)

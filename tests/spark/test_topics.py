@@ -132,7 +132,9 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
     cluster = Cluster(configuration.upstream_properties, configuration.folder)
     ranges = cluster.ranges(cluster.topics(",".join(topics)), "earliest")
     access = ClusterAccess.of(configuration.upstream_properties, configuration.path)
-    assert measured(access.connect(), ranges).of.keys() == {one.of for one in ranges if one.offsets}
+    assert measured(access.connect(), ranges).of.keys() == {
+        offset_range.of for offset_range in ranges if offset_range.offsets
+    }
     tasks = plan_tasks(ranges, cores=2, sizes=Sizes(default_bytes=2**21), ordered=ordered)
     assert len(tasks) > 2
     packed = PackedTasks(tasks)
@@ -141,12 +143,12 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
         for batch in batches:
             for number in batch["id"].to_pylist():
                 found = packed[number].ranges
-                known = access.connect().describe({one.topic for one in found})
+                known = access.connect().describe({entry.topic for entry in found})
                 yield pa.RecordBatch.from_pydict(
                     {
                         "task": [number] * len(found),
-                        "range": [str(one) for one in found],
-                        "known": [one.partition in known[one.topic].leaders for one in found],
+                        "range": [str(row) for row in found],
+                        "known": [entry.partition in known[entry.topic].leaders for entry in found],
                     }
                 )
 
@@ -156,5 +158,7 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
     assert rows.rdd.getNumPartitions() == len(tasks)
     found = sorted(tuple(row) for row in rows.collect())
     assert found == sorted(
-        (number, str(one), True) for number, task in enumerate(tasks) for one in task.ranges
+        (number, str(offset_range), True)
+        for number, task in enumerate(tasks)
+        for offset_range in task.ranges
     )

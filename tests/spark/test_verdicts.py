@@ -75,7 +75,7 @@ class Tell(RecordValidationPolicy):
     told = [
         m for *_, m in verdicts(judge(df, plan(properties, policies, topic_ids={"t": topic_id})))
     ]
-    assert [eval(one) for one in told] == [
+    assert [eval(item) for item in told] == [
         (str(topic_id), 3, "x=1", b"\x00\xff", [("a", b"1"), ("a", None)]),
         (str(topic_id), 4, "x=1", None, []),
         (str(topic_id), 4, "x=1", b"", []),

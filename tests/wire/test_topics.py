@@ -84,13 +84,13 @@ def response(*found, cluster="cluster"):
     st.none() | st.text(max_size=3),
 )
 def test_names_and_ids_are_those_that_the_protocol_library_reads(found, cluster):
-    frame = response(*(topic(*one) for one in found), cluster=cluster)
+    frame = response(*(topic(*row) for row in found), cluster=cluster)
     read = [
-        (int(one.error_code), one.name, one.topic_id or NO_ID, len(one.partitions))
-        for one in read_response(frame, v12.MetadataResponse).topics
+        (int(topic.error_code), topic.name, topic.topic_id or NO_ID, len(topic.partitions))
+        for topic in read_response(frame, v12.MetadataResponse).topics
     ]
-    assert finish(topics.names_in(frame)) == [one[:3] for one in read]
-    assert [one[:4] for one in finish(topics.found_in(frame))] == read
+    assert finish(topics.names_in(frame)) == [record[:3] for record in read]
+    assert [topic[:4] for topic in finish(topics.found_in(frame))] == read
 
 
 def test_an_answer_that_ends_too_early_is_an_error():
@@ -154,10 +154,10 @@ def test_what_a_response_of_any_version_does_not_know(version):
     entity_writer(kind)(buffer, body)
     frame = buffer.getvalue()
     unknown = finish(topics.unknown_in(frame, version))
-    assert [one.name for one in unknown] == ["a", "c", "f"]
+    assert [entry.name for entry in unknown] == ["a", "c", "f"]
     changed = bytearray(frame)
-    for one in unknown:
-        changed[one.code_at : one.code_at + 2] = b"\0\x2c"
+    for missing in unknown:
+        changed[missing.code_at : missing.code_at + 2] = b"\0\x2c"
     codes = [int(topic.error_code) for topic in read_response(bytes(changed), kind).topics]
     assert codes == [44, 0, 44, 29, 0, 44]
 

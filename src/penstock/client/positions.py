@@ -36,7 +36,7 @@ from kio.schema.offset_fetch.v7.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
@@ -245,7 +245,9 @@ def _read(
         ),
         require_stable=stable,
     )
-    response = ask(connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes)
+    response = send_with_retries(
+        connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes
+    )
     return {
         (str(topic.name), int(partition.partition_index)): Position.of(
             int(partition.committed_offset), partition.metadata or ""
@@ -286,7 +288,9 @@ def commit_positions(
             for topic, partitions in topics.items()
         ),
     )
-    ask(connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes)
+    send_with_retries(
+        connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes
+    )
 
 
 def _fetch_codes(response: OffsetFetchResponse) -> list[int]:

@@ -447,8 +447,8 @@ class Cluster:
         if "_admin" in vars(self):
             self._admin.poll(0)  # hands over the errors of its connections
         # The errors of connections say more than the error of the request that they delayed.
-        said = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
-        why = said[-1] if said else "no answer"
+        errors = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
+        why = errors[-1] if errors else "no answer"
         return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
 
     def _waiting(self) -> AbstractContextManager[None]:

@@ -116,7 +116,7 @@ class PolicyLoader(NamedTuple):
         submit: Submit = _nothing_to_judge
         patterns: Patterns = ()
         try:
-            decides = await _what_decides(configuration, plan) if pool is not None else ""
+            decides = await _read_digest(configuration, plan) if pool is not None else ""
             await topics.start()
             if pool is not None:
                 await pool.start()
@@ -195,7 +195,7 @@ class PolicyLoader(NamedTuple):
         self.run(asyncio.to_thread(work))
 
 
-async def _what_decides(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
+async def _read_digest(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
     """Return the digest, or why it is unknown; before workers read the files."""
     imports = Imports()
     try:

@@ -286,8 +286,8 @@ class Gateway:
                 gateway.
         """
         shared = self.shared_producers
-        said = shared.before if shared is not None and is_start else None
-        before = said.change if said is not None else None
+        last = shared.before if shared is not None and is_start else None
+        before = last.change if last is not None else None
         if not (own or any(plan.intercepted_topics for plan in plans) or (before and before[1])):
             return
         self.producers.interceptors_changed(
@@ -298,7 +298,7 @@ class Gateway:
         )
         if shared is not None:
             failure = await shared.announce_change([*plans[-1].intercepted_topics, *own])
-            if failure is not None and said is not None and said.interceptors is not None:
+            if failure is not None and last is not None and last.interceptors is not None:
                 raise brokers.UnreachableError(f"{shared.topic}: {failure}")
         self.run(self._see_leaders(self.producers, self.producers.is_doubted))
 

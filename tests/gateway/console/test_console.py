@@ -272,9 +272,9 @@ async def test_each_answer_is_of_its_own_page_only(console):
             assert "default-src 'none'" in headers["Content-Security-Policy"], path
             policy = headers["Content-Security-Policy"]
             assert "unsafe" not in policy
-            for one in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
+            for directive in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
                         "require-trusted-types-for 'script'", "script-src 'self';"):  # fmt: skip
-                assert one in policy, path
+                assert directive in policy, path
             assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert headers["Referrer-Policy"] == "same-origin"
             assert not [name for name in headers if name.lower().startswith("access-control")]

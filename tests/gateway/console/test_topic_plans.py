@@ -162,7 +162,9 @@ async def test_before_policies_are_loaded_there_are_none(planned):
 
 
 async def test_many_topics_are_bounded_and_give_way_to_others(planned):
-    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX + 500))), Configs())
+    plans, _, _ = planned(
+        Cluster(*(f"t{number:05}" for number in range(TOPICS_MAX + 500))), Configs()
+    )
     turns = 0
 
     async def others():
@@ -208,7 +210,7 @@ async def test_no_text_is_written_in_one_go(planned, monkeypatch):
         return text
 
     monkeypatch.setattr(topic_plans, "as_text", as_text)
-    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX))), Configs())
+    plans, _, _ = planned(Cluster(*(f"t{number:05}" for number in range(TOPICS_MAX))), Configs())
     whole = await plans.read()
     assert len(json.loads(whole)["topics"]) == TOPICS_MAX
     assert max(sizes) < 3_000

@@ -243,7 +243,7 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize("chosen", [*((one,) for one in NAMED), ("KeyRequired", "MaxBytes")])
+@pytest.mark.parametrize("chosen", [*((policy,) for policy in NAMED), ("KeyRequired", "MaxBytes")])
 def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen):
     inline_judge(tmp_path)  # writes the schemas
     names = [f"p{number}" for number, _ in enumerate(chosen)]

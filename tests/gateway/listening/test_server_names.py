@@ -175,7 +175,7 @@ def test_a_name_that_is_not_ascii_is_a_line_of_the_log(handshakes, capsys):
     server = handshakes.context.wrap_bio(there, ssl.MemoryBIO(), server_side=True)
     with structlog.testing.capture_logs() as told, pytest.raises(ssl.SSLError):
         server.do_handshake()
-    assert [one["event"] for one in told] == ["unknown server name"]
+    assert [item["event"] for item in told] == ["unknown server name"]
     assert "\\xff\\xfe" in told[0]["name"]
     assert capsys.readouterr().err == ""
 
@@ -257,11 +257,11 @@ def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
     issue(*names)
     with structlog.testing.capture_logs() as told:
         listening.renew({node: Address("kafka", 9092) for node in (1, 2)})
-    texts = [one["text"] for one in told if one["event"] == "configuration"]
+    texts = [item["text"] for item in told if item["event"] == "configuration"]
     assert len(texts) == len(warned)
     for text, expected in zip(texts, warned, strict=True):
         assert expected in text
-    assert [one["node"] for one in told if "out of reach" in one["event"]] == brokers
+    assert [item["node"] for item in told if "out of reach" in item["event"]] == brokers
 
 
 def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, monkeypatch):

@@ -52,8 +52,8 @@ class Server:
 
     async def _three(self, _):
         async def parts():
-            for one in (b"a", b"b", b"c"):
-                yield one
+            for part in (b"a", b"b", b"c"):
+                yield part
 
         return EventStream(parts(), "text/plain")
 

@@ -48,12 +48,12 @@ class BrokerModel:
 
     def has_replicated(self, producer_id: int) -> bool:
         """Whether another leader would know a producer."""
-        first = next((done for one, done in self._tail if one == producer_id), None)
+        first = next((done for writer, done in self._tail if writer == producer_id), None)
         return self.knows(producer_id) and (first is None or first.state_before is not None)
 
     def all_records(self) -> set[int]:
         """What is in the leader's log."""
-        return {*self.log, *(one for _, done in self._tail for one in done.records)}
+        return {*self.log, *(record for _, done in self._tail for record in done.records)}
 
     def last_sequence(self, producer_id: int, epoch: int) -> int | None:
         """What DescribeProducers tells."""

@@ -135,9 +135,9 @@ class Coordinator:
     def _described(self, frame: bytes) -> bytes:
         topics = b"\x01"
         name = self.state.encode()
-        one = struct.pack(">h", 0) + b"\x02t" + bytes([len(name) + 1]) + name
-        one += struct.pack(">iqqh", 60_000, -1, self.producer_id, self.epoch) + topics + b"\x00"
-        return _framed(frame, b"\x00" + bytes(4) + b"\x02" + one + b"\x00")
+        state = struct.pack(">h", 0) + b"\x02t" + bytes([len(name) + 1]) + name
+        state += struct.pack(">iqqh", 60_000, -1, self.producer_id, self.epoch) + topics + b"\x00"
+        return _framed(frame, b"\x00" + bytes(4) + b"\x02" + state + b"\x00")
 
 
 def end_request(producer_id: int, epoch: int, *, committed: bool) -> bytes:

@@ -144,7 +144,9 @@ class KeptLog:
 
     def last(self, key: ProducerKey) -> tuple[bytes, float] | None:
         """Return the last record of a key, and when it was written."""
-        return next((one[1:] for one in reversed(self.records) if one and one[0] == key), None)
+        return next(
+            (record[1:] for record in reversed(self.records) if record and record[0] == key), None
+        )
 
 
 class Gateway:

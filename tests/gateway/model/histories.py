@@ -156,14 +156,14 @@ class World:
 
     def connection(self, who: int) -> Connection:
         """The producer's connection to the broker that it takes for the leader."""
-        for one in self.connections[who]:
-            if one.leader == self.leaders[who]:
-                return one
+        for each in self.connections[who]:
+            if each.leader == self.leaders[who]:
+                return each
         self.number += 1
         gateway = self.chance.choice(self.gateways)
-        one = Connection(gateway, self.leaders[who], self.number)
-        self.connections[who].append(one)
-        return one
+        each = Connection(gateway, self.leaders[who], self.number)
+        self.connections[who].append(each)
+        return each
 
     def send(self, who: int) -> None:
         if not self.broker.knows(self.clients[who].producer_id):
@@ -202,14 +202,14 @@ class World:
         set_aside = () if known is None else known.quarantined
         request.dropped = tuple(
             i
-            for i, one in enumerate(records)
+            for i, record in enumerate(records)
             if i in before
-            or ((self.drops(one, gateway.version) if self.steady else self.chance.random() < 0.3)
+            or ((self.drops(record, gateway.version) if self.steady else self.chance.random() < 0.3)
                 and gateway.has_interceptors)
         )  # fmt: skip
         request.is_changed = gateway.has_interceptors and any(
-            self.changes(one, gateway.version)
-            for i, one in enumerate(records)
+            self.changes(record, gateway.version)
+            for i, record in enumerate(records)
             if i not in request.dropped
         )
         request.quarantined = tuple(
@@ -324,7 +324,7 @@ class World:
 
         known = producers.find(key, attempt.epoch, request.numbers)
         lost = set(request.dropped)
-        own = packed([one for i, one in enumerate(attempt.records) if i not in lost])
+        own = packed([record for i, record in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
             own, connection=connection.number, done=kept, is_changed=request.is_changed,
@@ -431,11 +431,11 @@ class World:
             batch.epoch == attempt.epoch
             and batch.records[0] < attempt.records[0]
             # Of one that has another epoch than before, what is there may have come before that.
-            and (batch.may_be_doubled or any(one not in there for one in batch.records))
+            and (batch.may_be_doubled or any(record not in there for record in batch.records))
             for batch in (
                 *client.waiting,
                 *(other.batch for other in client.in_flight),
-                *(one for one, code in client.refused if code == TIMED_OUT),
+                *(batch for batch, code in client.refused if code == TIMED_OUT),
             )
         )
 
@@ -459,7 +459,7 @@ class World:
 
     def answer(self, who: int) -> None:
         """The oldest answer on some connection arrives."""
-        connections = [one for one in self.connections[who] if one.replies]
+        connections = [connection for connection in self.connections[who] if connection.replies]
         if not connections:
             return
         connection = self.chance.choice(connections)
@@ -652,7 +652,7 @@ class World:
             for gateway in self.gateways:
                 gateway.read(to=len(self.log.records))
                 gateway.write()
-            writing = any(one.unwritten and not one.is_cut_off for one in self.gateways)
+            writing = any(gateway.unwritten and not gateway.is_cut_off for gateway in self.gateways)
             if len(self.log.records) == before and not writing:
                 return
         raise AssertionError("gateways write to each other without end")
@@ -748,16 +748,20 @@ class World:
         there, letters = stored & records, records & self.dead.ids.keys()
         decided = self.decisions.get(tuple(batch.records), ())
         if (self.steady and not self.features.switches) or not decided:
-            return there == {one for one in records if not self.drops(one)} and letters == {
-                one for one in records if self.drops(one) and self.quarantines(one)
+            return there == {
+                record for record in records if not self.drops(record)
+            } and letters == {
+                record for record in records if self.drops(record) and self.quarantines(record)
             }
         # Under another epoch, as a part, or behind one that was divided, a batch is judged again;
         # and where the state was lost. Its record may be a letter then, and stored.
         is_judged_again = self.forgetful or (self.refusals and len(decided) > 1)
-        is_renewed = batch.may_be_doubled or len({one.epoch for one in decided}) > 1
+        is_renewed = batch.may_be_doubled or len({producer.epoch for producer in decided}) > 1
         if is_renewed or batch.is_part or (is_judged_again and self.features.quarantines):
-            return any(one.kept <= there and one.letters <= letters for one in decided)
-        return any((one.kept, one.letters) == (there, letters) for one in decided)
+            return any(
+                decision.kept <= there and decision.letters <= letters for decision in decided
+            )
+        return any((decision.kept, decision.letters) == (there, letters) for decision in decided)
 
     def finish(self) -> None:
         """Let everything that can still happen happen."""

@@ -54,7 +54,7 @@ def table(seen: Seen) -> Iterator[str]:
             seen[state.name, event.name] if event in TRANSITIONS[state] else "-" for event in Event
         )
         yield f"{state.name:13}" + "".join(f"{cell:>12}" for cell in cells)
-    reached = {one for one in seen if one in legal()}
+    reached = {item for item in seen if item in legal()}
     yield f"{len(reached)} of {len(legal())} transitions"
     for what in ("decide", "send", "acknowledge"):
         answers = sorted(

@@ -221,7 +221,9 @@ class Librdkafka(Producer):
 
     def _acknowledged(self, batch):
         if self.acked_record < batch.records[0] - 1:
-            for earlier in [one for one in self.waiting if one.records[0] < batch.records[0]]:
+            for earlier in [
+                waiting for waiting in self.waiting if waiting.records[0] < batch.records[0]
+            ]:
                 self.waiting.remove(earlier)
                 self.acknowledged.append(earlier)
         elif batch.first != self.next_ack and batch.first == self.next_err:
@@ -267,12 +269,16 @@ class Java(Producer):
             return None
         batch = self.waiting[0]
         if batch.first < 0:
-            if self.unresolved is not None or any(one.epoch != self.epoch for one in self.tracked):
+            if self.unresolved is not None or any(
+                producer.epoch != self.epoch for producer in self.tracked
+            ):
                 return None
             batch.renumber(self.epoch, self.next)
             self.next = batch.end
             self.tracked.append(batch)
-        elif min(self.tracked, key=lambda one: distance(batch.first, one.first)) is not batch:
+        elif (
+            min(self.tracked, key=lambda tracked: distance(batch.first, tracked.first)) is not batch
+        ):
             return None
         self.waiting.popleft()
         return self._send(batch)
@@ -280,7 +286,7 @@ class Java(Producer):
     def _begin_epoch(self):
         self.epoch, self.next, self.bump, self.last_acked = self.epoch + 1, 0, False, -1
         self.unresolved = None
-        self.tracked.sort(key=lambda one: one.records[0])
+        self.tracked.sort(key=lambda tracked: tracked.records[0])
         for batch in self.tracked:
             batch.renumber(self.epoch, self.next)
             batch.reset = True
@@ -326,7 +332,7 @@ class Java(Producer):
         return not batch.reset and (code == 59 or self._is_next(batch.first))
 
     def _oldest_sent(self):
-        return min(self.tracked, key=lambda one: one.records[0], default=None)
+        return min(self.tracked, key=lambda tracked: tracked.records[0], default=None)
 
     def _given_up(self, batch):
         """Go on; only what had been queued to be sent again keeps new batches waiting."""

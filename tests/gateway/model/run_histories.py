@@ -102,7 +102,7 @@ def report(played: Played, took_s: float) -> Iterable[str]:
     yield f"{played.held_up} batches answered 7 until their client gave them up, too"
     yield f"{total / took_s:.0f} histories a second"
     yield f"{sum(map(len, played.failed.values()))} of {total} histories failed"
-    for what, seeds in sorted(played.failed.items(), key=lambda one: -len(one[1])):
+    for what, seeds in sorted(played.failed.items(), key=lambda item: -len(item[1])):
         yield f"{len(seeds):>9} {what}: {sorted(seeds)[:SEEDS_SHOWN]}"
 
 

@@ -216,7 +216,9 @@ class TransactionWorld(World):
         if self.direct:
             response = self._coordinate(frame, coordinator)
         else:
-            response = through_gateway(frame, lambda one: self._coordinate(one, coordinator))
+            response = through_gateway(
+                frame, lambda request: self._coordinate(request, coordinator)
+            )
         found = end_response(response)
         return int(found.error_code), found.producer_epoch
 
@@ -260,13 +262,13 @@ class TransactionWorld(World):
         assert not self.dead.ids, "letters of transactions"
         log = self.broker.log
         for who, client in enumerate(self.clients):
-            own = [one for one in log if one // 1_000_000 == who]
-            visible = [one for one in own if self.fates.get(one)]
+            own = [batch for batch in log if batch // 1_000_000 == who]
+            visible = [transaction for transaction in own if self.fates.get(transaction)]
             for batches in client.committed:
                 for batch in batches:
                     assert self._is_told_truly(batch, set(visible)), f"lost: {batch}"
             for batches in client.aborted:
-                there = {one for batch in batches for one in batch.records} & set(visible)
+                there = {record for batch in batches for record in batch.records} & set(visible)
                 assert not there, f"aborted, and committed: {there}"
             if self.forgetful:
                 continue

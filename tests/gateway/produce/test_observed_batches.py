@@ -263,7 +263,7 @@ async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(o
     assert len(observing.pools) == 1
     assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
     assert await observing.counted() == {("a.I, a.V", "not_observed"): 12}
-    assert [one["log_level"] for one in log].count("error") == 1
+    assert [batch["log_level"] for batch in log].count("error") == 1
 
 
 async def test_workers_that_end_their_start_with_any_error_are_tried_again_later(observing):
@@ -282,8 +282,8 @@ async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, 
     for _ in range(3):
         observing.batches.submit(BATCH, DATA)
     await observing.batches.close()
-    told = [one for one in log if one["event"].startswith("batches not observed")]
-    assert sum(one["count"] for one in told) == 4
+    told = [batch for batch in log if batch["event"].startswith("batches not observed")]
+    assert sum(item["count"] for item in told) == 4
 
 
 async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observing):

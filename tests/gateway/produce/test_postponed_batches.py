@@ -123,13 +123,13 @@ def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
     clock = Clock()
     batches = PostponedBatches(clock)
     sent = [KEY, KEY._replace(partition=4), KEY._replace(principal="User:b")]
-    for one in (*sent, sent[0]):
-        batches.answered(one, by(4), connection=1, is_retriable=True)
+    for item in (*sent, sent[0]):
+        batches.answered(item, by(4), connection=1, is_retriable=True)
     assert batches.has_topic("orders")
     assert not batches.has_topic("others")
-    for one in sent:
+    for item in sent:
         assert batches.has_topic("orders")
-        batches.answered(one, by(4), connection=1, is_retriable=False)
+        batches.answered(item, by(4), connection=1, is_retriable=False)
     assert not batches.has_topic("orders")
 
 
@@ -241,8 +241,8 @@ def answers(talk):
         size = int.from_bytes(data[:4], "big")
         number = int.from_bytes(data[4:8], "big")
         response = produced(parse_response(data[: 4 + size], 0, 9))
-        found[number] = {key[0]: (one.error_code, one.error_message)
-                         for key, one in response.items()}  # fmt: skip
+        found[number] = {key[0]: (result.error_code, result.error_message)
+                         for key, result in response.items()}  # fmt: skip
         data = data[4 + size :]
     return found
 
@@ -575,8 +575,8 @@ def _data(sequence):
 def by_principal(batches, principal, count, topic="orders"):
     """Have batches of so many producers of a principal come again."""
     sent = [ProducerKey(topic, 0, number, principal) for number in range(count)]
-    for one in sent:
-        batches.answered(one, by(4), connection=1, is_retriable=True)
+    for item in sent:
+        batches.answered(item, by(4), connection=1, is_retriable=True)
     return sent
 
 
@@ -587,8 +587,8 @@ def test_a_principal_pushes_out_none_but_its_own(greedy):
     few = by_principal(batches, "User:few", 100)
     many = by_principal(batches, greedy, KEPT_MAX + 1000)
     later = by_principal(batches, "User:later", 100)
-    assert all(one in batches for one in (*few, *later))
-    kept = [one in batches for one in many]
+    assert all(batch in batches for batch in (*few, *later))
+    kept = [batch in batches for batch in many]
     assert kept == [False] * (len(many) - (KEPT_MAX - 200)) + [True] * (KEPT_MAX - 200)
     assert len(batches) == KEPT_MAX
 
@@ -598,7 +598,7 @@ def test_many_principals_share_the_room():
     batches = PostponedBatches(Clock())
     sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
     assert len(batches) == KEPT_MAX
-    counts = [sum(one in batches for one in some) for some in sent]
+    counts = [sum(item in batches for item in some) for some in sent]
     assert min(counts) >= KEPT_MAX // len(sent) - 1
     assert counts[-1] == 100 or max(counts) - min(counts) <= 100
 
@@ -608,8 +608,8 @@ def test_batches_with_a_response_or_too_old_make_room():
     clock = Clock()
     batches = PostponedBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
-    for one in first:
-        batches.answered(one, by(4), connection=1, is_retriable=False)
+    for batch in first:
+        batches.answered(batch, by(4), connection=1, is_retriable=False)
     assert not batches
     by_principal(batches, "User:a", KEPT_MAX)
     clock.now += KEPT_S

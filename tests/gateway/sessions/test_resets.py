@@ -157,11 +157,11 @@ def test_a_gateway_that_ends(is_connected):
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
             while not server.connections or (
-                is_connected and not any(one._session for one in server.connections)
+                is_connected and not any(connection._session for connection in server.connections)
             ):
                 await asyncio.sleep(0)
-            for one in list(server.connections):
-                one.end()
+            for connection in list(server.connections):
+                connection.end()
             with pytest.raises(ConnectionResetError):
                 await reader.read()
             writer.close()
@@ -179,9 +179,9 @@ def test_a_gateway_that_is_killed(gateway):
             asks.send(b"\0\0\0\x0a\0")
             os.kill(running.pid, signal.SIGKILL)
             assert answered.socket.recv(1) == b""
-        for one in (asks, idles):
+        for client in (asks, idles):
             with pytest.raises(ConnectionResetError):
-                one.socket.recv(1)
+                client.socket.recv(1)
     running.kill()
 
 

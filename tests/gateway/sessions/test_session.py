@@ -548,7 +548,7 @@ async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it
     got = talk.client.take()
     assert got.endswith(behind)
     found = produced(parse_response(got[: -len(behind)], 0, 9))
-    assert {one.error_code for one in found.values()} == {44}
+    assert {result.error_code for result in found.values()} == {44}
     assert [name for name, _ in found] == list(LONG)
     assert talk.session.held_bytes == 0
 

@@ -29,7 +29,7 @@ def measured(rule, rows, timestamp=NOW_MS):
     totals, digests = Totals(), set()
     for row in rows:
         given = rule.look(row, timestamp, NOW_MS)
-        latest = [one for one in (totals.latest, given.latest) if one is not None]
+        latest = [instant for instant in (totals.latest, given.latest) if instant is not None]
         digests.update(given.digests)
         totals = Totals(totals.total + given.total, totals.bad + given.bad, len(digests),
                         max(latest, default=None))  # fmt: skip
@@ -99,12 +99,12 @@ def test_keys_and_unique_properties_come_once(tmp_path):
         tmp_path,
         [{"name": "a", "primaryKey": True}, {"name": "b", "primaryKey": True}, {"name": "c", "unique": True}],
     ).rules  # fmt: skip
-    assert [(one.place, one.name, one.limit) for one in found] == [
+    assert [(rule.place, rule.name, rule.limit) for rule in found] == [
         ("o", "primaryKey a, b", "must be 0"),
         ("o.c", "unique", "must be 0"),
     ]
     values = [{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "c": 1}]
-    assert [measured(one, values)[1] for one in found] == [True, False]
+    assert [measured(rule, values)[1] for rule in found] == [True, False]
 
 
 def test_properties_within_others_are_measured_too(tmp_path):
@@ -118,9 +118,9 @@ def test_properties_within_others_are_measured_too(tmp_path):
             {"name": "m", "logicalType": "map", "map": {"value": {"logicalType": "string", "quality": [rule]}}},
         ],
     ).rules  # fmt: skip
-    assert [one.place for one in found] == ["o.a.b", "o.l[*].b", "o.m[*]"]
+    assert [rule.place for rule in found] == ["o.a.b", "o.l[*].b", "o.m[*]"]
     value = {"a": {}, "l": [{"b": 1}, {}, {"b": None}], "m": {"x": None, "y": "z"}}
-    assert [measured(one, [value])[0] for one in found] == [1, 2, 1]
+    assert [measured(rule, [value])[0] for rule in found] == [1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
     promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
     found = contract(tmp_path, NESTED, [quality], [promise])
     assert found.rules == ()
-    assert [one.why for one in found.not_judged] == [f"there is no property {name}"] * 2
+    assert [rule.why for rule in found.not_judged] == [f"there is no property {name}"] * 2
 
 
 @pytest.mark.parametrize(

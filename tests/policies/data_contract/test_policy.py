@@ -25,14 +25,16 @@ VERDICTS = json.loads((HERE / "verdicts.json").read_text())
 def texts(contract, values, topic="t", **configs):
     path = contract if isinstance(contract, Path) else HERE / "contracts" / contract
     configs = {"contract": str(path), **{key.replace("_", "."): v for key, v in configs.items()}}
-    return [one.message for one in judge(DataContract, values, topic=topic, configs=configs)]
+    return [
+        verdict.message for verdict in judge(DataContract, values, topic=topic, configs=configs)
+    ]
 
 
 @pytest.mark.parametrize(("contract", "name"), list(GOOD))
 def test_verdicts_are_those_of_datacontract_cli(contract, name):
     """`run_datacontract_cli.py` writes what they are compared with."""
     given = records(GOOD[contract, name])
-    found = texts(contract, [json.dumps(one).encode() for one in given], object=name)
+    found = texts(contract, [json.dumps(value).encode() for value in given], object=name)
     expected = VERDICTS[f"{contract} {name}"]
     assert found[0] is None
     assert any(found)
@@ -159,7 +161,7 @@ def test_what_is_not_judged_is_said_by_name():
         "orders.order_timestamp: retention: a promise about the data set",
         "orders.order_timestamp: freshness: a promise about the data set",
     ]
-    assert [str(one) for one in loaded("inventory.odcs.yaml").not_judged("t")] == [
+    assert [str(rule) for rule in loaded("inventory.odcs.yaml").not_judged("t")] == [
         "inventory: rowCount: rowCount is about the data set"
     ]
 
@@ -170,7 +172,7 @@ def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
         "contract Inventory Events 0.0.1, inventory",
         "  not judged: inventory: rowCount: rowCount is about the data set",
     ]
-    [warning] = [one.getMessage() for one in caplog.records]
+    [warning] = [record.getMessage() for record in caplog.records]
     assert warning == (
         "contract Inventory Events 0.0.1: not judged on the wire: "
         "inventory: rowCount: rowCount is about the data set"

@@ -103,11 +103,11 @@ def planted(value, secret, names):
     if isinstance(value, str):
         return secret
     if isinstance(value, list):
-        return [planted(one, secret, names) for one in value]
+        return [planted(item, secret, names) for item in value]
     if isinstance(value, dict):
         return {
-            name if name in names else f"{secret}{n}": planted(one, secret, names)
-            for n, (name, one) in enumerate(value.items())
+            name if name in names else f"{secret}{n}": planted(item, secret, names)
+            for n, (name, item) in enumerate(value.items())
         }
     return value
 
@@ -121,7 +121,7 @@ def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret,
     folder = tmp_path_factory.mktemp("schemas")
     pairs = Pairs(draft, seed)
     schema = pairs.schema()
-    judged = [one for one in (read(schema, folder, name) for name in IMPLEMENTATIONS) if one]
+    judged = [judge for judge in (read(schema, folder, name) for name in IMPLEMENTATIONS) if judge]
     names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', json.dumps(schema, ensure_ascii=False)))
     for _ in range(8):
         try:
@@ -130,9 +130,9 @@ def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret,
             continue
         hidden = planted(document, secret, names)
         text = json.dumps(hidden).encode()
-        for one in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
+        for wrong in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
             for each in judged:
-                said = each.objection(one, "value") or ""
+                said = each.objection(wrong, "value") or ""
                 assert secret not in said
                 assert str(number) not in said
 

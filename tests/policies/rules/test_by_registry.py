@@ -64,7 +64,7 @@ def test_each_value_is_read_by_its_schema(registry):
         ],
     )
     rule = "value.amount > 1.0 && value.at > timestamp('2024-01-01T00:00:00Z')"
-    texts = [one.message for one in found]
+    texts = [verdict.message for verdict in found]
     assert texts[:3] == [
         None,
         f'rule "r" failed: {rule}',

@@ -19,7 +19,10 @@ NOT_THERE = "a field or key that it reads is not there"
 
 
 def texts(records, configs, **more):
-    return [one.message for one in judge(Rules, records, topic="orders", configs=configs, **more)]
+    return [
+        verdict.message
+        for verdict in judge(Rules, records, topic="orders", configs=configs, **more)
+    ]
 
 
 def text(record, expression, **more):
@@ -169,8 +172,8 @@ def in_folder(folder):
             super().use_folder(folder)
 
     def found(value, expression, **configs):
-        [one] = judge(InFolder, [value], topic="t", configs={"rules.r": expression, **configs})
-        return one.message
+        [verdict] = judge(InFolder, [value], topic="t", configs={"rules.r": expression, **configs})
+        return verdict.message
 
     return found
 
@@ -276,7 +279,7 @@ def test_what_a_rule_over_the_batch_may_read(expression, good):
         {"value": b"123", "timestamp": 2000},
     ]
     found = texts(records, {"rules.r": expression, "rules.r.scope": "batch"}, address="::1")
-    assert [one is None for one in found] == [good] * 3
+    assert [reason is None for reason in found] == [good] * 3
 
 
 def test_no_more_is_looked_at_than_rules_read():

@@ -223,7 +223,9 @@ class FakeRegistry:
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if not parts.path.startswith(self._path):
             return _wrong_path()
-        names = [unquote(one) for one in parts.path[len(self._path) :].strip("/").split("/")]
+        names = [
+            unquote(segment) for segment in parts.path[len(self._path) :].strip("/").split("/")
+        ]
         names, query = _in_context(names, query)
         with self._lock:
             for known_method, pattern, handle in _ROUTES:
@@ -292,11 +294,13 @@ class FakeRegistry:
     def _using_contexts(self, subject: str, deleted: bool) -> Subject | None:
         """Return a subject that has versions: without a context, of any (`getUsingContexts`)."""
         wanted = Subject.parse(subject)
-        others = [one for one in self._subjects if one.name == wanted.name]
+        others = [subject for subject in self._subjects if subject.name == wanted.name]
         if wanted.context != DEFAULT_CONTEXT:
             others = []
         for named in (wanted, *others):
-            if any(deleted or not one.deleted for one in self._subjects.get(named, {}).values()):
+            if any(
+                deleted or not version.deleted for version in self._subjects.get(named, {}).values()
+            ):
                 return named
         return None
 
@@ -377,14 +381,15 @@ def _matched(pattern: str, names: Sequence[str]) -> list[str] | None:
     if len(wanted) != len(names):
         return None
     pairs = list(zip(wanted, names, strict=True))
-    if any(one not in {"*", name} for one, name in pairs):
+    if any(pair not in {"*", name} for pair, name in pairs):
         return None
-    return [name for one, name in pairs if one == "*"]
+    return [name for pair, name in pairs if pair == "*"]
 
 
 def _of_body(body: Mapping[str, Any]) -> tuple[Any, ...]:
     references = [
-        (one["name"], one["subject"], one["version"]) for one in body.get("references") or ()
+        (reference["name"], reference["subject"], reference["version"])
+        for reference in body.get("references") or ()
     ]
     return (
         body["schema"],
@@ -436,9 +441,9 @@ class _Server(ThreadingHTTPServer):
     def end(self) -> None:
         self.ended.set()
         self.shutdown()
-        for one in list(self._connections):
+        for connection in list(self._connections):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self.server_close()
 
@@ -528,8 +533,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
 
     def _drip(self, data: Iterator[int]) -> None:
-        for one in data:
-            self.wfile.write(bytes([one]))
+        for item in data:
+            self.wfile.write(bytes([item]))
             if self.server.ended.wait(0.1):
                 return
 

@@ -113,7 +113,7 @@ def judged(monkeypatch, folder, file, values, level="rules"):
     topic_configs = RULES_OF_FILES | {"schema.file": file, "schema.validation.level": level}
     monkeypatch.chdir(folder)
     found = judge(SchemaPolicy, values, topic="orders", topic_configs=topic_configs)
-    return [one.message for one in found]
+    return [verdict.message for verdict in found]
 
 
 def test_rules_within_a_proto_file_are_judged_by_at_the_level_of_rules(tmp_path, monkeypatch):

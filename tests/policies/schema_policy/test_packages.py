@@ -45,7 +45,7 @@ def test_rules_need_theirs(monkeypatch):
         return judge(SchemaPolicy, [None], topic="orders", configs=REGISTRY,
                      topic_configs={**TOPIC, **topic})  # fmt: skip
 
-    (one,) = judged()
-    assert one.outcome == "accepted"
+    (verdict,) = judged()
+    assert verdict.outcome == "accepted"
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[rules\]'"):
         judged(**{"schema.validation.level": "rules"})

@@ -76,13 +76,13 @@ def verdicts(registry, records, topic_configs=VALUES, topic="orders", **configs)
     if registry is not None:
         configs = {"schema.registry.url": registry.url} | configs
     found = judge(SchemaPolicy, records, topic=topic, configs=configs, topic_configs=topic_configs)
-    assert all(SECRET not in (one.message or "") for one in found)
-    return [(one.outcome, one.message) for one in found]
+    assert all(SECRET not in (verdict.message or "") for verdict in found)
+    return [(verdict.outcome, verdict.message) for verdict in found]
 
 
 def only(found):
-    (one,) = found
-    return one
+    (verdict,) = found
+    return verdict
 
 
 def accepts(found):
@@ -277,7 +277,7 @@ def in_context(registry, name, records, topic_configs=VALUES):
     found = judge(
         SchemaPolicy, records, topic="orders", configs=configs, topic_configs=topic_configs
     )
-    return [(one.outcome, one.message) for one in found]
+    return [(verdict.outcome, verdict.message) for verdict in found]
 
 
 @pytest.mark.parametrize("versions", ["any", "latest"])
@@ -371,7 +371,7 @@ def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
     place = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
-    records = [Record(0, None, one, ()) for one in (framed(schema_id, b"x"), b"no id")]
+    records = [Record(0, None, value, ()) for value in (framed(schema_id, b"x"), b"no id")]
     batch = PolicyBatch(columns_of(records))
     assert [position for position, _ in policy.validate_batch(place, batch)] == [1]
     with pytest.raises(UndecidableException):
@@ -488,7 +488,7 @@ def judged_by():
     clients = []
 
     def make(clock, *registries):
-        urls = ",".join(one.url for one in registries)
+        urls = ",".join(each_registry.url for each_registry in registries)
         client = RegistryClient(RegistrySettings.from_configs({"schema.registry.url": urls}), clock)
         clients.append(client)
         registry = Registry(client, clock)
@@ -499,8 +499,8 @@ def judged_by():
         return lambda value: [text for _, text in made.prepared([value], [()]).objections()]
 
     yield make
-    for one in clients:
-        one.close()
+    for each_client in clients:
+        each_client.close()
 
 
 def test_of_registries_that_disagree_the_one_that_was_asked_counts(registry, judged_by):

@@ -49,9 +49,9 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
         )
         judges.append(judge)
         ids = range(1000 * topic, 1000 * topic + 900)
-        good = [b"\0" + one.to_bytes(4) + b"\2" for one in ids]
+        good = [b"\0" + schema_id.to_bytes(4) + b"\2" for schema_id in ids]
         assert list(judge.prepared(good, [()] * len(good)).objections()) == []
-        bad = [one + b"\0" for one in good]
+        bad = [payload + b"\0" for payload in good]
         assert len(list(judge.prepared(bad, [()] * len(bad)).objections())) == len(bad)
         assert list(judge.prepared(good[-1:], [()]).objections()) == []
     assert _alive() - before <= _KEPT
@@ -136,4 +136,4 @@ def test_what_the_last_records_had_is_asked_for_again():
 
 def _alive():
     gc.collect()
-    return sum(isinstance(one, AvroSchema) for one in gc.get_objects())
+    return sum(isinstance(found_object, AvroSchema) for found_object in gc.get_objects())

@@ -151,7 +151,7 @@ def grouped(column, headers=None, *, is_key=False, location=SchemaIdLocation.ANY
 
 def test_what_all_begin_with():
     assert start_of(17) == ID_17
-    assert shared_start([ID_17 + bytes([one]) for one in range(100)]) == ID_17
+    assert shared_start([ID_17 + bytes([number]) for number in range(100)]) == ID_17
     assert shared_start([ID_17, ID_17 + b"x", b"\0\0\0\0\x12"]) is None
     assert shared_start([b"\0\0", b"\0\0"]) == b"\0\0"
     assert shared_start([b"\0\0", ID_17]) is None
@@ -160,7 +160,7 @@ def test_what_all_begin_with():
 
 
 def test_a_batch_of_one_id_is_one_group():
-    column = [ID_17 + bytes([one]) for one in range(100)]
+    column = [ID_17 + bytes([number]) for number in range(100)]
     assert grouped(column) == ([Group(Framed(17, 5), range(100))], [])
     assert grouped(column, location=SchemaIdLocation.PREFIX) == (
         [Group(Framed(17, 5), range(100))],
@@ -172,7 +172,7 @@ def test_a_bad_record_in_the_middle_is_found():
     column = [ID_17] * 100
     column[50] = b"{}"
     groups, objections = grouped(column)
-    assert groups == [Group(Framed(17, 5), [one for one in range(100) if one != 50])]
+    assert groups == [Group(Framed(17, 5), [number for number in range(100) if number != 50])]
     assert objections == [
         (50, "does not begin with a schema id (its first byte is neither 0 nor 1)")
     ]
@@ -219,7 +219,7 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
         ]
         is_key, location = chance.random() < 0.5, chance.choice(list(SchemaIdLocation))
         groups, objections = grouped(column, headers, is_key=is_key, location=location)
-        told = {one: group.framed for group in groups for one in group.positions}
+        told = {position: group.framed for group in groups for position in group.positions}
         told |= dict(objections)
         assert len(told) == sum(len(group.positions) for group in groups) + len(objections)
         assert len({group.framed for group in groups}) == len(groups)

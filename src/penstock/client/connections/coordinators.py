@@ -43,7 +43,7 @@ class CoordinatorKey(NamedTuple):
         return f"{'transactional id' if self.transaction else 'group'} {self.name}"
 
 
-def ask(
+def send_with_retries(
     connection: Connection,
     key: CoordinatorKey,
     request: Any,

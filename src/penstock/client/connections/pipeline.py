@@ -410,21 +410,21 @@ class Pipeline:
         if code == _OUT_OF_ORDER and to.failed:
             # Only because the batch before was not stored: both are sent again.
             return response_error(int(ErrorCode.network_exception), str(to))
-        said = f" ({answer.text})" if answer.text else ""
+        text = f" ({answer.text})" if answer.text else ""
         if code in FENCED:
             return FencedError(
                 f"{to}: {describe(code)}: another writer of the same task has taken over"
             )
         if code in ABORTABLE:
-            return AbortedError(f"{to}: {describe(code)}{said}")
+            return AbortedError(f"{to}: {describe(code)}{text}")
         if code in _REFUSED:
             return RefusedBatchError(
                 f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
-                f"{describe(code)}{said}",
+                f"{describe(code)}{text}",
                 BatchRefusal(to.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
-            return response_error(code, f"{to}{said}")
+            return response_error(code, f"{to}{text}")
         return write_error(code, str(to))
 
 

@@ -38,7 +38,7 @@ from kio.schema.txn_offset_commit.v3.response import TxnOffsetCommitResponse
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.errors import ClientError
 from penstock.client.protocol.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
@@ -212,7 +212,7 @@ class TransactionCoordinator:
         def lost() -> None:
             self.is_unsure = True
 
-        return ask(self._connection, key, request, response, codes, on_lost=lost)
+        return send_with_retries(self._connection, key, request, response, codes, on_lost=lost)
 
 
 def _code(response: InitProducerIdResponse | AddOffsetsToTxnResponse | EndTxnResponse) -> list[int]:

@@ -17,7 +17,7 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 from kio.schema.types import TransactionalId
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
 from penstock.client.protocol.write_errors import AbortedError, FencedError
@@ -157,7 +157,7 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
             transactional_ids=(TransactionalId(transaction.transactional_id),)
         )
         key = CoordinatorKey(transaction.transactional_id, transaction=True)
-        (state,) = ask(
+        (state,) = send_with_retries(
             connection, key, request, DescribeTransactionsResponse, _codes
         ).transaction_states
         is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer

@@ -155,7 +155,7 @@ class Supervisor:
             done: Called once with the verdict from the event loop, perhaps before this returns.
         """
         plan, data, sender = batch.plan, batch.data, batch.sender
-        by = messages.client(sender) if sender and self.asks_for_client(plan) else b""
+        by = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
             timed_out_batch = batch_of(plan.topic, batch.partition, data, by)
             if self._timed_out.is_suspended(timed_out_batch):
@@ -184,7 +184,7 @@ class Supervisor:
         )
         self._submit(job, now)
 
-    def asks_for_client(self, plan: TopicPlan) -> bool:
+    def needs_client(self, plan: TopicPlan) -> bool:
         """Return whether a policy of a topic takes a context, or may, for all that is known.
 
         Args:

@@ -128,13 +128,13 @@ def _with_timestamps(rows: DataFrame) -> DataFrame:
 
     Written to a topic, the record would have the current time instead.
     """
-    told = F.concat(
+    message = F.concat(
         F.concat_ws("-", "topic", "partition"),
         F.lit(": the record at offset "),
         F.col("offset").cast("string"),
         F.lit(NOT_REPRESENTED),
     )
-    return rows.withColumn("timestamp", F.coalesce("timestamp", F.raise_error(told)))
+    return rows.withColumn("timestamp", F.coalesce("timestamp", F.raise_error(message)))
 
 
 def _rows(

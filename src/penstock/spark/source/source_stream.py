@@ -182,14 +182,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return ranges
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE_S)
-                self._ask_again(topics, shorter)
+                self._update_ends(topics, shorter)
         first = shorter[0]
         raise SourceError(
             f"{first.of}: the log ends at offset {first.end}, before {first.start}, the "
             "position of the stream"
         )
 
-    def _ask_again(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
+    def _update_ends(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
         """Replace ends that the query began with, which are before its position."""
         if self._target is not None:
             ends = self._driver.cluster.end_offsets(topics)

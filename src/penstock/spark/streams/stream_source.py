@@ -119,11 +119,11 @@ class StreamSource:
 
 
 def _known(
-    partitions: Sequence[Partition], ask: Callable[[Sequence[Partition]], Answers]
+    partitions: Sequence[Partition], request: Callable[[Sequence[Partition]], Answers]
 ) -> dict[Partition, int]:
     found = {}
     for start in range(0, len(partitions), CHUNK):
-        for partition, answer in ask(partitions[start : start + CHUNK]).items():
+        for partition, answer in request(partitions[start : start + CHUNK]).items():
             if isinstance(answer, int):
                 found[partition] = answer
             elif answer.code >= 0 and answer.code not in RETRIABLE:

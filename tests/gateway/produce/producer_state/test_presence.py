@@ -44,7 +44,7 @@ def test_gateways_from_before_the_start_are_no_warning():
         says(reader, "b", shares=False, at_ms=0)
         says(reader, "a", shares=True, at_ms=1)  # read at the start, days later
         assert lines == []
-        reader.is_said = True
+        reader.is_announced = True
         says(reader, "a", shares=True, at_ms=9 * MINUTE_MS)
         assert lines == []
         says(reader, "b", shares=False, at_ms=9 * MINUTE_MS)

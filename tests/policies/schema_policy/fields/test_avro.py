@@ -65,7 +65,7 @@ def test_recursive_schemas_end():
         {"Tree.ssn": ["PII"]},
     )
     assert root.fields[0].node.alternatives[1] is root
-    ways = leading_to(reachable(root), lambda one: bool(one.tags))
+    ways = leading_to(reachable(root), lambda field: bool(field.tags))
     assert id(root) in ways
     assert id(root.fields[1].node) not in ways
 

@@ -44,8 +44,8 @@ def connect(clock):
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for opened in made:
+        opened.close()
 
 
 def test_look_ups_are_counted(registry, connect):

@@ -44,21 +44,21 @@ def connect():
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for endpoint in made:
+        endpoint.close()
 
 
-def fails(one, limit=PLENTY):
+def fails(endpoint, limit=PLENTY):
     with pytest.raises(NoAnswerError) as caught:
-        one.get("/schemas/ids/1", limit)
+        endpoint.get("/schemas/ids/1", limit)
     return caught.value
 
 
-def ends(one):
+def ends(endpoint):
     """Wait until a request that was given up ends, though what it asks would go on for ever."""
-    if one._given_up is not None:
-        one._given_up.join(60)
-        assert not one._given_up.is_alive()
+    if endpoint._given_up is not None:
+        endpoint._given_up.join(60)
+        assert not endpoint._given_up.is_alive()
 
 
 def wait_for(condition):

@@ -113,8 +113,10 @@ OAUTH = {
 )
 def test_registries_behind_one_url_are_told_apart_by_who_asks(tmp_path, first, second, is_same):
     url = {"schema.registry.url": "https://a"}
-    one, other = (RegistrySettings.from_configs(url | given) for given in (first, second))
-    KeptAnswers(one.urls, CacheFolder(tmp_path), caller=one.caller).keep_schema("x", SCHEMA)
+    settings, other = (RegistrySettings.from_configs(url | given) for given in (first, second))
+    KeptAnswers(settings.urls, CacheFolder(tmp_path), caller=settings.caller).keep_schema(
+        "x", SCHEMA
+    )
     kept = KeptAnswers(other.urls, CacheFolder(tmp_path), caller=other.caller)
     assert (kept.schema("x") is not None) == is_same
 

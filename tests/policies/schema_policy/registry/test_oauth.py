@@ -147,7 +147,7 @@ def test_what_is_no_token_is_not_sent(issuer, registry, client, answer):
 def jwt(**claims):
     parts = ({"alg": "none"}, claims)
     return ".".join(
-        urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts
+        urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
     )
 
 

@@ -65,7 +65,10 @@ OAUTH = ONE | {
     ("given", "text"),
     [
         ({URL: ""}, f"{URL} must be a URL like .* not nothing"),
-        ({URL: ",".join(f"http://{one}" for one in range(11))}, f"{URL} must be .* up to 10 of"),
+        (
+            {URL: ",".join(f"http://{number}" for number in range(11))},
+            f"{URL} must be .* up to 10 of",
+        ),
         ({USER_INFO: "a:b"}, f"{URL} must be a URL"),
         ({URL: "a:8081"}, f"{URL} must begin with http:// or https:// and a host"),
         ({URL: "ftp://a"}, f"{URL} must begin with http://"),

@@ -338,8 +338,12 @@ def test_a_value_without_end_is_refused():
 
 def test_a_recursive_schema_with_several_ways_is_walked_once():
     """With 60 levels, there are more ways than could be gone in a lifetime."""
-    one = {"properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}}
-    rules = rules_of({"anyOf": [one, dict(one)]}, field_rule("value == 'x'", "P"), kind="JSON")
+    branch = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}
+    }
+    rules = rules_of(
+        {"anyOf": [branch, dict(branch)]}, field_rule("value == 'x'", "P"), kind="JSON"
+    )
     value, bad = {"ssn": "x"}, {"ssn": "y"}
     for _ in range(60):
         value, bad = {"a": value, "ssn": "x"}, {"a": bad, "ssn": "x"}

@@ -337,12 +337,12 @@ def _serve(
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
             _judge_admin(judge, body, progress, parent)
-        elif not _take_note(kind, body, judge, loading):
+        elif not _handle(kind, body, judge, loading):
             break
     verdicts.send()
 
 
-def _take_note(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
+def _handle(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
     """Handle a message that is answered later or never; return whether it is such a message."""
     if kind == messages.RETIRE:
         judge.retire(*json.loads(bytes(body)))

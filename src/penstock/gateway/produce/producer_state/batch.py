@@ -248,7 +248,7 @@ class Batch:
         return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
-    def may_come_again(self) -> bool:
+    def may_be_retried(self) -> bool:
         """Whether the client has no final answer yet, so that a retry of it may be received."""
         return self.state in _UNANSWERED
 

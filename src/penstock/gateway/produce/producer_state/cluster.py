@@ -85,12 +85,12 @@ class ClusterStore:
         self._presence = presence
         topic = state_topic(configuration, properties)
         self.topic = topic.topic
-        self.ahead: Callable[[str], None] = _nobody_asks
+        self.ahead: Callable[[str], None] = _ignore_topic
         self._follower = LogFollower(topic, self._read, ahead=self._read_ahead)
         self.writes = self._follower.writes
         self._is_present = False
         # How many changes could not be announced, and how many of these have been announced since.
-        self._unsaid = self._said = 0
+        self._unannounced = self._announced = 0
         self._unread = _OnceAMinute(
             "batches are held back: the state of their producers is not known"
         )
@@ -129,9 +129,9 @@ class ClusterStore:
         By then all records before it have been read, too. If a change of interceptors could not be
         announced, it is written before the decision: readers of the decision then know the change.
         """
-        unsaid = self._unsaid
+        unannounced = self._unannounced
         records: list[tuple[bytes, bytes | None]] = [(key.encode(), record)]
-        if unsaid > self._said:
+        if unannounced > self._announced:
             records.insert(0, (self._presence.key, self._presence.value))
 
         def written(end: int, failure: str | None) -> None:
@@ -139,7 +139,7 @@ class ClusterStore:
                 self._unwritten.log(failure)
                 done(failure)
             else:
-                self._said = max(self._said, unsaid)
+                self._announced = max(self._announced, unannounced)
                 self._follower.when_read(end, READ_TIMEOUT_S, done)
 
         self._follower.write(records, written)
@@ -182,17 +182,17 @@ class ClusterStore:
         self._presence.change(topics)
         failure = await self._write_presence()
         if failure is not None:
-            self._unsaid += 1
+            self._unannounced += 1
             log.warning(
                 "other gateways do not know yet that interceptors have changed", reason=failure
             )
         return failure
 
     async def _write_presence(self) -> str | None:
-        said = self._presence.key, self._presence.value
+        record = self._presence.key, self._presence.value
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                await self._follower.append([said], READ_TIMEOUT_S)
+                await self._follower.append([record], READ_TIMEOUT_S)
         except (CompactedTopicError, TimeoutError) as error:
             return str(error) or f"not written within {READ_TIMEOUT_S:.0f} s"
         return None
@@ -236,5 +236,5 @@ class ClusterStore:
             )
 
 
-def _nobody_asks(_: str) -> None:
-    """Nobody has to know which topics have state."""
+def _ignore_topic(_: str) -> None:
+    """Do nothing: the topics with state are not needed."""

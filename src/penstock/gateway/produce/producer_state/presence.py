@@ -85,7 +85,7 @@ class Presence:
     """The announcements of a gateway about itself, and those of others.
 
     Attributes:
-        is_said: Whether it was announced since this process began.
+        is_announced: Whether it was announced since this process began.
         on_change: Called when another gateway's interceptors change, with a function that returns
             whether a topic is affected; not before `begin`.
         interceptors: Returns those of this gateway now; without it, they are not announced.
@@ -107,14 +107,14 @@ class Presence:
         self.interceptors: Callable[[], Interceptors] | None = None
         self.before: Announcement | None = None
         self._process = uuid.uuid4().hex
-        self._said: dict[str, Announcement] = {}
+        self._announcements: dict[str, Announcement] = {}
         self._has_begun = False
         self._is_compared = not shares
         self._is_name_shared = False
         self._others: dict[str, tuple[bool, int]] = {}
         self._warned: set[str] = set()
         self._latest_ms = 0
-        self.is_said = False
+        self.is_announced = False
 
     @property
     def key(self) -> bytes:
@@ -135,19 +135,19 @@ class Presence:
 
     @property
     def _fields(self) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self._change is not None:
-            said["change"] = self._change
+            fields["change"] = self._change
         if self.interceptors is not None:
             digest, in_doubt = self.interceptors()
             # Until it has been compared, and where two gateways have a name, it is in doubt.
             in_doubt |= self._is_name_shared or not self._is_compared
-            said |= {"interceptors": [digest, in_doubt], "process": self._process}
-        return said
+            fields |= {"interceptors": [digest, in_doubt], "process": self._process}
+        return fields
 
     def begin(self) -> None:
         """Keep the last announcement as that of an earlier process."""
-        self.before = self._said.get(self._gateway)
+        self.before = self._announcements.get(self._gateway)
         self._change = self._change or (self.before.change if self.before is not None else None)
         self._has_begun = True
 
@@ -165,13 +165,15 @@ class Presence:
             digest: Of the interceptors here; None if they have changed. The record of this gateway
                 has been written and read since `begin`: it is from now.
         """
-        now, before = self._said.get(self._gateway), self.before
+        now, before = self._announcements.get(self._gateway), self.before
         are_equal = False
         is_now = now is not None and now.process == self._process
         if digest is not None and before is not None and now is not None and is_now:
             kept = {
-                name: KeptInterceptors(said.interceptors, (now.at_ms - said.at_ms) / 1000)
-                for name, said in {**self._said, self._gateway: before}.items()
+                name: KeptInterceptors(
+                    announcement.interceptors, (now.at_ms - announcement.at_ms) / 1000
+                )
+                for name, announcement in {**self._announcements, self._gateway: before}.items()
             }
             own = kept.pop(self._gateway)
             are_equal = not self._is_name_shared and are_as_before(digest, own, kept.values())
@@ -200,12 +202,12 @@ class Presence:
         name = record.key[len(_PREFIX) :].decode(errors="replace")
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
         fields = _fields(record.value)
-        said = self._said[name] = _said(fields, record.timestamp_ms)
+        announcement = self._announcements[name] = _announcement(fields, record.timestamp_ms)
         if name == self._gateway:
-            if self._has_begun and said.process != self._process:
+            if self._has_begun and announcement.process != self._process:
                 self._is_name_shared = True
-                self._read_change_of_namesake(said.change)
-            if record.value is not None and self.is_said:
+                self._read_change_of_namesake(announcement.change)
+            if record.value is not None and self.is_announced:
                 self._warn()  # this is now, by the clock of the broker
             return
         self._others.pop(name, None)
@@ -213,8 +215,8 @@ class Presence:
         shares = fields.get("shares")
         if isinstance(shares, bool):
             self._others[name] = shares, record.timestamp_ms
-        if said.change is not None:
-            self._read_change(name, said.change)
+        if announcement.change is not None:
+            self._read_change(name, announcement.change)
 
     def _read_change_of_namesake(self, change: Change | None) -> None:
         of_both = self._change.id if self._change is not None else ""
@@ -261,25 +263,25 @@ def _fields(value: bytes | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _change(said: dict[str, Any]) -> Change | None:
-    match said.get("change"):
+def _change(fields: dict[str, Any]) -> Change | None:
+    match fields.get("change"):
         case [str(number), list(topics)] if all(isinstance(name, str) for name in topics):
             return Change(number, topics)
     return None
 
 
-def _said(said: dict[str, Any], at_ms: int) -> Announcement:
-    process = said.get("process")
+def _announcement(fields: dict[str, Any], at_ms: int) -> Announcement:
+    process = fields.get("process")
     interceptors = None
-    match said.get("interceptors"):
+    match fields.get("interceptors"):
         case [str(digest), bool(in_doubt)]:
             interceptors = Interceptors(digest, in_doubt)
-    return Announcement(interceptors, at_ms, str(process or ""), _change(said))
+    return Announcement(interceptors, at_ms, str(process or ""), _change(fields))
 
 
 async def announce(follower: LogFollower, presence: Presence) -> None:
     """Announce every minute that a gateway is running, until the task is cancelled."""
-    presence.is_said = True
+    presence.is_announced = True
     while True:
         follower.write([(presence.key, presence.value)], lambda *_: None)
         await asyncio.sleep(HEARTBEAT_S)

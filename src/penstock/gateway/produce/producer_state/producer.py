@@ -96,8 +96,8 @@ class Producer:
         begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
         begins_unknown: Whether its record may have been evicted here: other gateways may
             count its dropped records differently.
-        on_word: Batches that got a retriable error here, and that are stored according to their
-            leader alone, which also counts records that its replicas do not have yet: first
+        at_leader_only: Batches that got a retriable error here, and that are stored according to
+            their leader alone, which also counts records that its replicas do not have yet: first
             sequence number, and since when.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
@@ -108,10 +108,30 @@ class Producer:
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
-                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided",
-                 "unread", "used", "written")  # fmt: skip
+    __slots__ = (
+        "_release",
+        "agreed_at",
+        "at_leader_only",
+        "batches",
+        "beginning",
+        "begins_late",
+        "begins_unknown",
+        "continued",
+        "decided",
+        "epoch",
+        "fences",
+        "history",
+        "merged",
+        "next",
+        "position",
+        "removed",
+        "revision",
+        "topic_id",
+        "undecided",
+        "unread",
+        "used",
+        "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -149,7 +169,7 @@ class Producer:
         self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: dict[Range, int] = {}
-        self.on_word: dict[int, float] = {}
+        self.at_leader_only: dict[int, float] = {}
         self.continued: tuple[int, int] | None = None
         self.fences = Fences()
         self.agreed_at: tuple[int, int, int] | None = None
@@ -172,7 +192,7 @@ class Producer:
         return self.history not in _UNCONFIRMED
 
     @property
-    def begins_unasked(self) -> bool:
+    def is_beginning_unknown(self) -> bool:
         """Whether the state here does not tell what the broker had stored before the first batch.
 
         This is so if all batches until now were refused or postponed.
@@ -196,14 +216,14 @@ class Producer:
         return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
 
     @property
-    def may_come_again(self) -> bool:
+    def may_be_retried(self) -> bool:
         """Whether there is a batch that has to be retried, or may have to be.
 
         Also behind a refused batch, which no record contains.
         """
         if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
             return True
-        return any(batch.may_come_again for batch in self.batches)
+        return any(batch.may_be_retried for batch in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this batch."""
@@ -308,7 +328,7 @@ class Producer:
                 if batch.state is State.SENT:  # it may be on its way to the broker
                     batch.apply(Event.RETRY)
                     return REQUEST_TIMED_OUT
-                if batch.state is State.PRESUMED and batch.first in self.on_word:
+                if batch.state is State.PRESUMED and batch.first in self.at_leader_only:
                     return REQUEST_TIMED_OUT
                 if batch.state is not State.STORED:
                     return UNKNOWN_PRODUCER_ID
@@ -448,10 +468,10 @@ class Producer:
         """Expect no retry of batches before a batch that is stored or acknowledged."""
         if self.undecided:
             self._expect_no_longer(lambda waiting: distance(waiting.first, batch.next) > 0)
-        if self.on_word:
-            self.on_word = {
+        if self.at_leader_only:
+            self.at_leader_only = {
                 first: since
-                for first, since in self.on_word.items()
+                for first, since in self.at_leader_only.items()
                 if distance(first, batch.next) <= 0
             }
 
@@ -556,7 +576,7 @@ class Producer:
         if batch.state is not State.STORED:
             if any(
                 distance(first, batch.first) > 0 and since > now - REPLICATED_AFTER_S
-                for first, since in self.on_word.items()
+                for first, since in self.at_leader_only.items()
             ):
                 return REQUEST_TIMED_OUT
             batch.apply(Event.ACKNOWLEDGE)
@@ -643,7 +663,7 @@ class Producer:
         is_followed = self.next == numbers.first and not self.batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
-            self.on_word = dict.fromkeys(self.on_word, now)
+            self.at_leader_only = dict.fromkeys(self.at_leader_only, now)
             self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
         known = self.batches.find(numbers)
@@ -672,7 +692,7 @@ class Producer:
         They may have been stored through other gateways.
         """
         if missing > 0:  # it may have lost records
-            self.on_word = dict.fromkeys(self.on_word, now)
+            self.at_leader_only = dict.fromkeys(self.at_leader_only, now)
         if missing > 0 or not is_shared:
             return
         failed_here = [
@@ -684,19 +704,21 @@ class Producer:
         self._believe(failed_here, now)
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
-        """Take batches for stored by the word of their leader alone; see `on_word`.
+        """Take batches for stored by the word of their leader alone; see `at_leader_only`.
 
         Only those that failed on the connection that is used now: on a new connection, clients send
         batches without a response first.
         """
         for first in stored:
-            self.on_word.setdefault(first, now)
+            self.at_leader_only.setdefault(first, now)
         # Where there are more than any client has in flight, all count as the first.
-        if len(self.on_word) > UNSETTLED_MAX:
-            self.on_word = {next(iter(self.on_word)): max(self.on_word.values())}
+        if len(self.at_leader_only) > UNSETTLED_MAX:
+            self.at_leader_only = {
+                next(iter(self.at_leader_only)): max(self.at_leader_only.values())
+            }
         for batch in self.batches:
             if batch.state is State.AWAITED:
-                self.on_word.pop(batch.first, None)
+                self.at_leader_only.pop(batch.first, None)
 
     def _decide_otherwise(self, batch: Batch, dropped: Sequence[int], now: float) -> None:
         """Decide again about a batch, because interceptors drop other records than before.
@@ -736,7 +758,7 @@ class Producer:
     def _is_replicated(self, batch: Batch, now: float) -> bool:
         """Whether a batch that a leader has is certain not to be lost with that leader."""
         self._believe([batch.first], now)
-        return self.on_word.get(batch.first, now) <= now - REPLICATED_AFTER_S or any(
+        return self.at_leader_only.get(batch.first, now) <= now - REPLICATED_AFTER_S or any(
             other.state is State.STORED and distance(batch.first, other.first) > 0
             for other in self.batches
         )

@@ -160,7 +160,7 @@ class Producers:
         self._doubts = Doubts(now)
         self._leaders = Leaders(now)
         self._fencing: set[int] = set()
-        self._unsaid: dict[ProducerKey, None] = {}
+        self._unannounced: dict[ProducerKey, None] = {}
         self._read_back: dict[int, bool] = {}
         self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
@@ -397,7 +397,7 @@ class Producers:
             return True
         if not self._is_shared:
             return False
-        if producer.begins_unasked and producer.continued != at:
+        if producer.is_beginning_unknown and producer.continued != at:
             return True  # else the first batch that is sent would not fence
         # A batch that has to be retried may have been stored through another gateway.
         loses_all = len(dropped) == numbers.count
@@ -637,14 +637,14 @@ class Producers:
         done(failure)
         is_current = self._of(key, producer.epoch) is producer
         if failure is None and self._is_shared and batch.loses_all and is_current:
-            self._write(key, producer, partial(self._said, key))
+            self._write(key, producer, partial(self._announced, key))
 
-    def _said(self, key: ProducerKey, failure: str | None) -> None:
+    def _announced(self, key: ProducerKey, failure: str | None) -> None:
         """Have `expire` write again what other gateways wait for, if it was not written."""
         if failure is None:
-            self._unsaid.pop(key, None)
+            self._unannounced.pop(key, None)
         else:
-            self._unsaid[key] = None
+            self._unannounced[key] = None
 
     def _forget_letters(self, batch: Batch) -> int:
         """Release a batch's dead letters; return their number of bytes."""
@@ -950,10 +950,10 @@ class Producers:
         )
         for key, producer in islice(old, REWRITTEN_MAX):
             self._write(key, producer, _ignore)
-        for key in list(islice(self._unsaid, REWRITTEN_MAX)):
-            del self._unsaid[key]
+        for key in list(islice(self._unannounced, REWRITTEN_MAX)):
+            del self._unannounced[key]
             if key in self._producers:
-                self._write(key, self._producers[key], partial(self._said, key))
+                self._write(key, self._producers[key], partial(self._announced, key))
         self._expire_kept()
         for key in list(islice(self._kept.concurrent, REWRITTEN_MAX)):
             self._find(key)
@@ -1185,7 +1185,7 @@ class Producers:
 
     def _need(self, key: ProducerKey) -> tuple[bool, bool]:
         producer = self._producers[key]
-        return producer.may_come_again, bool(producer.written)
+        return producer.may_be_retried, bool(producer.written)
 
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""

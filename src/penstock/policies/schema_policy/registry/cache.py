@@ -204,9 +204,9 @@ class Registry:
         found = self._schemas.get(schema)
         if found is None:
             request = f"schemas/{schema}"
-            said = self._kept.schema(request)
-            if said is not None:  # it never changes
-                found = said.value
+            answer = self._kept.schema(request)
+            if answer is not None:  # it never changes
+                found = answer.value
             else:
                 found = self._request(schema, lambda: self._by_name(schema))
                 if found.schema_id is not None:  # which it might get
@@ -271,23 +271,23 @@ class Registry:
                 raise
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        self._take_note(schema_id, subject, pairs, was_known=kept is not None)
-        said = self._newest(pairs, SUBJECTS_SECONDS)
-        _keep(self._versions, schema_id, said)
-        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, said.at)
+        self._record_missing(schema_id, subject, pairs, was_known=kept is not None)
+        answer = self._newest(pairs, SUBJECTS_SECONDS)
+        _keep(self._versions, schema_id, answer)
+        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, answer.at)
         return pairs
 
     def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
         kept = self._versions.get(schema_id)
         if kept is not None and self._clock() < kept.until:
             return kept
-        said = self._kept.versions(_SUBJECTS_OF.format(schema_id))
-        found = self._newer(kept, said, SUBJECTS_SECONDS)
+        answer = self._kept.versions(_SUBJECTS_OF.format(schema_id))
+        found = self._newer(kept, answer, SUBJECTS_SECONDS)
         if found is not None and found is not kept:
             _keep(self._versions, schema_id, found)
         return found
 
-    def _take_note(
+    def _record_missing(
         self, schema_id: int, subject: str | None, pairs: Sequence[tuple[str, int]], was_known: bool
     ) -> None:
         """Record that a subject was not found."""
@@ -330,9 +330,9 @@ class Registry:
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        said = self._newest(found, LATEST_SECONDS)
-        _keep(self._latest, subject, said)
-        self._kept.keep_latest(request, *found, said.at)
+        answer = self._newest(found, LATEST_SECONDS)
+        _keep(self._latest, subject, answer)
+        self._kept.keep_latest(request, *found, answer.at)
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -410,13 +410,13 @@ class Registry:
         return self._client.schema_by_guid(schema)
 
     def _newer(
-        self, kept: _Kept[_Found] | None, said: KeptAnswer[_Found] | None, seconds: float
+        self, kept: _Kept[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
     ) -> _Kept[_Found] | None:
         """Return the last response of this process or another, used until `seconds` after it."""
-        if said is None or (kept is not None and said.at <= kept.at):
+        if answer is None or (kept is not None and answer.at <= kept.at):
             return kept
-        age = max(0.0, self._kept.now() - said.at)
-        return _Kept(said.value, self._clock() + seconds - age, said.at)
+        age = max(0.0, self._kept.now() - answer.at)
+        return _Kept(answer.value, self._clock() + seconds - age, answer.at)
 
     def _newest(self, value: _Found, seconds: float) -> _Kept[_Found]:
         """Return a new response, which is used until `seconds` after its request."""

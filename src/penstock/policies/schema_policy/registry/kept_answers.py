@@ -118,11 +118,11 @@ class KeptAnswers:
         if shared is not None or self._folder is None:
             return shared
         found = self._folder.read(name)
-        said = self._read(found, read)
-        if said is not None and found is not None:
+        answer = self._read(found, read)
+        if answer is not None and found is not None:
             with suppress(ValueError):
                 share_value(name, found)
-        return said
+        return answer
 
     def _read(
         self, found: bytes | None, read: Callable[[bytes], _Value]
@@ -131,10 +131,10 @@ class KeptAnswers:
             return None
         at, _, body = found.partition(b"\n")
         try:
-            said = KeptAnswer(read(body), float(at))
+            answer = KeptAnswer(read(body), float(at))
         except (ValueError, UnreadableAnswerError):  # of another version of Penstock
             return None
-        return said if said.at <= self._clock() + _FUTURE_S else None
+        return answer if answer.at <= self._clock() + _FUTURE_S else None
 
     def _keep(self, request: str, answer: Any, at: float | None) -> None:
         name, now = self._prefix + request, self._clock() if at is None else at

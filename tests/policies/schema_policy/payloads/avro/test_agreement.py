@@ -22,7 +22,7 @@ def check(schema, payloads):
     # Bare bytes fit whatever they are.
     if schema != "bytes":
         assert list(compiled(schema).objections(payloads)) == expected
-        with_id = [ID + one for one in payloads]
+        with_id = [ID + payload for payload in payloads]
         assert list(compiled(schema).objections(with_id, len(ID))) == expected
         assert list(compiled(schema).objections(tuple(with_id), len(ID))) == expected
     refused = dict(expected)

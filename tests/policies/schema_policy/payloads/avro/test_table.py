@@ -22,7 +22,7 @@ from tests.policies.schema_policy.payloads.avro.schemas import LIST, compiled, o
 
 
 def record(name, **fields):
-    listed = [{"name": one, "type": schema} for one, schema in fields.items()]
+    listed = [{"name": field, "type": schema} for field, schema in fields.items()]
     return {"type": "record", "name": name, "fields": listed}
 
 

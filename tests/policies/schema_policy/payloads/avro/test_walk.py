@@ -14,7 +14,7 @@ def record(name, **fields):
     return {
         "type": "record",
         "name": name,
-        "fields": [{"name": one, "type": schema} for one, schema in fields.items()],
+        "fields": [{"name": field, "type": schema} for field, schema in fields.items()],
     }
 
 

@@ -46,7 +46,7 @@ def is_unknown(field, wire, value):
     else:
         numbers = [value]
     if name == "enum" and field.enum_type.is_closed:
-        listed = {one.number for one in field.enum_type.values}
+        listed = {value.number for value in field.enum_type.values}
         return any(signed(number) not in listed for number in numbers)
     return field.message_type is not None and has_unknown(field.message_type, value)
 

@@ -62,9 +62,9 @@ def filled(message, chance, depth=0):
                 else:
                     many.append(scalar(field, chance))
         elif inner is not None:
-            one = own[field] if own is not None else getattr(message, field.name)
-            one.SetInParent()
-            filled(one, chance, depth + 1)
+            part = own[field] if own is not None else getattr(message, field.name)
+            part.SetInParent()
+            filled(part, chance, depth + 1)
         elif own is not None:
             own[field] = scalar(field, chance)
         else:

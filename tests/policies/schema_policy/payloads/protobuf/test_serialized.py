@@ -43,8 +43,10 @@ def test_descriptors_and_texts_refer_to_one_another(line):
     imports = ["google/protobuf/timestamp.proto", "line.proto"]
     order = described("x.proto", "shop", "Order", imports=imports, of=".shop.Line")
     text = 'import "line.proto"; message Order { optional shop.Line one = 1; }'
-    for one in (order, text):
-        compiled = compile_protobuf(SchemaSource("PROTOBUF", one, {"line.proto": line}))
+    for text_or_descriptor in (order, text):
+        compiled = compile_protobuf(
+            SchemaSource("PROTOBUF", text_or_descriptor, {"line.proto": line})
+        )
         assert compiled.objections([b"\x00\x0a\x02\x08\x01"]) == []
         assert len(compiled.objections([b"\x00\x0a\x02\x38\x01"])) == 1
 

@@ -108,16 +108,16 @@ class MessageCheck:
             return False
 
     def objection(self, data: bytes, explanations: PayloadExplanations) -> str | None:
-        """Return why one message does not fit; None where it does.
+        """Return why a message does not fit; None if it fits.
 
         Args:
             data: The message.
             explanations: Those of its batch; if it may have no more, `refusal` is the reason.
         """
-        said = self.refusal(data)
-        if said is None:
+        refusal = self.refusal(data)
+        if refusal is None:
             return None
-        return explanations.ask(partial(self.explanation, data)) or said
+        return explanations.explain(partial(self.explanation, data)) or refusal
 
     def refusal(self, data: bytes) -> str | None:
         """Return upb's objection to a message, in a few words; None if it fits."""
@@ -126,8 +126,8 @@ class MessageCheck:
             if self._each is not None and not self.new.FromString(data).IsInitialized():
                 return _INCOMPLETE
         except DecodeError as error:
-            said = str(error)
-            return next((text for part, text in _REASONS if part in said), _CORRUPT)
+            words = str(error)
+            return next((text for part, text in _REASONS if part in words), _CORRUPT)
         if self._allowed:
             return None
         size = message.ByteSize()

@@ -91,9 +91,9 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
         if code == 0:
             return name, output.read_bytes()
         with complaints.open("rb") as file:
-            said = file.read(64 * 1024).decode(errors="replace")
-    said = said.replace(f"{texts}/", "").replace(f"{descriptors}: ", "its base64: ")
-    raise InvalidSchemaError(_complaint(code, said, name))
+            complaint = file.read(64 * 1024).decode(errors="replace")
+    complaint = complaint.replace(f"{texts}/", "").replace(f"{descriptors}: ", "its base64: ")
+    raise InvalidSchemaError(_complaint(code, complaint, name))
 
 
 def _check_size(source: SchemaSource) -> None:
@@ -172,19 +172,19 @@ _WARNING: Final = re.compile(r": warning: |^WARNING: |^[IW]\d{4} ")
 """Protoc's own, and those of the library that writes its log."""
 
 
-def _complaint(code: int, said: str, name: str) -> str:
+def _complaint(code: int, complaint: str, name: str) -> str:
     if code < 0:
         number = -code
         if number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT}:
             raise OSError(f"protoc was ended by signal {number}")
         return _TOO_MUCH.get(signal.Signals(number), f"ends protoc by signal {number}")
-    if "MemoryError" in said or "bad_alloc" in said:
+    if "MemoryError" in complaint or "bad_alloc" in complaint:
         return _TOO_MUCH[signal.SIGABRT]
-    if "Traceback" in said:
+    if "Traceback" in complaint:
         raise OSError("protoc could not be started")
-    if "File too large" in said:
+    if "File too large" in complaint:
         return _TOO_MUCH[signal.SIGXFSZ]
-    lines = [line for line in said.splitlines() if line.strip() and not _WARNING.search(line)]
+    lines = [line for line in complaint.splitlines() if line.strip() and not _WARNING.search(line)]
     first = lines[0] if lines else f"protoc ended with code {code}"
     # What protoc quotes of a text may hold anything.
     shown = "".join(c if c.isprintable() else "?" for c in first)[:_MAX_MESSAGE]

@@ -293,10 +293,10 @@ def _judged(
 def _objection(
     checks: tuple[MessageCheck, ...], message: bytes, explanations: PayloadExplanations
 ) -> str | None:
-    said: list[str] = []
+    found: list[str] = []
     for check in checks:
         objection = check.objection(message, explanations)
         if objection is None:
             return None
-        said.append(objection)
-    return "; or, as other clients count messages, ".join(said)
+        found.append(objection)
+    return "; or, as other clients count messages, ".join(found)
