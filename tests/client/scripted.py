@@ -1,9 +1,9 @@
-"""Brokers that answer by a script: connections without sockets, for what real ones rarely do.
+"""Brokers that respond by a script: connections without sockets, for rare events.
 
 The leader keeps a log as Kafka's does (ProducerAppendInfo): it checks epochs and sequence numbers,
 and knows the last five batches of a producer. A script is a list for each API: an error code that
-is answered in place of the request being done, `LOST` (the connection breaks before the broker
-has it), `UNANSWERED` (it is done, and the response is lost), or None (as it should be).
+is returned instead of handling the request, `LOST` (the connection breaks before the broker
+has it), `UNANSWERED` (it is handled, and the response is lost), or None (the normal response).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DUPLICATE = int(ErrorCode.duplicate_sequence_number)
 
 
 class Clock:
-    """Time that passes when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -42,7 +42,7 @@ class Clock:
 
 
 class Pending:
-    """An answer that is there as soon as `ready` is set."""
+    """A response that is available as soon as `ready` is set."""
 
     def __init__(self, outcome: RawResponse | Exception) -> None:
         self.outcome = outcome
@@ -101,7 +101,7 @@ class ScriptedConnection:
         """The topics and partitions of each Produce request."""
         self.pending: list[Pending] = []
         self.slow = False
-        """Answers are there only when they are waited for."""
+        """Responses arrive only when they are waited for."""
         self.refreshed: list[str] = []
         self.forgotten: list[tuple[str, bool]] = []
         self.leaders: list[Any] = []
@@ -112,7 +112,7 @@ class ScriptedConnection:
         self.is_unstable = False
         """A writer was killed while it committed; the next one fences it."""
 
-    # What the writer asks of a connection.
+    # The requests of the writer to a connection.
 
     def leader(self, topic: str, partition: int) -> PartitionLeader:
         step = self.leaders.pop(0) if self.leaders else None

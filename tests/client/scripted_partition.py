@@ -38,7 +38,7 @@ class ScriptedCluster:
 
     Attributes:
         script: For each fetch a response, an error, or a function that returns one.
-        fetches: What was fetched: node, offset, leader epoch, max bytes, rack, version.
+        fetches: The fetches: node, offset, leader epoch, max bytes, rack, version.
         leaders: For each request of metadata a leader; the last one stays.
         topic_ids: Likewise.
         offsets: What ListOffsets returns, by timestamp.

@@ -10,7 +10,7 @@ from tests.client.stored import batch, damaged, empty, marker
 
 
 def selected(*batches, position=0, end=1000, aborted=()):
-    """Return the (first, end) of what is selected, and where to go on."""
+    """Return the (first, end) of the selected batches, and where to continue."""
     found = select(memoryview(b"".join(batches)), position, end, aborted)
     return [(batch.first, batch.end) for batch in found.batches], found.position
 

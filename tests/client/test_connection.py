@@ -1,4 +1,4 @@
-"""Connections to a real broker, and to what is none."""
+"""Connections to a real broker, and to other servers."""
 
 import asyncio
 import contextlib
@@ -166,7 +166,7 @@ def test_no_response():
 
 @pytest.mark.system
 def test_a_broker_that_stops_to_answer(kafka):
-    """Its connection is given up, and another one is made."""
+    """Its connection is given up, and another connection is opened."""
     target = kafka.nodes[0].port
     stuck = threading.Event()
 

@@ -22,7 +22,7 @@ def coordinator(broker):
 
 
 def test_a_request_without_a_definite_response_is_retried(broker, coordinator):
-    """As while another writer takes over the transaction whose end is asked for."""
+    """As while another writer takes over the transaction that is to be ended."""
     producer = coordinator.new_producer()
     broker.script[END] = [UNKNOWN, UNKNOWN]
     coordinator.end(producer, commit=True)

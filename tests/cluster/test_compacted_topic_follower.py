@@ -69,7 +69,7 @@ async def test_records_are_read_ahead_of_the_event_loop():
 
 
 class Ends(Topic):
-    """Tells other ends one after the other, and the last one for ever."""
+    """Returns other ends one after the other, and the last end permanently."""
 
     def __init__(self, *ends):
         super().__init__(None)
@@ -97,7 +97,7 @@ async def test_a_topic_that_has_lost_records():
 
 
 class TestWhenRead:
-    """What waits until a record has been read."""
+    """Callbacks for when a record has been read."""
 
     async def test_it_is_called_when_the_record_before_the_position_has_been_taken(self):
         told, follower = [], follower_at(5, Ends(7))
@@ -121,7 +121,7 @@ class TestWhenRead:
 
 
 class Offsets:
-    """An admin client that tells offsets one after the other; librdkafka has -1001 for none."""
+    """An admin client that returns offsets in sequence; librdkafka has -1001 for none."""
 
     def __init__(self, *offsets):
         self.offsets = list(offsets)
@@ -157,7 +157,7 @@ class NeverAnswers(Offsets):
 
 
 def test_a_leader_that_has_gone_is_not_waited_for(topic, monkeypatch):
-    """Another client learns the next leader; the first one's answer counts if it comes."""
+    """Another client finds the next leader; the first leader's response counts if it arrives."""
     clients = [NeverAnswers(), Offsets(7)]
     monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
     monkeypatch.setattr(compacted_topic, "admin_client", lambda _: clients.pop(0))
@@ -265,7 +265,7 @@ async def test_a_read_does_not_request_the_end_with_almost_no_time():
 
 
 class Waits(Topic):
-    """Is asked for its end in a thread, and never knows it."""
+    """Gets a request for its end in a thread, and never knows it."""
 
     def __init__(self):
         super().__init__(None)
@@ -295,7 +295,7 @@ async def until(is_so):
 
 
 class Held(Topic):
-    """Says its end when a test lets it."""
+    """Returns its end when a test allows it."""
 
     def __init__(self, last):
         super().__init__(last)
@@ -348,7 +348,7 @@ async def test_an_unexpected_failure_fails_one_read_and_not_the_next():
 
 
 class Ensures:
-    """A topic's check that fails with errors, one after the other, and succeeds at last."""
+    """A topic's check that fails with errors, in sequence, and then succeeds."""
 
     def __init__(self, *errors):
         self.errors = list(errors)

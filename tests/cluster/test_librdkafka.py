@@ -1,4 +1,4 @@
-"""librdkafka's clients: what it knows is checked before, and a token is there when it starts."""
+"""librdkafka's clients: its keys are checked first, and a token is available at the start."""
 
 import json
 

@@ -80,7 +80,7 @@ def test_other_errors_are_not_waited_for():
 
 
 class Admin:
-    """As librdkafka's client: asks a leader that has moved until the metadata are requested."""
+    """As librdkafka's client: uses a leader that has moved until the metadata are requested."""
 
     def __init__(self, refusals):
         self.refusals = dict(refusals)

@@ -74,7 +74,7 @@ def test_ranges_of_several_topics(cluster, topic, produce):
 
 
 def test_a_time_before_1970_is_the_beginning(cluster, topic, produce):
-    """Negative timestamps mean something else in the protocol: -1 is the end."""
+    """Negative timestamps have another meaning in the protocol: -1 is the end."""
     name = topic()
     produce(name, JANUARY)
     found = cluster.ranges(cluster.topics(name), "1969-12-31T23:59:59.999")

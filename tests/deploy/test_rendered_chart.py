@@ -181,7 +181,7 @@ def test_the_gateway_reads_the_file(tmp_path):
     objects = rendered(tmp_path, {"config": CONFIG | odd})
     file = tmp_path / "penstock.properties"
     file.write_text(only(objects, "ConfigMap")["data"]["penstock.properties"])
-    # What metrics.listener asks for is a file of the container.
+    # The value of metrics.listener.token is a file of the container.
     configuration = load_configuration(file, without="metrics.")
     assert configuration.properties | odd == configuration.properties
     assert configuration.advertised_host == "trial-penstock.kafka.svc.cluster.local"

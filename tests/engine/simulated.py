@@ -98,7 +98,7 @@ class World:
         self.check()
 
     def check(self) -> None:
-        """What holds always."""
+        """Check the invariants."""
         pool = self.schedule.pool
         alive = [p for p in self.processes.values() if p.worker.state is not WorkerState.DEAD]
         assert len(alive) <= 2 * self.limits.workers + self.limits.spare
@@ -121,7 +121,7 @@ class World:
         for times in self.begun.values():
             assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
 
-    # What happens
+    # Events
 
     def submit(
         self,
@@ -154,7 +154,7 @@ class World:
             self.carry_out()
 
     def die(self, process: Process, *, by_another: bool = False) -> None:
-        """End it; what was on its way arrives, what was gathered does not."""
+        """End it; its sent messages arrive, its gathered verdicts do not."""
         if process.state == "dead":
             return
         self.deliver(process)
@@ -171,7 +171,7 @@ class World:
             self.carry_out()
 
     def begin(self, process: Process) -> bool:
-        """Have it begin the next batch that is still wanted."""
+        """Let it begin the next batch that is still needed."""
         if process.state not in {"ready", "closing"} or process.current or process.killed:
             return False
         while process.inbox:
@@ -193,7 +193,7 @@ class World:
             process.phase = JUDGING
 
     def end(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> None:
-        """Have it end the batch in hand; the verdict is not sent yet."""
+        """Let it end its current batch; the verdict is not sent yet."""
         if process.current:
             took_s = self.now - process.began_at
             process.gathered.append((process.current[0], verdict, took_s))
@@ -204,14 +204,14 @@ class World:
         process.gathered = []
 
     def deliver(self, process: Process) -> None:
-        """Have what it sent arrive."""
+        """Let its messages arrive."""
         arriving, process.on_the_way = process.on_the_way, []
         for attempt, verdict, took_s in arriving:
             self.schedule.verdict(process.worker, attempt, verdict, self.now, took_s)
         self.carry_out()
 
     def judge(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> bool:
-        """Have it judge one batch, at once."""
+        """Let it judge one batch, at once."""
         begun = self.begin(process) or process.current is not None
         self.end(process, verdict)
         self.send(process)
@@ -231,8 +231,8 @@ class World:
     # A world in which time passes
 
     def serve(self, clients: Sequence["ClosedLoop"], for_s: float, step_s: float = 0.001) -> None:
-        """Have clients that send their next batch when the last is answered, and whose batches
-        take as long as they say; workers start within half a second.
+        """Let clients send their next batch when the last is answered; their batches
+        take their declared times; workers start within half a second.
         """
         ends = self.now + for_s
         ticked, opened = self.now, {}
@@ -258,7 +258,7 @@ class World:
         return [p for p in self.processes.values() if p.state != "dead"]
 
     def settle(self, process: Process) -> None:
-        """Have a process do what is due."""
+        """Let a process do its due work."""
         if process.killed or process.state == "closing":
             self.die(process)
         self.started(process)
@@ -272,7 +272,7 @@ class World:
         return self
 
     def be_kind(self, most_ticks: int) -> None:
-        """Have all go well until all jobs are answered, in so many ticks at most."""
+        """Let all succeed until all jobs are answered, in at most so many ticks."""
         for _ in range(most_ticks):
             for process in self.living():
                 self.settle(process)
@@ -289,7 +289,7 @@ class World:
 
 
 class ClosedLoop:
-    """A client that has so many batches on their way, and no more.
+    """A client with so many batches in flight, and no more.
 
     Attributes:
         waits: How long each batch took from its submission to its verdict.

@@ -1,4 +1,4 @@
-"""What policies return that judge columns: what is taken, and what is not."""
+"""Results of policies that judge columns: valid and invalid."""
 
 import numpy as np
 import pytest

@@ -44,7 +44,7 @@ class Untouched(Both):
 
 
 class Mixed(Batch, Record):
-    """Has the one for a batch from the first of its bases."""
+    """Inherits the method for a batch from the first of its bases."""
 
 
 class SwitchedOff(Both):

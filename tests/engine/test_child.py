@@ -8,7 +8,7 @@ from penstock.engine.workers.processes.child import Child
 
 
 class Heard:
-    """Takes what a worker says."""
+    """Receives the messages of a worker."""
 
     def __init__(self):
         self.verdicts = []

@@ -1,4 +1,4 @@
-"""Who sent records: given to the methods that ask for it, and to no others."""
+"""The client of records: passed to the methods that take a context, and to no others."""
 
 import functools
 
@@ -143,7 +143,7 @@ def test_an_interceptor_that_takes_a_context_gets_the_client(policy):
 
 @pytest.mark.parametrize("policy", [Validator, Policy, Whole])
 def test_an_unknown_client_has_a_context_without_names(policy):
-    """As on Spark: a context is there, and nothing is in it."""
+    """As on Spark: the context exists, and is empty."""
     [verdict] = judge(policy, [b"a"])
     assert verdict.message == str(ClientContext(None, None, None)) == str(NOBODY)
 
@@ -318,7 +318,7 @@ def test_a_client_crosses_the_pipe():
 
 
 def test_a_batch_that_timed_out_for_a_client_is_judged_for_another():
-    """The verdict of an interceptor that asks who sends is not one about somebody else."""
+    """The verdict of an interceptor that takes a context is not used for another client."""
     timed_out, data = TimedOutBatches(lambda: 0.0), encode_batch(values(b"a"))
     timed_out.add(batch_of("t", 0, data, messages.client(ALICE)), 5.0)
     assert timed_out.is_suspended(batch_of("t", 0, data, messages.client(ALICE)))

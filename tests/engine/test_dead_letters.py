@@ -1,4 +1,4 @@
-"""What headers say of a dead letter."""
+"""The headers of a dead letter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The process that imports users' classes: its answers about what they declare."""
+"""The process that imports users' classes: its descriptions of them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def answer(monkeypatch):
-    """Has one request answered; gives the answer."""
+    """Sends one request; returns the answer."""
     ended = []
     monkeypatch.setattr(os, "_exit", ended.append)
 

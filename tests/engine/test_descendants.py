@@ -1,4 +1,4 @@
-"""What a policy leaves running ends with its worker, whatever it has made of itself."""
+"""Processes that a policy leaves running end with its worker, even if they detach."""
 
 import asyncio
 import subprocess
@@ -35,7 +35,7 @@ class Misbehaves(BrokerRecordValidator):
 
 
 async def orphans(folder: Path) -> None:
-    """Have a policy leave processes that nothing ties to it; print their ids, and end."""
+    """Let a policy start detached processes; print their ids, and end."""
     from tests.engine.test_supervisor import Judging
 
     assert adopt_orphans()

@@ -1,4 +1,4 @@
-"""Batches whose bad records are stored: which policy counts, and what is written."""
+"""Batches whose bad records are stored: the policy that counts, and the written records."""
 
 import pytest
 
@@ -50,7 +50,7 @@ class Upper(ProduceRequestInterceptor):
 
 
 class Swap(ProduceRequestInterceptor):
-    """Makes bad records good, and good ones bad."""
+    """Makes bad records good, and good records bad."""
 
     def interceptor_topic_pattern(self):
         return "."
@@ -194,7 +194,7 @@ def test_a_stricter_policy_judges_unchanged_records_if_interceptors_only_observe
     ]
     assert [index for index, is_objected in enumerate(objected) if is_objected] == [0, 3, 6]
 
-    # What interceptors made of records, and the others as they were sent.
+    # The intercepted records, and the others as they were sent.
     assert policies.judge_each(3, TOPIC_ID, columns(*values)).replaced == (
         [b"b", b"x", b"a", b"d", None, b"y", b"b", b"w"],
         [b"bad", b"bad", b"a", b"drop bad", None, b"worse", b"bad y", b"***"],

@@ -1,4 +1,4 @@
-"""A record is judged policy by policy: each step has its decision in words, and what it saw."""
+"""A record is judged policy by policy: each step has its decision in words, and its input."""
 
 from types import SimpleNamespace
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What is accepted without a worker, and what is left to one."""
+"""Batches that are accepted without a worker, and those that are left to a worker."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""What a class of KIP-940 says of a topic's text before a record comes."""
+"""Objections of a class of KIP-940 to a topic's text before a record arrives."""
 
 import pytest
 
@@ -39,7 +39,7 @@ class ReadsNothing(RecordValidationPolicy):
 
 @pytest.fixture
 def load(tmp_path):
-    """Loads policies of a file that has these keys; gives them and the plan."""
+    """Loads policies of a file with these keys; returns them and the plan."""
     module = f"policies_{abs(hash(tmp_path))}"
     (tmp_path / f"{module}.py").write_text(POLICIES)
     (tmp_path / "beside.txt").write_text("right")

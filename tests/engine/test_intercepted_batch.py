@@ -85,7 +85,7 @@ class WithoutFirstByte(ProduceRequestInterceptor):
 
 
 class Asking(RecordValidationPolicy):
-    """Refuses a batch by what it says without a column."""
+    """Refuses a batch by its content, without a column."""
 
     def validate_batch(self, topic, batch):
         asked = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")

@@ -18,7 +18,7 @@ from tests.engine.chains import chain, columns, each
 
 PLACES = 3
 LEAVE, CHANGE, UNDO, REKEY, DROP, FAIL, WRONG = range(7)
-"""What an interceptor does with a record; its value says it, a byte for each interceptor."""
+"""The action of an interceptor on a record; its value has a byte for each interceptor."""
 CHANGED = b"+"
 
 
@@ -77,7 +77,7 @@ def interceptor(place, kind):
 
 
 def run(kinds, records, **options):
-    """Run a chain; return what it made of the records, the kinds left out of the names."""
+    """Run a chain; return the records, without the kinds in the names."""
     made = chain(interceptors=[interceptor(place, kind) for place, kind in enumerate(kinds)])
     headers = (Header("h", b"1"),)
     given = columns(*records, headers=headers)

@@ -1,4 +1,4 @@
-"""Class names become classes; a policy's own class path is seen by nobody else (KIP-940)."""
+"""Class names become classes; a policy's own class path is private to it (KIP-940)."""
 
 import sys
 from pathlib import Path

@@ -102,7 +102,7 @@ class Context(RecordValidationPolicy):
 
 @pytest.fixture
 def file(tmp_path, request):
-    # Each test has a module of its own: it is imported in this process.
+    # Each test has its own module, because it is imported in this process.
     name = "named_" + re.sub(r"\W", "_", request.node.name)
     (tmp_path / f"{name}.py").write_text(MODULE)
     return tmp_path / f"{name}.properties"

@@ -19,7 +19,7 @@ from penstock.policy import (
 from tests.engine.chains import TOPIC_ID, chain, columns, each
 
 PLACES = 4
-"""How many policies a generated chain may have; a record's value says what each does with it."""
+"""How many policies a generated chain may have; a record's value is the action for each."""
 PASS, REFUSE, REFUSE_MUTELY, FAIL = range(4)
 
 
@@ -101,7 +101,7 @@ def policies_of(kinds: list[str], last: str | None, *, plain: bool = False):
 
 
 def nameless(found):
-    """Return what was found without the kind that stands in the names of the classes."""
+    """Return the objections without the kind in the names of the classes."""
     kinds = ("record", "batch", "both")
 
     def without(text):
@@ -148,7 +148,7 @@ def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
 
 
 def test_the_first_failure_of_a_batch_counts():
-    """Whatever stage finds it: the records behind it are asked about no further."""
+    """Whichever stage finds it: the records after it are not judged."""
     asked = []
 
     class Second(validator(1, "both")):
@@ -220,7 +220,7 @@ ANSWERS = {
 
 
 class wrong:  # noqa: N801
-    """Neither a coroutine nor an iterable: what a coroutine looks like to the engine."""
+    """Neither a coroutine nor an iterable: how the engine recognizes a coroutine."""
 
     def __await__(self):
         yield
@@ -362,7 +362,7 @@ def test_a_position_twice_has_its_first_message():
 
 
 def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
-    """As `penstock explain` asks: one policy after the other, about one record."""
+    """As `penstock explain` does: one policy after the other, about one record."""
     whole = policies_of(["batch", "record"], "batch")
     for position, name in enumerate(["V0batch", "V1record", "P2batch"]):
         last = name if name.startswith("P") else None

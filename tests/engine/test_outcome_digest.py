@@ -1,4 +1,4 @@
-"""What is in the digest of what decides which records are stored."""
+"""The parts of the digest of everything that decides which records are stored."""
 
 import os
 import re

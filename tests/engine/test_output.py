@@ -1,4 +1,4 @@
-"""What policies print is logged, within a limit."""
+"""The output of policies is logged, within a limit."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The batch that policies are given: what is in it, and that it stays so."""
+"""The batch that policies get: its content, which does not change."""
 
 import sys
 

@@ -35,7 +35,7 @@ UNUSABLE = "the schema cannot be used"
 
 
 class Seen(list):
-    """The values that a policy was asked about."""
+    """The values that a policy has judged."""
 
 
 SEEN = Seen()
@@ -178,7 +178,7 @@ def test_a_postponed_record_raises_if_records_are_judged_separately(kind):
 
 
 def test_it_is_no_objection_to_the_record_before_it():
-    """A record that is refused is refused when the batch comes again."""
+    """A refused record is refused when the batch is retried."""
     verdict = chain(validators=[Raising]).judge(3, TOPIC_ID, columns(b"bad", b"later"))
     assert verdict.outcome is Outcome.POSTPONED
 

@@ -1,4 +1,4 @@
-"""`prepare_batch` and `prepare_topic`: called once, before judging, with a deadline of their own."""
+"""`prepare_batch` and `prepare_topic`: called once, before judging, with a separate deadline."""
 
 import asyncio
 from dataclasses import replace
@@ -404,7 +404,7 @@ async def test_a_worker_may_prepare_for_longer_than_it_may_judge(tmp_path):
     async with Judging(tmp_path, POLICIES, **properties) as judging:
         held = asyncio.ensure_future(judging.ask(gate.value))
         await gate.begun()
-        # Nothing says that a time has not passed but the time itself.
+        # Only the time itself shows that a time has not passed.
         await asyncio.sleep(2)
         gate.open()
         verdict = await held

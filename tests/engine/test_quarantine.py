@@ -1,4 +1,4 @@
-"""Dead letters of a producer's batch: what they hold, and ids that stay."""
+"""Dead letters of a producer's batch: their content, and their permanent ids."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The schedule of the workers: what it decides, in worlds that are not real."""
+"""The schedule of the workers: its decisions, in simulated worlds."""
 
 import itertools
 import math
@@ -97,7 +97,7 @@ def test_a_second_verdict_about_a_job_is_ignored():
 
 
 def hold_up(world: World, topic_partition=("slow", 0)):
-    """Have a worker busy with a batch for long."""
+    """Let a worker be busy with a batch for long."""
     job = world.submit(topic_partition)
     process = next(p for p in world.ready if job.attempt in p.worker.sent)
     assert world.begin(process)
@@ -161,7 +161,7 @@ def test_batches_wait_in_order_if_all_workers_are_blocked():
 
 
 def test_a_moderately_slow_policy_is_sent_little_ahead():
-    """Each batch takes 30 ms: nobody waits for more than a few of another one's."""
+    """Each batch takes 30 ms: no client waits for more than a few of another client's."""
     world = World().open()
     (process,) = world.ready
     for _ in range(200):
@@ -218,7 +218,7 @@ def test_clients_whose_batches_take_long_get_the_same_time_not_the_same_number()
 
 
 def test_a_client_that_was_alone_does_not_pay_for_it_later():
-    """Time that nobody else wanted is not counted."""
+    """Time that no other client needed is not counted."""
     world = World(WorkerLimits(1)).open()
     alone = ClosedLoop("alone", 0.05, ("a", 0))
     world.serve([alone], for_s=20.0)
@@ -444,7 +444,7 @@ def test_a_batch_whose_worker_another_process_kills_is_judged_by_the_next(interc
     ],
 )
 def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors, expected):
-    """It may be the one for which the kernel has no memory."""
+    """It may be the batch for which the kernel has no memory."""
     world = World(WorkerLimits(1, failed_code=-1)).open()
     job = world.submit(interceptors=interceptors)
     for _ in range(1000):
@@ -634,7 +634,7 @@ def test_every_job_of_a_killed_worker_that_does_not_die_is_answered():
 
 
 def test_a_batch_begun_just_before_its_client_times_out_costs_no_worker():
-    """It waited behind others; its interceptor has all of its own time."""
+    """It waited behind others; its interceptor has its complete time."""
     world = World(WorkerLimits(1, interceptors_timeout_s=5.0)).open()
     (process,) = world.ready
     job = world.submit(interceptors="I", timeout_s=22.5)
@@ -713,7 +713,7 @@ def test_extra_workers_end_when_there_is_nothing_to_do():
 
 
 def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
-    """Counts steps, not time: what is done for each verdict is the same for 20,000."""
+    """Counts steps, not time: the work for each verdict is the same for 20,000."""
 
     def steps(waiting: int) -> int:
         world = World(WorkerLimits(1)).open()
@@ -804,7 +804,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9))
     def be_slow(self, number):
-        """Have a worker be held up by the next batch."""
+        """Block a worker with the next batch."""
         ready = self.world.ready
         if ready:
             self.world.begin(ready[number % len(ready)])
@@ -933,7 +933,7 @@ class AnyWorld(RuleBasedStateMachine):
 
 
 def check_lines(world: World) -> None:
-    """What is counted is what there is."""
+    """The counters equal the actual numbers."""
     schedule = world.schedule
     queues = [*schedule._slot_queues, *schedule._partition_queues.values()]
     for queue in queues:

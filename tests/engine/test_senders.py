@@ -1,4 +1,4 @@
-"""Who sent a batch, on its way to a worker: only where a policy asks, and never another's."""
+"""The client of a batch, sent to a worker: only for a policy that takes it, and never another's."""
 
 import asyncio
 from itertools import groupby
@@ -51,7 +51,7 @@ class Crashes(RecordsPolicyWithContext):
 
 
 class Listening(Child):
-    """A child that keeps what it is sent."""
+    """A child that keeps the messages to it."""
 
     sent: list = []
 
@@ -64,7 +64,7 @@ class Listening(Child):
 def clients_sent():
     """The encoded clients of the batches that were sent to workers.
 
-    One that a slow machine has sent to a second worker counts once.
+    A batch that a slow machine has sent to a second worker counts once.
     """
     sent = (bytes(parts[3]) for parts in Listening.sent if len(parts) == 5)
     return [client for client, _ in groupby(sent)]
@@ -88,7 +88,7 @@ class Pool:
         await self.supervisor.close()
 
     async def ask(self, sender, records_policy=None, topic="t"):
-        """Judge a batch, the same one whoever sends it; return what the policy says."""
+        """Judge a batch, the same for every client; return the policy's message."""
         own = {}
         if records_policy:
             own = {"records.policy.class.name": records_policy, "records.policy.enabled": "true"}
@@ -141,7 +141,7 @@ async def test_a_batch_that_another_worker_judges_again_keeps_its_sender(tmp_pat
         first, other = await asyncio.gather(
             pool.ask(ALICE, "policies.Crashes"), pool.ask(BOB, "policies.Crashes", topic="u")
         )
-        # Whichever was lost with the first worker: nobody got the other one's name.
+        # Whichever was lost with the first worker: none got the other client's name.
         assert first == str(ALICE) or "shop" not in (first or "")
         assert str(ALICE) != other
         assert await pool.ask(ALICE, "policies.Crashes") == str(ALICE)

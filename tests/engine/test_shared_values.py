@@ -1,4 +1,4 @@
-"""What one worker's policy has learned reaches all the others, whatever becomes of workers."""
+"""A value that a worker's policy shares reaches all the others, even if workers die."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ def judging(folder, workers, shared=None):
 
 
 async def answers(pool, value, count=8):
-    """Ask about batches of so many partitions, which all workers share."""
+    """Judge batches of so many partitions, which all workers share."""
     found = await asyncio.gather(*(pool.ask(value, partition=number) for number in range(count)))
     return {verdict.code for verdict in found}
 

@@ -1,4 +1,4 @@
-"""Columns of a batch: what is in them, of which records, and as Arrow."""
+"""Columns of a batch: their content, for which records, and as Arrow."""
 
 import pyarrow as pa
 import pytest
@@ -66,7 +66,7 @@ def test_as_arrow(columns):
 
 
 def test_the_rest_after_a_prefix_in_all_and_in_some(columns):
-    assert columns.values_after(b"") is None  # one is null
+    assert columns.values_after(b"") is None  # a value is null
     assert columns.pick(range(3, 13)).values_after(b"") == tuple(b"%d" % i * 3 for i in range(10))
     tens = columns.pick(range(13, 23)).values_after(b"1")
     assert tens == tuple((b"%d" % i * 3)[1:] for i in range(10, 20))

@@ -1,4 +1,4 @@
-"""Policies in processes: whatever a policy does costs only the batch it was given."""
+"""Policies in processes: a misbehaving policy costs only the batch that it gets."""
 
 import asyncio
 import errno
@@ -24,7 +24,7 @@ from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 ENDLESS_MS, AMPLE_MS = 2500, 100_000
-"""A time that is to pass, and one that never passes, however slow the machine is."""
+"""A time that is to pass, and a time that never passes, on any machine."""
 POLICIES = """
 import ctypes, json, os, re, sys, time
 from penstock.policy import *
@@ -80,12 +80,12 @@ class Gate:
         self._file.with_suffix(".begun").unlink()
 
     def open(self) -> None:
-        """Let the policy go on."""
+        """Let the policy continue."""
         self._file.touch()
 
 
 class Judging:
-    """A running pool and a way to ask it."""
+    """A running pool and a way to use it."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_pat
 
 
 async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
-    """Many at once, small ones in one read, large ones in several."""
+    """Many at once, small batches in one read, large batches in several."""
     sizes = [1, 300_000, 10, 20, 262_000, 3_000_000, 5, 100_000, 9_000_000, 7, 261_900, 2]
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         asked = [judging.ask(b"x" * size, partition=i) for i, size in enumerate(sizes)]
@@ -441,7 +441,7 @@ class Other(Told): pass
 
 
 def per_topic(folder: Path) -> tuple[Judging, Path]:
-    """A pool whose topics have instances of their own, which tell what becomes of them."""
+    """A pool whose topics have separate instances, which record their life cycle."""
     events = folder / "events"
     events.touch()
     judging = Judging(
@@ -558,7 +558,7 @@ async def test_a_process_that_cannot_be_started_is_started_later(tmp_path):
     Barred.barred = False
     async with Judging(tmp_path, child=Barred, **{"policy.workers": 1}) as judging:
         Barred.barred = True
-        # The spare takes over once, and then there is none.
+        # The spare takes over once, and then there is no spare.
         for _ in range(2):
             assert (await judging.ask(b"os._exit")).code == -1
         waits = asyncio.ensure_future(judging.ask(b"refuse"))
@@ -581,7 +581,7 @@ async def test_a_batch_that_its_worker_never_began_is_not_charged(tmp_path):
 
 
 async def test_a_worker_that_is_stopped_is_replaced_and_its_batches_judged(tmp_path):
-    """Nobody is to blame, and no client has to give up first."""
+    """No batch is at fault, and no client has to time out first."""
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, **properties) as judging:
         await judging.ask(b"fine")
@@ -702,7 +702,7 @@ async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
 
 
 async def test_an_interceptor_that_hangs_past_its_clients_deadline(tmp_path):
-    """The client is told in time, the worker ended in its own time, and the batch rests."""
+    """The client is answered in time, the worker ends in its time, and the batch rests."""
     policies = """
 import time
 from penstock.policy import *

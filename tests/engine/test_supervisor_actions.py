@@ -111,7 +111,7 @@ class Process:
 
 
 class Observer:
-    """Keeps what it is called with."""
+    """Keeps its arguments."""
 
     def __init__(self):
         self.verdicts, self.ends, self.events = [], [], []

@@ -48,7 +48,7 @@ def test_without_modes_of_policies_there_is_one_plan():
 
 
 def losses(**own):
-    """What decides which records a topic loses, with these topic level keys."""
+    """The keys that decide which records a topic loses."""
     plan = plan_of({
         **VALIDATED,
         "record.validation.policy.class.name": "a.Validation",

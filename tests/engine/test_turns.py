@@ -1,4 +1,4 @@
-"""Turns of clients: by the time that their batches take, whatever comes and goes."""
+"""Turns of clients: by the time of their batches, also while clients connect and disconnect."""
 
 import math
 

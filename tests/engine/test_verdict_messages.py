@@ -1,4 +1,4 @@
-"""Verdicts on their way from a worker: as they were, whatever they blame."""
+"""Verdicts in messages of a worker are decoded as they were encoded."""
 
 from dataclasses import replace
 

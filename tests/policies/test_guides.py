@@ -1,4 +1,4 @@
-"""The examples of docs/policies.md and docs/interfaces.md do what the pages say."""
+"""The examples of docs/policies.md and docs/interfaces.md work as the pages describe."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""`HeaderRequired`: which headers a record has, and what is in them."""
+"""`HeaderRequired`: the headers of a record, and their values."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_headers_have_to_be_there(headers, told):
     assert text(headers) == told
 
 
-def test_a_pattern_is_found_anywhere_unless_it_says_otherwise():
+def test_a_pattern_is_searched_unless_it_is_anchored():
     configs = {"headers": "a", "headers.a.pattern": "b+"}
     assert text({"a": b"abbc"}, configs) is None
     assert text({"a": b"ac"}, configs) == "header a does not match b+"
@@ -57,5 +57,5 @@ def test_wrong_settings(configs, told):
 
 
 def test_a_pattern_takes_no_longer_than_the_text_is_long():
-    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # for ever, if it went back
+    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # without an end, if it backtracked
     assert text({"a": b"a" * 100_000 + b"!"}, configs) is not None

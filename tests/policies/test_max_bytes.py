@@ -40,7 +40,7 @@ def test_the_record_altogether():
     assert texts(record=0)[4:] == ["the record has more than 0 bytes", None]
 
 
-def test_one_limit_says_nothing_of_the_others():
+def test_a_limit_does_not_affect_the_others():
     assert texts(value=4) == [None, None, "the value has more than 4 bytes", None, None, None]
 
 

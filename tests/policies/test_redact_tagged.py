@@ -46,7 +46,7 @@ OLD = b'{"ssn":"secret","age":50}'
 
 
 class Known:
-    """A registry with one schema, which counts what it is asked."""
+    """A registry with one schema, which counts its requests."""
 
     def __init__(self, schema):
         self.known = schema
@@ -199,7 +199,7 @@ IN_B = {"b": {"a": "secret"}}
                      {"n": "secret"}, id="a circle"),
     ],
 )  # fmt: skip
-def test_no_keyword_hides_what_is_tagged_in_json(schema, value):
+def test_no_keyword_hides_tagged_fields_in_json(schema, value):
     made, _ = interceptor(registered("JSON", schema))
     found = value_of(made, PREFIX + json.dumps(value).encode())
     assert b"secret" not in found
@@ -255,7 +255,7 @@ def test_a_header_that_does_not_suit_the_schema(schema, header):
         value_of(made, b"secret", [Header("__value_schema_id", header)])
 
 
-def test_keys_only_if_asked():
+def test_keys_only_if_configured():
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     made, _ = interceptor(registered("AVRO", AVRO))
     assert made.process_record(data, None, "t", 0, ()) == (data, None)
@@ -274,14 +274,14 @@ def test_keys_only_if_asked():
         (PREFIX + avro_bytes({"ssn": "secret", "age": 5}) + b"x", "the value does not fit"),
     ],
 )
-def test_what_cannot_be_redacted_does_not_pass(value, reason):
+def test_records_that_cannot_be_redacted_do_not_pass(value, reason):
     made, _ = interceptor(registered("AVRO", AVRO))
     with pytest.raises(ValueError, match=reason) as caught:
         value_of(made, value)
     assert "secr" not in str(caught.value)
 
 
-def test_a_registry_that_is_away_is_asked_again():
+def test_an_unavailable_registry_is_tried_again():
     made, registry = interceptor(RetriableException("the registry is away"))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     with pytest.raises(RetriableException):
@@ -294,7 +294,7 @@ def prepare(made, *values):
     made.prepare_batch("t", 0, PolicyBatch(columns(*values)))
 
 
-def test_what_a_batch_needs_is_asked_for_before_it_is_processed():
+def test_the_schemas_of_a_batch_are_requested_before_it_is_processed():
     made, registry = interceptor(registered("AVRO", AVRO))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     prepare(made, data, None, b"no id", data)
@@ -311,7 +311,7 @@ def test_while_the_registry_is_away_nothing_is_processed():
         prepare(made, PREFIX + avro_bytes({"ssn": "secret", "age": 5}))
 
 
-def test_an_unknown_schema_is_told_by_its_records_alone_and_asked_for_with_the_next_batch():
+def test_an_unknown_schema_fails_only_its_records_and_is_requested_with_the_next_batch():
     made, registry = interceptor(UnknownSchemaError("schema 7 is not in the schema registry"))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     prepare(made, data, None)
@@ -358,7 +358,7 @@ def test_a_value_without_end():
 
 
 class Adults(BrokerRecordValidator):
-    """Refuses the young, and those whose number is there to be read."""
+    """Refuses the young, and records with a readable number."""
 
     def validate_record(self, topic_partition, key, value, headers):
         if b"secret" in value:
@@ -367,7 +367,7 @@ class Adults(BrokerRecordValidator):
 
 
 def of_redacted_batch(mode):
-    """Return what is stored of a batch with one bad record, and its dead letters."""
+    """Return the stored records of a batch with one bad record, and its dead letters."""
     schema = {"properties": {"ssn": {"type": "string", "confluent:tags": ["PII"]}}}
     made, _ = interceptor(registered("JSON", schema), topics="^orders$")
     plan = TopicPlan(topic="orders", interceptors=("Redact",), validators=("Adults",), mode=mode)
@@ -395,7 +395,7 @@ def test_a_marked_record_is_redacted():
     assert letters == b""
 
 
-def test_a_dead_letter_has_what_was_sent_and_the_others_are_redacted():
+def test_a_dead_letter_has_the_original_record_and_the_others_are_redacted():
     stored, letters = of_redacted_batch("quarantine")
     assert list(stored.values) == [PREFIX + b'{"ssn":"***","age":50}']
     (letter,) = read_stored_batch(letters, max_decompressed_bytes=2**20).records.values

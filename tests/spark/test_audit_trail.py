@@ -1,4 +1,4 @@
-"""The audit trail of gateways, read with Spark as docs/spark.md says."""
+"""The audit trail of gateways, read with Spark as in docs/spark.md."""
 
 import re
 from pathlib import Path

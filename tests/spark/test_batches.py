@@ -12,7 +12,7 @@ from penstock.spark import apply, evaluation, judge
 from penstock.stored.evaluation import Evaluator
 from tests.spark.test_verdicts import verdicts
 
-# Each class says what it was shown, so a difference in what it sees is one in what it says.
+# Each class returns its input in its message, so a different input results in another message.
 POLICIES = """
 import numpy as np
 import pyarrow.compute as pc
@@ -95,7 +95,7 @@ FIRST = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
 def arrays(some, cut):
-    """Return Spark's columns of some records, as a slice of longer ones if `cut`."""
+    """Return Spark's columns of some records, as a slice of longer columns if `cut`."""
     before = {"key": b"fail", "value": b"before", "partition": 9, "topic": "z", "headers": None}
     some = [before, *some]
     kinds = {
@@ -118,7 +118,7 @@ def arrays(some, cut):
 
 
 def without_names(array):
-    """Return verdicts without what tells the two kinds of classes apart."""
+    """Return verdicts without the names that distinguish the two kinds of classes."""
 
     def plain(field):
         if isinstance(field, dict):
@@ -174,7 +174,7 @@ def test_through_spark(rows, plan):
     assert found[""][1] == found["Batch"][1]
 
 
-def test_timestamps_are_there_for_who_judges_columns(rows, plan):
+def test_policies_that_judge_columns_get_timestamps(rows, plan):
     late = {
         "record.validation.policy.class.name": "policies.Late",
         "topics.*.record.validation.policy": "x",

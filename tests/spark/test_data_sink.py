@@ -1,4 +1,4 @@
-"""`df.write.format("penstock")`: what is accepted is written once, whatever is tried again."""
+"""`df.write.format("penstock")`: accepted records are written once, also after retries."""
 
 from collections import Counter
 
@@ -42,7 +42,7 @@ def values(kafka, topic):
     return Counter(record[2] for record in read_topic(kafka.bootstrap_servers, topic, **COMMITTED))
 
 
-def test_what_is_accepted_is_written_with_key_headers_time_and_partition(
+def test_accepted_records_are_written_with_key_headers_time_and_partition(
     write, rows, kafka, topic, configured
 ):
     target = topic("out", 3)
@@ -127,7 +127,7 @@ def test_a_named_job_is_written_once(write, rows, kafka, topic):
 
 
 class Attempts:
-    """Takes the place of what tasks do: writes nothing, and returns the attempt."""
+    """Replaces the work of tasks: writes nothing, and returns the attempt."""
 
     def write(self, attempt, rows):
         assert not list(rows)
@@ -159,13 +159,13 @@ def test_a_frame_of_a_micro_batch_is_known_by_its_query_and_number(monkeypatch, 
         ({"kafka.sasl.jaas.config": "secret"}, "a secret is not an option"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(write, rows, topic, options, text):
+def test_errors_are_raised_before_records_are_written(write, rows, topic, options, text):
     with pytest.raises(Exception, match=text) as caught:
         write(rows(b"x"), topic("out"), **options)
     assert "secret" not in str(caught.value).replace("a secret is not", "")
 
 
-def test_a_column_that_cannot_be_written_is_said(write, spark, topic):
+def test_a_column_that_cannot_be_written_is_named(write, spark, topic):
     frame = spark.createDataFrame([(b"v", 1)], "value binary, amount int")
     with pytest.raises(Exception, match="writes no column amount"):
         write(frame, topic("out"))
@@ -175,7 +175,7 @@ def test_a_column_that_cannot_be_written_is_said(write, spark, topic):
 
 @pytest.fixture
 def stream(spark, kafka, configured, tmp_path):
-    """Runs a stream from topic to topic until it has read what there is."""
+    """Runs a stream from topic to topic until it has read all records."""
     register(spark)
 
     def run(source, target, file, place="place", **options):
@@ -228,7 +228,7 @@ def test_a_stream_writes_each_record_once_through_restarts(
 
 
 @pytest.mark.slow
-def test_a_stream_ends_where_a_record_is_refused_and_goes_on_with_another_plan(
+def test_a_stream_ends_at_a_refused_record_and_continues_with_another_plan(
     stream, produce, kafka, topic, configured
 ):
     source, target = topic("in", 3), topic("out", 2)
@@ -274,7 +274,7 @@ def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint
 
 @pytest.mark.unit
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
-def test_a_header_without_a_key_is_told_with_its_place(header):
+def test_a_header_without_a_key_is_reported_with_its_place(header):
     header_type = pa.struct([("key", pa.string()), ("value", pa.binary())])
     columns = {
         "value": pa.array([b"v"], pa.binary()),

@@ -129,7 +129,7 @@ def test_only_the_offsets_that_options_select_are_judged(read, configured, produ
     assert [row.verdict.outcome == "refused" for row in found] == [v == b"bad" for v in wanted]
 
 
-def test_aborted_transactions_and_open_ones_are_left_out(read, kafka, topic):
+def test_aborted_and_open_transactions_are_left_out(read, kafka, topic):
     source = topic("in")
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": source})
     producer.init_transactions()
@@ -173,7 +173,7 @@ def test_a_pattern(spark, kafka, read, produce, topic):
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said(read, configured, topic):
+def test_errors_are_raised(read, configured, topic):
     with pytest.raises(Exception, match="there is no topic missing on"):
         read("missing").collect()
     with pytest.raises(Exception, match="has no option startingoffset; startingOffsets is near it"):

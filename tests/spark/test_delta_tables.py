@@ -42,7 +42,7 @@ def test_tables_of_other_formats_are_refused(spark, parquet_table):
         DeltaTables(spark, {"accepted": parquet_table})
 
 
-def test_the_statement_creates_what_is_needed(spark, parquet_table):
+def test_the_statement_creates_the_required_table(spark, parquet_table):
     found = dict(spark.table(parquet_table).dtypes)
     assert wrong_columns(parquet_table, found) is None
     assert found == KAFKA
@@ -67,7 +67,7 @@ def test_an_error_of_a_format_is_its_first_line(spark):
     assert problem(spark, "t", error).startswith("it is broken; a catalog and its jars")
 
 
-def test_an_error_that_only_java_knows_says_what_java_said(spark):
+def test_an_error_that_only_java_knows_has_its_text(spark):
     """A folder in a file system without its jar, for example."""
     text = "An error occurred while calling o7.table.\n: java.lang.Some: Class S3 not found\n\tat a"
     told = problem(spark, "t", RuntimeError(text))
@@ -75,7 +75,7 @@ def test_an_error_that_only_java_knows_says_what_java_said(spark):
 
 
 def test_further_columns_of_a_table_are_not_those_of_the_check(spark):
-    """Tables may have columns of their own, with any name."""
+    """Tables may have additional columns, with any name."""
     name = "with_further_columns"
     columns = "topic STRING, partition INT, offset BIGINT, first INT, end BIGINT"
     spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet")

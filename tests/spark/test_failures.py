@@ -1,4 +1,4 @@
-"""What goes wrong is told in one line, with the right exit code, and leaves nothing behind."""
+"""Failures are reported in one line, with the right exit code, and leave nothing behind."""
 
 import json
 import os
@@ -232,7 +232,7 @@ def test_an_error_in_a_python_worker_is_named_without_its_text(last, said):
     assert (code, said in reason, "secret" in reason) == (3, True, False), reason
 
 
-def test_what_delta_refuses_is_named_without_the_values_of_the_row():
+def test_an_error_of_delta_is_shown_without_the_values_of_the_row():
     from pyspark.errors import PySparkException
 
     text = (

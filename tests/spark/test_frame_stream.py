@@ -60,7 +60,7 @@ def test_the_first_micro_batch_is_bounded_and_a_restart_loses_nothing(stream, ba
 
     def fail(number, counts):
         told(number, counts)
-        if number == 1:  # what it has written is not in Spark's checkpoint as done
+        if number == 1:  # Spark's checkpoint does not have its writes as done
             raise OSError("the driver ends here")
 
     with monkeypatch.context() as patched:
@@ -200,7 +200,7 @@ def test_redact_does_not_ignore_them_either(command, configured, topic, tmp_path
         assert "needs topics as source and targets" in done.err
 
 
-def test_a_stream_from_latest_begins_where_its_first_start_was(stream, batches):
+def test_a_stream_from_latest_begins_at_the_end_at_its_first_start(stream, batches):
     """A stream without records has no micro-batch, and nothing in Spark's checkpoint."""
     stream.send(0, 30)
     options = ("--available-now", "--from", "latest")

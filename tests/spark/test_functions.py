@@ -24,7 +24,7 @@ def without_times(report):
 
 
 @pytest.mark.slow
-def test_audit_of_topics_gives_the_report_of_the_command(
+def test_audit_of_topics_returns_the_report_of_the_command(
     spark, command, configured, produce, topic, tmp_path
 ):
     source = topic("in", 2)
@@ -40,7 +40,7 @@ def test_audit_of_topics_gives_the_report_of_the_command(
     assert some.judged == 0
 
 
-def test_audit_of_a_frame_counts_what_judge_says(rows, plan):
+def test_audit_of_a_frame_counts_the_verdicts_of_judge(rows, plan):
     report = audit(rows(b"good", b"bad", b"odd one"), plan())
     assert (report.judged, report.accepted, report.refused) == (3, 1, 2)
     assert not report.about.is_topic
@@ -68,7 +68,7 @@ def test_split_and_redrive_of_topics_write_each_record_once(
 
 
 @pytest.mark.slow
-def test_again_begins_at_the_start_and_goes_on_from_there(
+def test_again_begins_at_the_start_and_continues_from_there(
     spark, configured, produce, topic, stored
 ):
     source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
@@ -83,7 +83,7 @@ def test_again_begins_at_the_start_and_goes_on_from_there(
 
 
 @pytest.mark.slow
-def test_a_function_goes_on_where_the_command_was_and_the_other_way_round(
+def test_a_function_continues_a_command_and_vice_versa(
     spark, command, configured, produce, topic, stored
 ):
     source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
@@ -102,7 +102,7 @@ def test_a_function_goes_on_where_the_command_was_and_the_other_way_round(
 
 
 @pytest.mark.slow
-def test_redact_of_topics_writes_what_interceptors_leave(configured, produce, topic, stored):
+def test_redact_of_topics_writes_the_intercepted_records(configured, produce, topic, stored):
     source, target = topic("in"), topic("out")
     produce(source, RECORDS)
     done = redact(source, load_plan(configured(REPAIR)), to=target)
@@ -111,7 +111,7 @@ def test_redact_of_topics_writes_what_interceptors_leave(configured, produce, to
     assert found == [b"good", b"good1", b"bad7", b"odd one", b"good"]
 
 
-def test_what_is_wrong_is_said(rows, plan, topic):
+def test_errors_are_raised(rows, plan, topic):
     source = topic("in")
     with pytest.raises(ConfigurationError, match="name two topics"):
         split(source, plan(), accepted="a", rejected="a")

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md do what the page says."""
+"""The blocks of docs/spark.md work as the page describes."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.spark.conftest import NO_BAD, POLICIES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 RECORDS = [{"key": b"k", "value": value} for value in (b"good", b"bad1", b"good")]
-# `redact` needs an interceptor, and the other functions would show what it does.
+# `redact` needs an interceptor, and the other functions would show its changes.
 UNCHANGED = """
 class Unchanged(Repair):
     def interceptor_topic_pattern(self): return "^$"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def blocks(configured, topic, produce, spark, tmp_path):
-    """The blocks, with topics and a file that exist; and what names they use."""
+    """The blocks, with existing topics and a file; and the names that they use."""
     file = configured(PROPERTIES, POLICIES + UNCHANGED)
     [module] = file.parent.glob("policies_*.py")
     names = {

@@ -1,4 +1,4 @@
-"""Many large records: memory is bounded by bytes, and a JVM that ends for memory says so."""
+"""Many large records: memory is bounded by bytes, and a JVM without memory reports that."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
 
 
 @pytest.mark.spark_processes
-def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records, tmp_path):
+def test_the_error_of_a_jvm_without_memory_names_the_key(configured, large_records, tmp_path):
     done = run("split", configured(), "--topic", large_records, "--accepted",
                f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}", "--conf", "spark.driver.memory=512m",
                "--conf", "spark.sql.execution.arrow.maxBytesPerBatch=1g")  # fmt: skip

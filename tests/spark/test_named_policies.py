@@ -63,7 +63,7 @@ SENT = [
 
 @pytest.fixture
 def file(tmp_path, kafka) -> Path:
-    module = f"named_{uuid.uuid4().hex}"  # this process keeps what it has imported
+    module = f"named_{uuid.uuid4().hex}"  # this process keeps imported modules
     (tmp_path / f"{module}.py").write_text(MODULE)
     lines = {
         "upstream.bootstrap.servers": kafka.bootstrap_servers,
@@ -122,7 +122,7 @@ def test_the_verdicts_are_the_gateways(rows, file, topic):
     ]  # fmt: skip
 
 
-def test_what_interceptors_make_is_stored_by_both(rows, file, topic, kafka):
+def test_both_store_the_intercepted_records(rows, file, topic, kafka):
     name = topic("named", 1)
     given = [{"topic": name, "key": record.key, "value": record.value} for record in SENT]
 
@@ -147,7 +147,7 @@ def test_audit_and_split_have_the_names(command, file, topic, produce, tmp_path)
     }  # fmt: skip
     page = (tmp_path / "r" / "report.html").read_text()
     assert f"topics.named*.penstock.policies={NAMES}" in page
-    assert "policies.no-a.bad" not in page  # what a policy is given may be a secret
+    assert "policies.no-a.bad" not in page  # a key of a policy may be a secret
 
     done = command("split", file, "--topic", name, "--accepted", accepted, "--rejected", rejected)
     assert done.code == 0, done
@@ -166,7 +166,7 @@ def test_redact_runs_the_named_interceptors_alone(rows, file):
     assert [row.verdict.outcome for row in found] == ["accepted", "accepted"]
 
 
-def test_what_was_set_on_a_topic_wins(rows, file):
+def test_the_value_on_a_topic_wins(rows, file):
     settings = {"set": {"penstock.policies": "no-a"}, "named-1": {"penstock.policies": "gone"}}
     plan = load_plan(file, topic_settings=settings)
     given = [

@@ -1,4 +1,4 @@
-"""`examples/notebook.ipynb` does what it says: its cells are run, in order, on a real Kafka."""
+"""`examples/notebook.ipynb` works: its cells are run, in order, on a real Kafka."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_it_is_kept_without_results():
 
 @pytest.mark.slow
 @pytest.mark.timeout(HANGS_S)
-def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
+def test_its_cells_work_as_described(kafka, admin, produce, topic, tmp_path):
     sys.path.insert(0, str(ROOT / "examples" / "demo"))
     from orders import make_orders
 

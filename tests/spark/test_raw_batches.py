@@ -9,7 +9,7 @@ RECORDS, TASKS = 4000, 8
 
 
 def reads(properties: dict[str, str], topic: str, per_task: int):
-    """Return a function for `mapInArrow`; what it closes over is plain."""
+    """Return a function for `mapInArrow` with a plain closure."""
 
     def read(frames):
         import os
@@ -37,7 +37,7 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
     return read
 
 
-def test_each_worker_has_one_connection(spark, kafka, topic):
+def test_each_worker_has_a_single_connection(spark, kafka, topic):
     name = topic()
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 2000})
     for number in range(RECORDS):

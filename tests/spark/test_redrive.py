@@ -32,7 +32,7 @@ def repair(file, name="Repair"):
 
 
 @BOTH
-def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
+def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
     file, good, dead = split
     first = ("redrive", file, "--from", dead, "--to", good, "--with", repair(file))
 
@@ -68,7 +68,7 @@ def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command
 
 
 def later_letters(source):
-    """Dead letters that policies accept now, and of which a broker does not take each."""
+    """Dead letters that policies accept now, some of which a broker refuses."""
     in_a_year = int(time.time() * 1000) + 365 * 86_400_000
     kinds = {"fine": (b"k", b"good", 5), "future": (b"k", b"good", in_a_year),
              "keyless": (None, b"good", 5), "large": (b"k", b"good" * 900, 5)}  # fmt: skip
@@ -86,7 +86,7 @@ def later_letters(source):
 
 @BOTH
 @pytest.mark.parametrize("more", [(), ("--transactions", "no")])
-def test_what_the_broker_refuses_waits_and_the_others_return_once(
+def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     command, configured, produce, topic, kafka, more
 ):
     good = topic("good", 2, **{"cleanup.policy": "compact", "max.message.bytes": "3000"})
@@ -119,7 +119,7 @@ def test_what_the_broker_refuses_waits_and_the_others_return_once(
 
 
 @BOTH
-def test_a_letter_keeps_where_it_came_from(command, split, kafka):
+def test_a_letter_keeps_its_origin(command, split, kafka):
     file, good, dead = split
     before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
     command("redrive", file, "--from", dead, "--to", good)
@@ -135,7 +135,7 @@ def test_a_letter_keeps_where_it_came_from(command, split, kafka):
 
 @BOTH
 @pytest.mark.slow
-def test_what_fails_too_often_is_parked(command, split, kafka):
+def test_letters_that_fail_too_often_are_parked(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
     assert "0 returned, 20 again, 0 parked" in command(*arguments).out
@@ -146,7 +146,7 @@ def test_what_fails_too_often_is_parked(command, split, kafka):
 
 @BOTH
 @pytest.mark.slow
-def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
+def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
     assert "20 again" in command(*arguments).out
@@ -171,7 +171,7 @@ def test_a_dry_run_makes_no_topic(command, split, admin):
 
 
 @BOTH
-def test_what_is_parked_is_no_target(command, split, topic):
+def test_the_parking_topic_is_no_target(command, split, topic):
     file, _, dead = split
     done = command("redrive", file, "--from", dead, "--to", f"{dead}.parked")
     assert (done.code, "--to" in done.err) == (2, True), done
@@ -248,7 +248,7 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
 
 @BOTH
 def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
-    """As after an unclean election: what is written there since has not been judged."""
+    """As after an unclean election: records that are written there since have not been judged."""
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good)
     assert "20 again" in command(*arguments, "--max-replays", "9").out
@@ -265,8 +265,8 @@ def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, 
 
 
 @BOTH
-def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
-    """The topic of places is another one, and offsets have expired."""
+def test_without_a_place_the_start_is_required(command, split, admin, topic):
+    """The topic of places was replaced, and offsets have expired."""
     file, good, dead = split
     arguments = ("--from", dead, "--to", good, "--with", repair(file, "RepairAll"))
     assert "20 returned" in command("redrive", file, *arguments).out

@@ -55,7 +55,7 @@ class Job:
         sink_commit.commit(self.task, written)
 
     def decide(self, written):
-        """Do the first half of `commit`: what a driver did that was killed then."""
+        """Do the first half of `commit`, as a driver that was killed then."""
         first = written[0].attempt
         self.decisions.decide(first.run, first.batch, [item.prepared for item in written])
 
@@ -121,7 +121,7 @@ def test_a_driver_that_was_only_slow_can_decide_nothing_any_more(job):
     assert job.visible() == ONCE
 
 
-def test_a_slow_driver_that_has_decided_goes_on_beside_the_new_one(job):
+def test_a_slow_driver_that_has_decided_continues_next_to_the_new_driver(job):
     old = job.write(OLD)
     job.decide(old)
     new = job.write(NEW)
@@ -135,12 +135,12 @@ def test_a_second_attempt_neither_doubles_nor_fences_the_first(job):
     job.write(OLD, attempt=1, tasks=(1,))
     job.commit(first)
     assert first[1].prepared.transactional_id.endswith(":1:0")
-    # The other one's transaction is open: readers wait for it until it is aborted.
+    # The other attempt's transaction is open: readers wait for it until it is aborted.
     job.commit(job.write(OLD, 1, attempt=1))
     assert job.visible() == ONCE + Counter([b"1-0", b"1-1"])
 
 
-def test_what_an_attempt_left_that_failed_is_aborted(job):
+def test_the_transactions_of_a_failed_attempt_are_aborted(job):
     job.write(OLD, tasks=(1,))
     job.commit([*job.write(OLD, tasks=(0,)), *job.write(OLD, attempt=1, tasks=(1,))])
     assert job.visible() == ONCE
@@ -172,7 +172,7 @@ def test_an_abort_after_the_decision_aborts_nothing(job):
     assert job.visible() == ONCE
 
 
-def test_a_new_query_of_the_same_job_is_not_taken_for_the_old_one(job):
+def test_a_new_query_of_the_same_job_is_distinguished_from_the_old(job):
     job.commit(job.write(OLD))
     job.commit(job.write(NEW, query="another checkpoint"))
     assert set(job.visible().values()) == {2}
@@ -192,15 +192,15 @@ def test_the_text_of_a_decision_has_room_for_many_tasks(job):
     assert PositionTask(job.name, "t", job.task.topic_id, 0).group in decisions.prefix
 
 
-def test_an_abort_ends_what_failed_tasks_left_open(job):
+def test_an_abort_ends_the_transactions_of_failed_tasks(job):
     job.write(OLD, tasks=(1,))
     sink_commit.abort(job.task, job.write(OLD, tasks=(0,)))
-    # Readers wait for nobody: what others write is seen.
+    # Readers wait for no transaction: records of others are visible.
     job.commit(job.write(OLD, query="next", attempt=3))
     assert job.visible() == ONCE
 
 
-def test_a_slow_driver_aborts_only_what_is_its_own(job):
+def test_a_slow_driver_aborts_only_its_own_transactions(job):
     old = job.write(OLD)
     new = job.write(NEW)
     sink_commit.abort(job.task, old)

@@ -121,7 +121,7 @@ def test_a_part_of_a_batch():
     ]
 
 
-def test_small_batches_are_put_together_and_large_ones_divided():
+def test_small_batches_are_merged_and_large_batches_divided():
     chance, making, sent = random.Random(5), RowBatches(ALL, rows_max=50, bytes_max=20_000), []
     made = []
     for number in range(40):
@@ -136,7 +136,7 @@ def test_small_batches_are_put_together_and_large_ones_divided():
     assert list(making.rest()) == []
 
 
-def test_one_row_may_be_larger():
+def test_a_single_row_may_be_larger():
     made = rows(stored([Record(1, None, bytes(50_000), ()) for _ in range(3)]), bytes_max=20_000)
     assert [len(item) for item in made] == [1, 1, 1]
 

@@ -134,7 +134,7 @@ def stored_as_sent(messages, sent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", ["accepted", "rejected"])
-def test_one_door_a_topic_the_other_a_folder(
+def test_a_topic_and_a_folder_as_targets(
     command, configured, produce, topic, spark, kafka, tmp_path, topics
 ):
     source, target, folder = topic("in", 3), topic("target", 2), tmp_path / "folder"
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_sparks_connector_continues(
 
 
 @BOTH
-def test_interceptors_change_what_is_accepted_and_nothing_else(command, configured, produce, topic,
+def test_interceptors_change_only_accepted_records(command, configured, produce, topic,
                                                                kafka):  # fmt: skip
     source, good, dead = topic("in"), topic("good"), topic("dead")
     produce(source, [{"value": v} for v in (b"bad1", b"bad7", b"drop", b"good", b"fail")])
@@ -315,7 +315,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
           "spark.sql.execution.arrow.maxRecordsPerBatch=0"), "1 or more"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_told(command, configured, topic, arguments, told):
+def test_wrong_use_is_reported(command, configured, topic, arguments, told):
     name = topic("in")
     done = command("split", configured(), "--topic", name,
                    *(argument.replace("{t}", name) for argument in arguments))  # fmt: skip
@@ -324,7 +324,7 @@ def test_wrong_use_is_told(command, configured, topic, arguments, told):
 
 
 def write_batch(kafka, topic, records, codec=0):
-    """Write one batch of what producers do not send: `(timestamp, value)`."""
+    """Write a batch that producers do not send: `(timestamp, value)`."""
     connection = connect({"bootstrap.servers": kafka.bootstrap_servers}, Path("tests"))
     limits = WriterLimits()
     pipeline = Pipeline(connection, transactional_id=None, max_bytes=limits.bytes_in_flight,

@@ -29,7 +29,7 @@ def values(frame):
     return [row.value for row in frame.orderBy("offset").select("value").collect()]
 
 
-def test_each_record_is_in_one_frame_and_judged_once(rows, configured, spark):
+def test_each_record_is_in_a_single_frame_and_judged_once(rows, configured, spark):
     properties = {**NO_BAD, "record.validation.policy.class.name": "policies.Chance"}
     file = configured(properties, CHANCE)
     from penstock.spark import load_plan
@@ -136,12 +136,12 @@ def test_a_stream_itself_is_refused(spark, plan):
 
 
 @pytest.mark.parametrize("missing", ["headers", "key", "partition"])
-def test_a_missing_column_is_told(rows, plan, missing):
+def test_a_missing_column_is_named(rows, plan, missing):
     with pytest.raises(ConfigurationError, match=f"no column {missing}"):
         split(rows(b"x").drop(missing), plan())
 
 
-def test_the_one_topic(rows, plan):
+def test_a_single_topic(rows, plan):
     only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
     del only_t["topics.*.record.validation.policy"]
     seen = Observation()

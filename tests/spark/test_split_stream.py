@@ -43,7 +43,7 @@ def metric(text, name, **labels):
 
 @pytest.fixture
 def stream(command, configured, topic):
-    """Makes targets; returns them, and a function that runs a stream of what is there."""
+    """Makes targets; returns them, and a function that runs a stream of the current records."""
     file, good, dead = configured(), topic("good", 3), topic("dead", 3)
 
     def run(source, *options, code=0):
@@ -55,7 +55,7 @@ def stream(command, configured, topic):
     return good, dead, run
 
 
-def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
+def test_existing_records_in_bounded_micro_batches_and_then_new_records(
     stream, produce, topic, kafka, tmp_path
 ):
     good, dead, run = stream
@@ -80,7 +80,7 @@ def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
 
 
 @pytest.mark.slow
-def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
+def test_a_stream_continues_a_job_without_streaming_and_vice_versa(
     stream, command, configured, produce, topic, kafka
 ):
     good, dead, run = stream
@@ -114,8 +114,8 @@ def test_a_stream_without_an_end_does_not_begin_again_with_each_start(command, c
     assert "--available-now" in done.err
 
 
-def test_from_latest_is_what_the_first_run_found(stream, produce, topic, kafka):
-    """What comes between two runs is not skipped by the second one."""
+def test_from_latest_is_the_end_at_the_first_run(stream, produce, topic, kafka):
+    """The second run does not skip records that arrive between two runs."""
     good, dead, run = stream
     source = topic("in", 2)
     produce(source, records(100, 2))
@@ -132,7 +132,7 @@ def delete_before(admin, source, partition, offset):
 
 
 @pytest.mark.slow
-def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafka, admin, tmp_path):
+def test_removed_records_are_counted_and_reported(stream, produce, topic, kafka, admin, tmp_path):
     good, dead, run = stream
     source, metrics = topic("in", 2), tmp_path / "penstock.prom"
     produce(source, records(100, 2))
@@ -162,12 +162,12 @@ def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafk
         (("--job", "a b"), "--job a b"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_told(stream, topic, arguments, told):
+def test_wrong_use_is_reported(stream, topic, arguments, told):
     _, _, run = stream
     assert told in run(topic("in"), *arguments, code=2).err
 
 
-def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
+def test_a_checkpoint_of_spark_is_not_begun_again(stream, topic, tmp_path):
     _, _, run = stream
     source = topic("in")
     assert numbers(run(source, "--checkpoint", tmp_path).out) == (0, 0)
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
 
 
 class Running:
-    """A stream as a process of its own; everything that it started ends with it."""
+    """A stream as a separate process; everything that it started ends with it."""
 
     def __init__(self, *arguments):
         self.arguments = [sys.executable, "-m", "penstock", "split", *map(str, arguments),
@@ -219,7 +219,7 @@ class Running:
         self._reader.join(10)
 
     def stop(self, end=subprocess.Popen.terminate):
-        """End it in order; return its exit code and what it printed."""
+        """End it in order; return its exit code and its output."""
         end(self.process)
         out, _ = self.process.stdout.read(), self.process.wait(HANGS_S)
         self._reader.join(10)
@@ -272,7 +272,7 @@ def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka,
         code, out = running.stop(end)
         assert code == 0, running.lines
     first = numbers(out)
-    # Of a micro-batch that was given up, no counts are told.
+    # The counts of a micro-batch that was given up are not reported.
     assert sum(first) <= total(kafka, good, dead) < 40_000
     if "given up" not in "".join(running.lines):
         assert 0 < sum(first) == total(kafka, good, dead)
@@ -385,7 +385,7 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
 
 
 @pytest.mark.spark_processes
-def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, kafka):
+def test_the_older_of_two_streams_of_a_job_ends(configured, produce, topic, kafka):
     source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
     arguments = (configured(), "--topic", source, "--accepted", good, "--rejected", dead)
     produce(source, records(100, 4))
@@ -394,7 +394,7 @@ def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, 
         with Running(*arguments) as younger:
             younger.told("goes on in 4 partitions")
             sent, deadline = 100, time.monotonic() + HANGS_S
-            # The older one ends when it finds something new that the younger one has claimed.
+            # The older run ends when it finds something new that the younger run has claimed.
             while older.process.poll() is None and time.monotonic() < deadline:
                 produce(source, records(20, 4, first=sent))
                 sent += 20

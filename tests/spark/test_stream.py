@@ -28,7 +28,7 @@ class World:
         committed: Positions in the group.
         written: How often each offset was done, by partition and offset.
         away: Partitions whose leaders do not answer.
-        on_wait: Called with each pause, in place of time that passes; returns what happens.
+        on_wait: Called with each pause, instead of waiting; returns the events.
     """
 
     def __init__(self):
@@ -171,7 +171,7 @@ def world():
 
 
 def end_after(count):
-    """Return what ends a stream at its so manieth pause."""
+    """Return a function that ends a stream at its n-th pause."""
 
     def on_wait(world):
         world.is_ended = len(world.waits) >= count
@@ -179,7 +179,7 @@ def end_after(count):
     return on_wait
 
 
-def test_a_stream_of_what_is_there_ends(world):
+def test_a_stream_with_available_now_ends(world):
     world.stream(available_now=True, every_s=3600).run()
     world.each_once()
     assert world.waits == []
@@ -209,7 +209,7 @@ def test_without_anything_new_nothing_is_done_but_asking(world):
     assert world.asked["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
 
 
-def test_looks_are_as_far_apart_as_is_said_however_long_a_micro_batch_takes(world):
+def test_requests_have_the_configured_interval_for_any_micro_batch(world):
     def on_work(world, batch):
         world.now += 3
 
@@ -238,14 +238,14 @@ def test_a_cluster_that_is_away_is_waited_for(world):
 
 
 @pytest.mark.parametrize("error", [DeniedError(29, "topic t"), TruncatedError("cut")])
-def test_what_does_not_pass_ends_it(world, error):
+def test_a_permanent_error_ends_it(world, error):
     stream = world.stream()
     world.errors = [error]
     with pytest.raises(type(error)):
         stream.run()
 
 
-def test_one_partition_that_is_away_does_not_hold_up_the_others(world):
+def test_an_unavailable_partition_does_not_delay_the_others(world):
     away = Partition("t", 1)
     world.away = {away}
 
@@ -354,7 +354,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_start(world):
     assert "topic t was deleted and created again" in world.notes
 
 
-def test_a_topic_that_vanishes_and_comes_back_as_it_was_goes_on(world):
+def test_a_topic_that_returns_unchanged_continues(world):
     def on_wait(world):
         if len(world.waits) == 2:
             world.hidden = (world.ids.pop("t"), world.logs)
@@ -369,7 +369,7 @@ def test_a_topic_that_vanishes_and_comes_back_as_it_was_goes_on(world):
     world.each_once()
 
 
-def test_where_a_job_begins_is_committed_before_anything_is_read(world):
+def test_the_start_of_a_job_is_committed_before_records_are_read(world):
     failing = [{Partition("t", 1)}, set()]
     world.on_work = lambda world, batch: failing.pop(0) if failing else ()
     stream = world.stream(first=lambda: {Partition("t", n): 100 + n for n in range(3)})
@@ -383,13 +383,13 @@ def test_where_a_job_begins_is_committed_before_anything_is_read(world):
     assert len(world.written) == 450 - 3
 
 
-def test_a_job_goes_on_at_its_positions_and_elsewhere_at_the_start(world):
+def test_a_job_continues_at_its_positions_and_elsewhere_at_the_start(world):
     world.committed = {Partition("t", 0): Position(240), Partition("t", 1): Position(250)}
     world.stream(first=pytest.fail, available_now=True).run()
     assert len(world.written) == 10 + 250
 
 
-def test_removed_offsets_are_told(world):
+def test_removed_offsets_are_reported(world):
     world.logs[Partition("t", 0)] = (200, 250)
     world.committed = {Partition("t", 0): Position(50)}
     world.stream(available_now=True).run()
@@ -406,7 +406,7 @@ def test_removed_offsets_end_a_strict_stream_with_everything_else_done(world):
     world.each_once()
 
 
-def test_an_end_that_is_asked_for_waits_for_the_micro_batch(world):
+def test_a_requested_end_waits_for_the_micro_batch(world):
     def on_work(world, batch):
         world.is_ended = True
 
@@ -435,7 +435,7 @@ def test_a_job_of_spark_that_fails_ends_it(world):
         world.stream().run()
 
 
-def test_a_stream_of_what_is_there_does_not_leave_out_a_partition_that_is_away(world):
+def test_a_stream_with_available_now_includes_an_unavailable_partition(world):
     world.away = {Partition("t", 1)}
     with pytest.raises(ClusterError, match="not all partitions of t"):
         world.stream(available_now=True)
@@ -457,7 +457,7 @@ def test_a_position_in_an_open_transaction_is_waited_for_at_the_beginning(world)
     assert world.warnings[:3] == ["UNSTABLE_OFFSET_COMMIT (88); waiting"] * 3
 
 
-def test_an_end_that_is_asked_for_at_the_beginning(world):
+def test_an_end_that_is_requested_at_the_beginning(world):
     world.is_ended = True
     world.stream().run()
     assert world.batches == []

@@ -43,7 +43,7 @@ def test_topics_without_a_policy_and_records_without_a_topic(rows, plan):
     assert [v[0] for v in verdicts(judge(df, plan(only_t)))] == ["refused", "accepted", "failed"]
 
 
-def test_the_one_topic_of_all_records_needs_no_column(rows, plan):
+def test_a_single_topic_for_all_records_needs_no_column(rows, plan):
     only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
     del only_t["topics.*.record.validation.policy"]
     df = rows(b"bad", {"value": b"bad", "partition": 1}).drop("topic")
@@ -82,7 +82,7 @@ class Tell(RecordValidationPolicy):
     ]
 
 
-def test_only_what_the_hints_name_is_brought(rows, plan):
+def test_only_columns_of_the_hints_are_read(rows, plan):
     policies = """
 from penstock.policy import *
 class FirstBytes(RecordValidationPolicy):
@@ -100,12 +100,12 @@ class FirstBytes(RecordValidationPolicy):
     assert verdicts(judge(df, loaded))[0][3] == "(None, b'01234', 0)"
 
 
-def test_a_column_that_a_policy_needs_and_is_missing_is_told(rows, plan):
+def test_a_missing_column_of_a_policy_is_named(rows, plan):
     with pytest.raises(ConfigurationError, match=r"no column headers.*includeHeaders"):
         judge(rows(b"x").drop("headers"), plan())
 
 
-def test_batch_policies_see_consecutive_records_of_one_partition(rows, plan):
+def test_batch_policies_get_consecutive_records_of_a_partition(rows, plan):
     policies = """
 from penstock.policy import *
 class Tell(RecordsPolicy):
@@ -128,7 +128,7 @@ class Tell(RecordsPolicy):
     assert told[5].startswith("1: [b'5', b'6', b'7']")
 
 
-def test_what_is_set_on_a_topic_wins_over_the_file(rows, configured):
+def test_the_value_on_a_topic_wins_over_the_file(rows, configured):
     policies = """
 from penstock.policy import *
 class Whole(RecordsPolicy):

@@ -35,7 +35,7 @@ REPAIR = {
         ("key", "void", 'give it as F.lit(None).cast("binary")'),
     ],
 )
-def test_a_type_is_named_with_the_right_one(name, given, said):
+def test_a_wrong_type_is_named_with_the_right_type(name, given, said):
     types = [*({**COLUMNS, name: given}).items()]
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value"), "policies look at", COLUMNS)
@@ -54,14 +54,14 @@ def test_a_column_in_other_case_is_renamed_and_not_replaced():
 
 
 @pytest.mark.unit
-def test_types_of_frames_from_json_fit_and_columns_that_nobody_uses_may_be_of_any_type():
+def test_types_of_frames_from_json_fit_and_unused_columns_may_have_any_type():
     types = {**COLUMNS, "partition": "bigint", "topic": "string collate UTF8_LCASE", "own": "date"}
     check_columns([*types.items()], ("partition", "topic"), "", COLUMNS)
     check_columns([("value", "binary"), ("key", "date")], ("value",), "", ())
 
 
 @pytest.mark.unit
-def test_a_column_that_is_there_twice_is_named():
+def test_a_repeated_column_is_named():
     with pytest.raises(ConfigurationError, match="two columns value: drop or rename one"):
         check_columns([("value", "binary"), ("value", "binary")], ("value",), "", ())
 
@@ -100,7 +100,7 @@ def test_an_audit_takes_the_columns_that_its_error_proposes(rows, plan):
     ("given", "said"),
     [(None, "not NoneType"), (7, "not int"), ({"value": b"x"}, "not dict")],
 )
-def test_what_is_no_frame(plan, function, given, said):
+def test_arguments_that_are_no_frame(plan, function, given, said):
     with pytest.raises(ConfigurationError, match=rf"{function}: pass a DataFrame of Spark.*{said}"):
         FRAMES[function](given, plan())
 
@@ -111,7 +111,7 @@ def test_the_name_of_a_file_is_no_plan(rows, function):
         FRAMES[function](rows(b"x"), "penstock.properties")
 
 
-def test_the_other_plan_and_the_one_topic(rows, plan):
+def test_the_other_plan_and_the_single_topic(rows, plan):
     with pytest.raises(ConfigurationError, match=r"other: pass load_plan\(FILE\), not str"):
         audit(rows(b"x"), plan(), other="other.properties")
     for function in FRAMES.values():

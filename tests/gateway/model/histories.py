@@ -37,16 +37,16 @@ CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
 RUN = 12
-"""For so many records all are dropped, or none, where there are runs."""
+"""For so many records all are dropped, or none, if there are runs."""
 APPENDED = (7, 20)
-"""What a broker answers for what it has appended: not in time, not by enough replicas."""
+"""The errors of a broker for batches that it has appended: timeout, too few replicas."""
 SHARED_STARTS = (0, 0, 12)
-"""A batch at 0 that moves to another gateway is taken for the first one, also if it is the one
-after 2**31 records: to ask the broker about every new producer would cost more."""
+"""A batch at 0 that moves to another gateway is assumed to be the first, also if it is the batch
+after 2**31 records: to query the broker for every new producer would cost more."""
 
 
 class Decision(NamedTuple):
-    """What was decided about a batch in an epoch: which records are kept, or become letters."""
+    """The decision about a batch in an epoch: which records are kept, or become letters."""
 
     epoch: int
     kept: frozenset[int]
@@ -71,7 +71,7 @@ class World:
         self.decisions: dict[tuple[int, ...], list[Decision]] = {}
         self.refusals = False
         self.expired = False
-        # As the gateway does: it reads what others write at once, asked or not.
+        # As the gateway does: it reads the records of others at once, also without a request.
         self.follows = self.shared and random.Random(f"follows {seed}").random() < 0.5
         self.now = 1_000_000.0
         self.broker = BrokerModel()
@@ -117,7 +117,7 @@ class World:
 
     def _gateway(self):
         features = self.features
-        if not self.steady:  # what an interceptor that says this and that said before is not kept
+        if not self.steady:  # the state of an interceptor that changes its verdicts is not kept
             features = replace(features, evicts=False, forgets=False, little_memory=False)
         return Gateway(
             self.log,
@@ -131,7 +131,7 @@ class World:
     # What may happen
 
     def drops(self, record: int, version: int = 0) -> bool:
-        """What the interceptor does; each version of it stays with what it said."""
+        """The interceptor; each version of it keeps its verdicts."""
         if self.direct:
             return False
         if version and record % 4 == 1:
@@ -196,7 +196,7 @@ class World:
             self.progress(connection)
 
     def _judge(self, request: Request, gateway: Gateway, known: Batch | None) -> None:
-        """Judge a batch; `known` is what was decided about it when it came before."""
+        """Judge a batch; `known` is the earlier decision about it."""
         records = tuple(request.attempt.records)
         before = () if known is None else known.dropped_again
         set_aside = () if known is None else known.quarantined
@@ -223,19 +223,19 @@ class World:
         if self.chance.random() < 0.04 and not is_passed:
             request.verdict = 7
         elif self.refusals:
-            # A policy stays with what it said.
+            # A policy keeps its verdicts.
             if records not in self.verdicts:
                 self.verdicts[records] = FINAL_VERDICT if self.chance.random() < 0.05 else 0
             request.verdict = self.verdicts[records]
 
     def progress(self, connection: Connection) -> None:
-        """Decide what has come, and let go what is next in turn."""
+        """Decide the batches that have arrived, and send those that are next in order."""
         for request in list(connection.arrived):
             if not request.decided:
                 if self._asks(connection, request):
                     self._let_go(connection)
                     if connection.arrived[0] is not request:
-                        return  # what is before it has to be at the broker when it is asked
+                        return  # earlier batches have to be at the broker when it is queried
                     self._ask(connection, request)
                 request.decided = True
                 if not request.passes:
@@ -268,12 +268,12 @@ class World:
     def _ask(self, connection: Connection, request: Request) -> None:
         epoch = request.attempt.epoch
         if self.forgetful:
-            # A leader also tells what may be truncated still. A batch is taken for stored on
-            # that word alone only where nothing else is known of its producer.
+            # A leader also returns records that may still be truncated. A batch is assumed to be
+            # stored for that alone only if nothing else is known of its producer.
             self.broker.replicate(100)
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
-            connection.gateway.read()  # what was decided about what is there
+            connection.gateway.read()  # the decisions about existing batches
         if not connection.gateway.producers.on_last_sequence(
             request.key,
             request.arrival,
@@ -381,7 +381,7 @@ class World:
                 request.code = code
                 return
             assert request.outgoing is not None, f"nothing is left of {attempt}"
-            records = unpacked(request.outgoing)  # a known batch goes as what it was
+            records = unpacked(request.outgoing)  # a known batch is sent as before
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
         request.sent = True
@@ -399,8 +399,8 @@ class World:
             request.append = self.broker.append(producer_id, request.attempt.epoch, first, records)
             if request.append.code == 45:
                 if self.broker.is_before_last(producer_id, request.attempt.epoch, first, records):
-                    # A broker knows no more than five batches again; Java sends the next ones
-                    # past one that goes to another leader, and then tries until its
+                    # A broker recognizes only five batches; Java sends the next batches
+                    # past a batch that goes to another leader, and then retries until its
                     # delivery.timeout.ms: without a gateway, too.
                     self._client(request).is_lost = True
                 else:
@@ -415,7 +415,7 @@ class World:
         return self.features.appended and self.more.random() < 0.05
 
     def _is_too_large(self, producer_id, records):
-        """Some batches are; where it takes any number, a broker would take the next one."""
+        """Some batches are; if it takes any number, a broker would take the next batch."""
         large = self.refusals and len(records) > 1 and self.chance.random() < 0.02
         return self.too_large.setdefault(tuple(records), large and self.broker.knows(producer_id))
 
@@ -430,7 +430,7 @@ class World:
         return any(
             batch.epoch == attempt.epoch
             and batch.records[0] < attempt.records[0]
-            # Of one that has another epoch than before, what is there may have come before that.
+            # If it has another epoch than before, existing records may have arrived before that.
             and (batch.may_be_doubled or any(record not in there for record in batch.records))
             for batch in (
                 *client.waiting,
@@ -441,7 +441,7 @@ class World:
 
     @property
     def has_order(self) -> bool:
-        """Whether no client goes on without a batch of its own."""
+        """Whether no client continues without a batch of its own."""
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
     def _check_order(self, request, told: str):
@@ -511,7 +511,7 @@ class World:
             self.broker.move(returns=self.features.returns)
 
     def disconnect(self, who: int, gateway: Gateway | None = None) -> None:
-        """Connections break; of what had come some goes on all the same."""
+        """Break connections; some of the received batches continue nevertheless."""
         for connection in list(self.connections[who]):
             if gateway is not None and connection.gateway is not gateway:
                 continue
@@ -547,9 +547,9 @@ class World:
             )
 
     def restart(self) -> None:
-        """A gateway is killed, and starts with what was kept; some lose that, too."""
+        """Kill a gateway; it starts with its kept state; some lose that, too."""
         if self.direct or not self.steady:
-            return  # what an interceptor that says this and that said before is not kept
+            return  # the state of an interceptor that changes its verdicts is not kept
         if self.may_forget and self.chance.random() < 0.5:
             self.log = KeptLog()
             self.kept.clear()
@@ -588,7 +588,7 @@ class World:
         return f"version {gateway.version}" if gateway.has_interceptors else "none"
 
     def keep_interceptors(self, place: int) -> None:
-        """Have a gateway keep its digest beside its state, if it can."""
+        """Let a gateway keep its digest with its state, if it can."""
         gateway = self.gateways[place]
         if not gateway.is_cut_off:
             in_doubt = gateway.producers.are_in_doubt

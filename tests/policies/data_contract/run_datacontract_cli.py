@@ -1,6 +1,6 @@
-"""Write what datacontract-cli says of `records.py`: `python run_datacontract_cli.py > verdicts.json`.
+"""Write the verdicts of datacontract-cli on `records.py`: `python run_datacontract_cli.py > verdicts.json`.
 
-In an environment of its own: `pip install 'datacontract-cli[duckdb]==1.2.8'`.
+In a separate environment: `pip install 'datacontract-cli[duckdb]==1.2.8'`.
 
 For each record: the names of the checks that fail for a data set of this record alone, which is in
 a file of JSON. The two that need more records are left out.

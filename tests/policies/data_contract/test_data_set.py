@@ -1,4 +1,4 @@
-"""Rules of a contract about all records of a topic: what is measured, and what is demanded."""
+"""Rules of a contract about all records of a topic: the measured and the required values."""
 
 import json
 from datetime import date
@@ -13,7 +13,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def contract(tmp_path, properties, quality=(), promises=()):
-    """Return what a contract says of topic `t` as a whole."""
+    """Return the rules of a contract about topic `t`."""
     written = {"name": "o", "properties": list(properties), "quality": list(quality)}
     document = {"kind": "DataContract", "apiVersion": "v3.1.0", "name": "c", "version": "1",
                 "schema": [written], "slaProperties": list(promises)}  # fmt: skip
@@ -25,7 +25,7 @@ def contract(tmp_path, properties, quality=(), promises=()):
 
 
 def measured(rule, rows, timestamp=NOW_MS):
-    """Return what a rule measures on records, and whether it holds."""
+    """Return the measurement of a rule on records, and whether it is met."""
     totals, digests = Totals(), set()
     for row in rows:
         given = rule.look(row, timestamp, NOW_MS)
@@ -66,7 +66,7 @@ def rows(*values):
         ({"metric": "duplicateValues", "mustNotBeBetween": [1, 5]}, [{"b": 1, "c": 2}, {"c": 2, "b": 1}], (1, False)),
     ],
 )  # fmt: skip
-def test_what_is_measured_of_a_property(tmp_path, rule, values, expected):
+def test_the_measurements_of_a_property(tmp_path, rule, values, expected):
     assert expected == measured(of_property(tmp_path, rule), rows(*values))
 
 
@@ -75,7 +75,7 @@ def test_a_pattern_with_look_ahead_is_measured_as_each_record_is_judged(tmp_path
     assert measured(of_property(tmp_path, rule), rows("a", "xa", None)) == (1, True)
 
 
-def test_what_is_no_object_has_no_properties(tmp_path):
+def test_only_objects_have_properties(tmp_path):
     rule = of_property(tmp_path, {"metric": "nullValues", "mustBe": 3, "unit": "rows"})
     assert measured(rule, [None, [1], {}, {"a": 0}]) == (3, True)
 
@@ -89,7 +89,7 @@ def test_what_is_no_object_has_no_properties(tmp_path):
         ({"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": ["a"]}}, (1, False)),
     ],
 )  # fmt: skip
-def test_what_is_measured_of_an_object(tmp_path, quality, expected):
+def test_the_measurements_of_an_object(tmp_path, quality, expected):
     (rule,) = contract(tmp_path, [{"name": "a"}, {"name": "b"}], [quality]).rules
     assert expected == measured(rule, [{"a": 1, "b": 1}, {"a": 1, "b": 2}])
 
@@ -217,14 +217,14 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
         ({}, (), [{"property": "latency", "value": 4}], "o: latency: it has no number with a unit of time"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_named(tmp_path, prop, quality, promises, told):
+def test_rules_that_cannot_be_measured_are_named(tmp_path, prop, quality, promises, told):
     found = contract(tmp_path, [{"name": "a", **prop}], quality, promises)
     assert found.rules == ()
     (only,) = found.not_judged
     assert told in str(only)
 
 
-def test_what_is_judged_record_by_record_is_not_measured_again(tmp_path):
+def test_rules_about_single_records_are_not_measured(tmp_path):
     rule = {"metric": "nullValues", "mustBe": 0}
     assert contract(tmp_path, [{"name": "a", "quality": [rule]}])[1:] == ((), ())
 

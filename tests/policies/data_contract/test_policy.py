@@ -32,7 +32,7 @@ def texts(contract, values, topic="t", **configs):
 
 @pytest.mark.parametrize(("contract", "name"), list(GOOD))
 def test_verdicts_are_those_of_datacontract_cli(contract, name):
-    """`run_datacontract_cli.py` writes what they are compared with."""
+    """Compared with the output of `run_datacontract_cli.py`."""
     given = records(GOOD[contract, name])
     found = texts(contract, [json.dumps(value).encode() for value in given], object=name)
     expected = VERDICTS[f"{contract} {name}"]
@@ -112,7 +112,7 @@ def of_one(written, value, **prop):
                        "arguments": {"missingValues": ["-"]}}]}, "x", "-", None),
     ],
 )  # fmt: skip
-def test_what_a_property_may_be(written, prop, good, bad, told):
+def test_the_types_of_properties(written, prop, good, bad, told):
     assert of_one(written, good, **prop) is None
     found = of_one(written, bad, **prop)
     assert found is not None
@@ -120,7 +120,7 @@ def test_what_a_property_may_be(written, prop, good, bad, told):
     assert "SECRET" not in found
 
 
-def test_what_is_no_json_and_tombstones():
+def test_texts_that_are_no_json_and_tombstones():
     assert texts("inventory.odcs.yaml", [b"SECRET", None]) == [
         "contract Inventory Events 0.0.1, inventory: the value is not JSON",
         None,
@@ -151,7 +151,7 @@ def test_the_object_of_a_topic():
         policy.validate(topic, RecordProxy((), None, b"{}"))
 
 
-def test_what_is_not_judged_is_said_by_name():
+def test_rules_that_are_not_judged_are_named():
     found = list(map(str, loaded("orders.odcs.yaml").not_judged("orders")))
     assert found == [
         "orders.order_id: unique: it is about the data set",
@@ -166,7 +166,7 @@ def test_what_is_not_judged_is_said_by_name():
     ]
 
 
-def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
+def test_rules_that_are_not_judged_are_a_warning_and_in_check(caplog):
     policy = loaded("inventory.odcs.yaml")
     assert list(policy.describe_topic("t", {})) == [
         "contract Inventory Events 0.0.1, inventory",
@@ -350,7 +350,7 @@ def test_wrong_settings():
         texts("inventory.odcs.yaml", [b"{}"], object="x")
 
 
-def test_only_what_native_judges_is_bounded(written):
+def test_only_native_judging_is_bounded(written):
     class Batch:
         values = (b'{"available":1}',)
 

@@ -1,6 +1,6 @@
-"""Schemas by chance, and JSON texts of which about three quarters fit: the corpus of the oracle tests.
+"""Random schemas, and JSON texts of which about three quarters fit: the corpus of the oracle tests.
 
-Every keyword of every draft comes, also those that another draft has, next to each other and
+Every keyword of every draft occurs, also those of other drafts, next to each other and
 inside each other; so do references, also recursive ones. The texts spell numbers and strings
 in all ways that JSON has, name properties twice, nest deeply, and some are no JSON at all.
 """
@@ -44,7 +44,7 @@ FORMATS: Final = ("date", "date-time", "email", "uri", "ipv4", "uuid", "regex", 
 
 
 class Pairs:
-    """Makes schemas of one draft, and texts for them; the same ones for the same seed."""
+    """Makes schemas of a draft, and texts for them; the same for the same seed."""
 
     def __init__(self, draft: str, seed: int) -> None:
         self.draft = draft

@@ -1,4 +1,4 @@
-"""What a refusal says: where, and what the schema expects; nothing that is the record's own."""
+"""The reasons of refusals: the place, and what the schema expects; no content of the record."""
 
 import json
 import re
@@ -54,13 +54,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "text", "said"), CASES)
-def test_a_reason_is_said_in_the_words_of_the_schema(tmp_path, schema, text, said, implementation):
+def test_a_reason_has_the_words_of_the_schema(tmp_path, schema, text, said, implementation):
     judged = check(tmp_path, schema, implementation=implementation)
 
     assert judged.objection(text.encode(), "value") == said
 
 
-def test_what_is_encoded_and_no_text_is_refused_with_a_reason(tmp_path, implementation):
+def test_encoded_bytes_that_are_no_text_are_refused_with_a_reason(tmp_path, implementation):
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "contentEncoding": "base64",
@@ -117,7 +117,7 @@ def planted(value, secret, names):
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), secret=secrets, number=st.integers(10**12, 10**15))
 def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret, number):
-    """Whatever the schema, and wherever a secret stands."""
+    """For any schema, and any place of the secret."""
     folder = tmp_path_factory.mktemp("schemas")
     pairs = Pairs(draft, seed)
     schema = pairs.schema()
@@ -178,7 +178,7 @@ def nested(levels, inner, *more):
 def test_a_recursive_schema_with_several_ways_is_judged_once_for_each_value(
     tmp_path, schema, implementation
 ):
-    """Two ways at each of a hundred levels would take for ever."""
+    """Two ways at each of a hundred levels would never end."""
     made = check(tmp_path, schema, implementation=implementation)
     said = made.objection(nested(100, 1).encode())
     assert (said == f"the value {NO_REASON}") is (implementation == "library")
@@ -189,7 +189,7 @@ def test_a_recursive_schema_with_several_ways_is_judged_once_for_each_value(
 
 
 @pytest.mark.parametrize("schema", SEVERAL_WAYS.values(), ids=SEVERAL_WAYS)
-def test_where_there_are_few_levels_the_reason_is_said(tmp_path, schema, implementation):
+def test_few_levels_have_a_reason(tmp_path, schema, implementation):
     found = check(tmp_path, schema, implementation=implementation).objection(nested(2, 1).encode())
     assert NO_REASON not in found
 
@@ -202,6 +202,6 @@ def test_where_there_are_few_levels_the_reason_is_said(tmp_path, schema, impleme
         {"type": "object", "required": ["a"], "properties": {"a": {"type": "array", "items": REF}}},
     ],
 )
-def test_a_recursive_schema_with_one_way_has_its_reasons(tmp_path, schema, implementation):
+def test_a_recursive_schema_without_branches_has_its_reasons(tmp_path, schema, implementation):
     made = check(tmp_path, schema, implementation=implementation)
     assert NO_REASON not in made.objection(nested(100, 1).encode())

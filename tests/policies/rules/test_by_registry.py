@@ -105,7 +105,7 @@ def test_protobuf_needs_a_file(registry):
         verdicts(registry, [b"x"], format="protobuf")
 
 
-def test_a_batch_is_prepared_where_a_registry_is_asked_alone(registry):
+def test_a_batch_is_prepared_only_if_a_registry_is_used(registry):
     policy = Rules()
     policy.configure({"format": "avro", "schema.registry.url": registry.url, **RULE})
     assert "prepare_batch" in vars(policy)

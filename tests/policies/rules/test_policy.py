@@ -63,7 +63,7 @@ def test_every_rule_has_to_be_true():
 
 
 def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
-    """The verdicts are CEL's, wherever a schema stands for a condition."""
+    """The verdicts are those of CEL, also if a schema replaces a condition."""
     from penstock.policies.rules import by_schema
 
     values = [
@@ -75,7 +75,7 @@ def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
     with_schema = texts(values, configs)
     monkeypatch.setattr(by_schema, "schema_of", lambda _tree: None)
     assert texts(values, configs) == with_schema
-    assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger ones
+    assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger numbers
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
         ("value['a b'] == 1", {"value": b'{"a b":1}'}, True),
     ],
 )
-def test_what_a_condition_may_read(expression, record, good):
+def test_the_variables_of_a_condition(expression, record, good):
     found = text(record, expression, partition=3)
     assert found is None if good else found.startswith('rule "r" ')
 
 
-def test_what_is_not_there_is_refused_unless_it_is_asked_for():
+def test_a_missing_field_is_refused_unless_has_is_used():
     assert NOT_THERE in text(b"{}", "value.a == 1")
     assert NOT_THERE in text(b"{}", "headers.a == 'x'")
     assert text(b"{}", "!has(value.a)") is None
@@ -272,7 +272,7 @@ def test_a_rule_over_the_batch_refuses_all_of_it():
         ("topic == 'orders' && partition == 0 && !has(client.principal)", True),
     ],
 )
-def test_what_a_rule_over_the_batch_may_read(expression, good):
+def test_the_variables_of_a_rule_over_the_batch(expression, good):
     records = [
         {"key": b"a", "value": b"12", "timestamp": 1000},
         {"key": b"a", "timestamp": 3000},
@@ -297,13 +297,13 @@ def test_no_more_is_looked_at_than_rules_read():
     assert hints("total_bytes < 9", "batch") == (False, ALL, ALL)
 
 
-def test_a_rule_that_gives_no_truth_is_refused():
+def test_a_rule_without_a_boolean_result_is_refused():
     assert text(b'{"a":""}', "value.a").endswith("gives neither true nor false: value.a")
     assert text(b'{"a":"x"}', "value.a").endswith("gives neither true nor false: value.a")
     assert text(b'{"a":true}', "value.a") is None
 
 
-def test_what_is_nested_deeply_is_refused():
+def test_deeply_nested_values_are_refused():
     for levels, told in (
         (127, None),
         (128, "the value has more than 127 levels of arrays and objects"),
@@ -351,7 +351,7 @@ def test_wrong_settings(configs, told):
         texts([b"{}"], configs)
 
 
-def test_what_is_judged_natively_is_bounded():
+def test_native_judging_is_bounded():
     def bounded(**rules):
         policy = Rules()
         policy.configure({f"rules.{name}": rule for name, rule in rules.items()})

@@ -22,7 +22,7 @@ class Client:
         return self.found
 
 
-def test_what_lacks_something_is_compiled_again_after_a_while():
+def test_a_schema_with_a_missing_part_is_compiled_again_after_a_while():
     clock, client = Clock(), Client()
     schemas = CompiledSchemas(Registry(client, clock), clock=clock)
     assert "not in the schema registry" in schemas.of(REFERS, 7).problem

@@ -1,4 +1,4 @@
-"""Files that refer to themselves, to others without end, and to what is not theirs to name."""
+"""Files that refer to themselves, to others without end, and to files outside the folder."""
 
 import json
 from uuid import UUID
@@ -80,7 +80,7 @@ def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
 
 
 @pytest.mark.parametrize(("formats", "refused"), [("true", True), ("false", False)])
-def test_the_key_of_json_schema_says_whether_formats_are_judged(
+def test_the_key_of_json_schema_decides_whether_formats_are_judged(
     monkeypatch, tmp_path, formats, refused
 ):
     (tmp_path / "a.json").write_text('{"format": "date"}')

@@ -1,4 +1,4 @@
-"""What is not installed is told at the start, not with the first schema of its type."""
+"""Missing packages are reported at the start, not with the first schema of their type."""
 
 import sys
 
@@ -13,13 +13,13 @@ TOPIC = {"confluent.value.schema.validation": "true"}
 REGISTRY = {"schema.registry.url": "http://registry.example"}
 
 
-def test_what_is_there_is_not_loaded():
+def test_installed_packages_are_not_imported():
     check_packages(("antigravity",), "schemas")
     assert "antigravity" not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "no_such_package.inner"])
-def test_what_is_not_installed(name):
+def test_missing_packages(name):
     with pytest.raises(ValueError, match=rf"no module {name}: pip install 'penstock\[rules\]'"):
         check_packages(("json", name), "rules")
 

@@ -70,7 +70,7 @@ def test_recursive_schemas_end():
     assert id(root.fields[1].node) not in ways
 
 
-def test_branches_of_unions_are_told_apart():
+def test_branches_of_unions_are_distinguished():
     root = fields_of(
         [
             "null",
@@ -90,6 +90,6 @@ def test_branches_of_unions_are_told_apart():
 
 
 @pytest.mark.parametrize("text", ["{", '{"type": "record", "name": "a"}', '"nothing"', "[" * 5000])
-def test_what_is_no_schema_is_refused(text):
+def test_an_invalid_schema_is_refused(text):
     with pytest.raises(InvalidSchemaError):
         read_fields(SchemaSource("AVRO", text), read_patterns({}))

@@ -15,11 +15,11 @@ def body(content):
     return json.dumps(content).encode()
 
 
-def test_avro_is_what_a_registry_leaves_out():
+def test_the_default_type_is_avro():
     assert answers.schema(body({"schema": '"int"'})) == RegisteredSchema("AVRO", '"int"')
 
 
-def test_all_that_a_registry_says_is_read():
+def test_all_fields_of_an_answer_are_read():
     found = answers.schema(
         body(
             {
@@ -97,7 +97,7 @@ def test_other_answers_about_a_schema_are_unreadable(content):
 @pytest.mark.parametrize(
     "data", [b"", b"<html>", b"\xff\xfe", b"[" * 100_000, b"9" * 10_000, b'{"schema": "', b"{}x"]
 )
-def test_what_is_no_json_is_unreadable(data):
+def test_an_answer_that_is_no_json_is_unreadable(data):
     with pytest.raises(UnreadableAnswerError, match="JSON"):
         answers.schema(data)
     assert not answers.means_unknown(data)

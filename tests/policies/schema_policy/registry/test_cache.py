@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how often a registry gets requests."""
+"""Kept responses, their lifetimes, and the number of requests to a registry."""
 
 import threading
 import time
@@ -24,12 +24,12 @@ GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 
 class ScriptedClient:
-    """Has what the test gives it, and keeps its requests.
+    """Has the schemas of the test, and keeps its requests.
 
     Attributes:
         schemas: By id, GUID, or subject and version.
         subjects: Of each id.
-        failure: What is raised instead, if it is anything.
+        failure: The exception that is raised instead, if any.
         requests: Each request.
     """
 
@@ -614,7 +614,7 @@ def test_a_deleted_subject_is_forgotten(started, client, clock):
         started(away()).latest("orders-value")
 
 
-def test_a_guid_without_an_id_may_get_one(started, client):
+def test_a_guid_may_get_an_id_later(started, client):
     client.schemas[GUID] = avro(guid=GUID)
     assert started(client).schema(GUID).schema_id is None
     client.schemas[GUID] = avro(guid=GUID, schema_id=5)

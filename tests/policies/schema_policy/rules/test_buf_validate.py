@@ -58,7 +58,7 @@ def compiled(text, message="shop.Order", references=None, rule_set=None):
 
 
 def said(text, value, message="shop.Order", **more):
-    """Return what the rules of a schema say of a value."""
+    """Return the objection of a schema's rules to a value."""
     schema, rules = compiled(text, message, **more)
     made = schema.decode(b"")
     if isinstance(value, bytes):
@@ -124,7 +124,7 @@ def test_rules_that_cannot_be_compiled_make_the_schema_unusable(field):
         compiled(one_field(field))
 
 
-def test_a_rule_that_cannot_be_compiled_behind_one_without_a_result_is_found_with_the_record():
+def test_a_rule_that_cannot_be_compiled_after_a_rule_without_a_result_is_found_with_the_record():
     text = one_field(
         'int32 a = 1 [(buf.validate.field).cel = {id: "x", expression: "1 / this == 1"}];'
         'int32 b = 2 [(buf.validate.field).cel = {id: "y", expression: "this +"}];'
@@ -194,7 +194,7 @@ def test_a_loop_without_an_end_in_sight_is_ended():
         ("this == 'a' ? '' : this", "this == 'a' ? '' : this"),
     ],
 )
-def test_a_text_of_an_expression_is_shown_only_where_it_is_written_there(expression, expected):
+def test_a_text_is_shown_only_if_it_is_written_in_the_rule(expression, expected):
     text = one_field(
         f'string a = 1 [(buf.validate.field).cel = {{id: "x", expression: "{expression}"}}];'
     )
@@ -248,7 +248,7 @@ def test_types_of_the_same_name_have_the_rules_of_their_own_schema():
         assert expected in rules.objection(schema.decode(b"\x0a\x02xx"))
 
 
-def test_a_file_of_the_schema_itself_is_used_where_there_is_one():
+def test_a_file_of_the_schema_is_used_if_it_exists():
     own = 'syntax = "proto2"; package buf.validate; import "google/protobuf/descriptor.proto";'
     with pytest.raises(InvalidSchemaError, match="is not valid"):
         compiled(ORDER, references={buf_validate.NAME: own})

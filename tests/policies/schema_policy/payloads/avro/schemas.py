@@ -126,5 +126,5 @@ def compiled(schema, **references):
 
 
 def objection(schema, payload, **references):
-    """What is wrong with a payload; None if nothing is."""
+    """The flaw of a payload, or None."""
     return dict(compiled(schema, **references).objections([payload])).get(0)

@@ -1,4 +1,4 @@
-"""A schema as nodes: what is one step, and that no payload makes anybody visit many of them."""
+"""A schema as nodes: types that are one step, and the bound of visited nodes for a payload."""
 
 import json
 import time
@@ -31,13 +31,13 @@ def nodes(schema):
 
 
 def chain(levels, end):
-    """Records of which each has nothing but the next one, and some nulls."""
+    """Records each of which has only the next record, and some nulls."""
     for level in reversed(range(levels)):
         end = record(f"R{level}", before="null", **{f"f{level}": end, "after": "null"})
     return end
 
 
-def test_a_type_whose_values_all_have_one_size_is_one_step():
+def test_a_type_of_fixed_size_is_one_step():
     pair = record("Pair", x="double", y=record("F", z="float", n="null"))
     assert nodes({"type": "array", "items": pair})[1] == TypeNode(STEP, 12, (), ())
 
@@ -50,7 +50,7 @@ def test_a_record_has_the_fields_that_may_take_bytes():
     ]
 
 
-def test_records_that_have_nothing_but_each_other_are_one_node():
+def test_records_that_contain_only_each_other_are_one_node():
     flat = nodes(chain(5, record("Last", x="long", y="long")))
     assert flat[0] == TypeNode(CHAIN, 5, (1, 2), ("f0",))
     assert (flat[1].kind, flat[1].names) == (RECORD, ("x", "y"))
@@ -79,7 +79,7 @@ def test_levels_of_a_chain_count_one_by_one(levels):
     assert said is None or said.endswith("is inside more than 127 records, arrays and maps")
 
 
-def test_names_are_shown_without_what_a_terminal_would_obey():
+def test_names_are_shown_without_control_characters():
     (flat, *_) = nodes(record("R", **{"a\n\x1b[31m": "long", "b" * 999: "long"}))
     assert flat.names == ("a??[31m", "b" * (MAX_PATH + 1))
 

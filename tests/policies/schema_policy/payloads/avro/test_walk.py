@@ -1,4 +1,4 @@
-"""What is said about a payload that does not fit: what is wrong, where, and no value."""
+"""The reason for a payload that does not fit: the flaw and the place, but no value."""
 
 import json
 
@@ -122,7 +122,7 @@ def test_a_long_path_is_cut():
     assert len(text) < 260
 
 
-def test_the_work_is_bounded_by_the_bytes_where_fields_have_none(monkeypatch):
+def test_the_work_is_bounded_by_the_bytes_if_fields_have_none(monkeypatch):
     empty = {f"n{i}": "null" for i in range(900)}
     schema = {"type": "array", "items": record("R", on="boolean", **empty)}
     items, reads = 60, []

@@ -1,6 +1,6 @@
 """Whether a message fits, the slow way: upb reads one, then its bytes are read again, recursively.
 
-Shares no code with what is tested. The bytes are looked at only where upb accepts them.
+Shares no code with the tested code. The bytes are read only if upb accepts them.
 """
 
 import struct
@@ -68,7 +68,7 @@ def take(data):
 
 
 def fields(data):
-    """The fields of one message; of a group its number, 3 and what is in it."""
+    """The fields of a message; of a group its number, 3 and its content."""
     rest = data
     while rest:
         tag, rest = take(rest)

@@ -61,7 +61,7 @@ def test_there_may_be_so_many_definitions(monkeypatch):
         schema_of("schema.proto", data, "A")
 
 
-def test_what_is_no_set_of_files():
+def test_invalid_sets_of_files():
     with pytest.raises(InvalidSchemaError):
         schema_of("schema.proto", b"\xff", None)
 

@@ -43,7 +43,7 @@ def flaw(text, name, data, *, unknown=False):
         (inside(3, b"\x20\x63"), None),
     ],
 )
-def test_what_is_wrong_is_named(data, said):
+def test_the_flaw_is_named(data, said):
     assert flaw(SHOP, "shop.Order", data) == said
 
 

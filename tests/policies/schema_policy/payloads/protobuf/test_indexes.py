@@ -7,7 +7,7 @@ from penstock.policies.schema_policy.payloads.protobuf.indexes import (
 )
 
 
-def test_one_byte_0_is_the_first_message():
+def test_a_single_byte_0_is_the_first_message():
     assert read_indexes(b"\x00rest") == ((0,), 1)
 
 
@@ -30,6 +30,6 @@ def test_a_count_and_positions_are_zigzag_varints():
         (b"\x02\xff\xff\xff\xff\x1f", "has a message index of more than 32 bits"),
     ],
 )
-def test_what_is_none_is_said(payload, said):
+def test_invalid_indexes_are_reported(payload, said):
     with pytest.raises(MessageIndexError, match=f"^{said}$"):
         read_indexes(payload)
