@@ -35,7 +35,7 @@ def run(gateway: str) -> dict[str, bool]:
     large, why = tool("kafka-topics", *at, "--create", "--topic", TOPIC, "--partitions", "50")
     small, _ = tool("kafka-topics", *at, "--create", "--topic", TOPIC, "--partitions", "3")
     keyed = ("parse.key=true", "key.separator=|")
-    properties = [word for property_text in keyed for word in ("--reader-property", property_text)]
+    properties = [word for one in keyed for word in ("--reader-property", one)]
     produce = ("kafka-console-producer", *at, "--topic", TOPIC, *properties)
     _, before = tool(*produce, text_in=RECORD)
     change = ("kafka-configs", *at, "--alter", "--topic", TOPIC)

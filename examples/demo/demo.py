@@ -151,8 +151,8 @@ async def run(kafka: str, folder: Path) -> bool:
     port = free_ports(2)[0]
     file.write_text(CONFIGURATION.format(kafka=kafka, port=port))
     schemas = (HERE / name for name in ("order.schema.json", payments.SCHEMA_FILE))
-    for source in (*(HERE.parent / "policies").glob("*.py"), *schemas):
-        (folder / source.name).write_text(source.read_text())
+    for one in (*(HERE.parent / "policies").glob("*.py"), *schemas):
+        (folder / one.name).write_text(one.read_text())
     reasons: Counter[tuple[str, str]] = Counter()
 
     def watch(refused) -> None:

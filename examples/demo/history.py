@@ -22,7 +22,7 @@ say = Console(highlight=False, width=100).print
 
 def command(*arguments: object) -> str:
     """Run `penstock`, show what it is and what it says; give what it says."""
-    words = [str(argument) for argument in arguments]
+    words = [str(one) for one in arguments]
     say(f"\n[bold]$ penstock {shlex.join(words)}[/]")
     done = subprocess.run(
         [sys.executable, "-m", "penstock", *words, "--master", "local[2]"],
@@ -49,7 +49,7 @@ def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
         producer.poll(0)
     producer.flush(60)
     bad = [order.bad for order in orders if order.bad]
-    repairable = sum(fault in {"amount as text", "no key"} for fault in bad)
+    repairable = sum(one in {"amount as text", "no key"} for one in bad)
     say(
         f"\n{COUNT:,} orders were stored past the gateway, {len(bad):,} of them bad: whom would "
         "the policies have hit?"

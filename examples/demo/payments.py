@@ -106,16 +106,16 @@ def run(gateway: str, kafka: str, reasons: Counter[tuple[str, str]]) -> dict[str
     if results:
         raise SystemExit(f"unexpected errors: {sorted(results)}")
     show_reasons(reasons)
-    made = Counter(payment.bad for payment in payments if payment.bad)
+    made = Counter(one.bad for one in payments if one.bad)
     say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())))
     found = Counter((key, value) for key, value, _ in stored(kafka, TOPIC))
     say(f"\n{found.total()} payments stored, {len(refused)} refused.")
-    good = [payment for payment in payments if not payment.bad]
+    good = [one for one in payments if not one.bad]
     return {
         "every good payment was acknowledged, every bad one refused": sorted(acknowledged)
         == sorted(good)
         and len(refused) == made.total() > 0
-        and all(payment.bad for payment in refused),
+        and all(one.bad for one in refused),
         "the broker has the good payments, byte for byte, each once": found
-        == Counter((payment.key, payment.value) for payment in good),
+        == Counter((one.key, one.value) for one in good),
     }

@@ -17,9 +17,7 @@ def stored(
         {"bootstrap.servers": bootstrap, "group.id": "proof", "enable.partition.eof": True}
     )
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign(
-        [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions]
-    )
+    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
     found, ended = [], set()
     while len(ended) < len(partitions):
         message = consumer.poll(30)

@@ -34,14 +34,12 @@ class KnownSchemas(RecordValidationPolicy):
     def validate_batch(self, topic, batch):
         known = pc.is_in(batch.values_arrow, _known(topic.validation_policy))
         if known.false_count:
-            yield from (
-                (n, _MESSAGE) for n, is_known in enumerate(known.to_pylist()) if not is_known
-            )
+            yield from ((n, _MESSAGE) for n, one in enumerate(known.to_pylist()) if not one)
 
 
 @lru_cache
 def _prefixes(ids):
-    return [bytes([0]) + int(schema_id).to_bytes(4, "big") for schema_id in ids.split(",")]
+    return [bytes([0]) + int(one).to_bytes(4, "big") for one in ids.split(",")]
 
 
 @lru_cache

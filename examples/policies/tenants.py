@@ -27,7 +27,7 @@ class OwnTenant(RecordValidationPolicyWithContext):
         if context.principal is None:
             raise InvalidRecordException(f"{topic.topic_id_partition.topic} needs a login")
         tenant = context.principal.removeprefix("User:").encode()
-        named = [header.value for header in record.headers if header.key == topic.validation_policy]
+        named = [one.value for one in record.headers if one.key == topic.validation_policy]
         if named != [tenant]:
             raise InvalidRecordException(
                 f"the header {topic.validation_policy} has to be the tenant that is logged in"

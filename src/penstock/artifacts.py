@@ -47,7 +47,7 @@ class ArtifactError(UnavailableError):
 def cache_folder() -> Path:
     """Return the folder for downloads.
 
-    It is `PENSTOCK_CACHE`; without that, in a clone, the one into which `make` has fetched; and
+    It is `PENSTOCK_CACHE`; without that, in a clone, that into which `make` has fetched; and
     `penstock` in the user's cache otherwise.
     """
     given = os.environ.get("PENSTOCK_CACHE")

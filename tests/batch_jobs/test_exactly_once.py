@@ -122,8 +122,8 @@ class Runner:
             TopicPartition(source, number): OffsetSpec.latest() for number in range(PARTITIONS)
         }
         self.ends = {
-            partition.partition: told.result(60).offset
-            for partition, told in admin.list_offsets(latest).items()
+            partition.partition: result.result(60).offset
+            for partition, result in admin.list_offsets(latest).items()
         }
 
     def describe(self, partition):

@@ -95,7 +95,7 @@ class ScriptedConnection:
         self.settings = SETTINGS._replace(**settings)
         self.script: defaultdict[int, list[Any]] = defaultdict(list)
         self.logs: defaultdict[tuple[str, int], PartitionLog] = defaultdict(PartitionLog)
-        self.asked: list[tuple[int, Any]] = []
+        self.sent_requests: list[tuple[int, Any]] = []
         """API keys, and the entities; of Produce, topic, partition and base sequence."""
         self.requests: list[list[tuple[str, int]]] = []
         """The topics and partitions of each Produce request."""
@@ -133,7 +133,7 @@ class ScriptedConnection:
         self.requests.append([(topic, partition) for topic, partition, _ in sent])
         for topic, partition, batch in sent:
             producer = read_producer(batch)
-            self.asked.append((PRODUCE, (topic, partition, producer.base_sequence)))
+            self.sent_requests.append((PRODUCE, (topic, partition, producer.base_sequence)))
             step = self.script[PRODUCE].pop(0) if self.script[PRODUCE] else None
             code, text = step if isinstance(step, tuple) else (step, None)
             is_lost |= code in {LOST, UNANSWERED}
@@ -155,7 +155,7 @@ class ScriptedConnection:
         self, key: str, request: Any, response: Any, *, transaction: bool = False
     ) -> Any:
         api = int(request.__api_key__)
-        self.asked.append((api, request))
+        self.sent_requests.append((api, request))
         step = self.script[api].pop(0) if self.script[api] else None
         if step == LOST:
             raise BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")

@@ -92,17 +92,17 @@ class ScriptedCluster:
 
     def begin(self, node, request, *, channel):
         kind = {12: FetchRequest12, 13: FetchRequest13}[request.version]
-        asked, _ = entity_reader(kind)(request.body, 0)
-        partition = asked.topics[0].partitions[0]
+        fetch, _ = entity_reader(kind)(request.body, 0)
+        partition = fetch.topics[0].partitions[0]
         self.fetches.append(
             SimpleNamespace(
                 node=node,
                 offset=int(partition.fetch_offset),
                 epoch=int(partition.current_leader_epoch),
-                max_bytes=int(asked.max_bytes),
-                rack=asked.rack_id,
+                max_bytes=int(fetch.max_bytes),
+                rack=fetch.rack_id,
                 version=request.version,
-                committed=bool(asked.isolation_level),
+                committed=bool(fetch.isolation_level),
                 at=self.now,
             )
         )

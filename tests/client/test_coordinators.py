@@ -27,7 +27,7 @@ def test_a_request_without_a_definite_response_is_retried(broker, coordinator):
     broker.script[END] = [UNKNOWN, UNKNOWN]
     coordinator.end(producer, commit=True)
     assert broker.ended == [True]
-    assert [api for api, _ in broker.asked].count(END) == 3
+    assert [api for api, _ in broker.sent_requests].count(END) == 3
     assert coordinator.is_unsure, "one of the requests may still be carried out"
 
 
@@ -35,5 +35,5 @@ def test_another_refusal_is_final(broker, coordinator):
     broker.script[INIT] = [int(ErrorCode.invalid_transaction_timeout)]
     with pytest.raises(ResponseError, match="INVALID_TRANSACTION_TIMEOUT"):
         coordinator.new_producer()
-    assert [api for api, _ in broker.asked] == [INIT]
+    assert [api for api, _ in broker.sent_requests] == [INIT]
     assert not coordinator.is_unsure

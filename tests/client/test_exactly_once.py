@@ -1,4 +1,4 @@
-"""Writers on a real Kafka: batches as they were, positions, fencing, what a target refuses."""
+"""Writers on a real Kafka: unchanged batches, positions, fencing, refusals of a target."""
 
 import contextlib
 import subprocess
@@ -37,7 +37,7 @@ def connection(kafka):
 
 @pytest.fixture
 def task(admin, topic):
-    """Makes the task of a job of its own, on a new source topic."""
+    """Makes the task of a separate job, on a new source topic."""
 
     def make(**options):
         source = topic("source", **options)
@@ -67,7 +67,7 @@ def batches(count, each=10, codec="none", first=0):
 
 
 def committed(kafka, topic):
-    """What readers see, with everything that belongs to a record."""
+    """The records that readers get, with all their parts."""
     found = read_topic(kafka.bootstrap_servers, topic, isolation="read_committed", full=True)
     return [(m.timestamp(), m.key(), m.value(), m.headers() or []) for m in found]
 
@@ -287,7 +287,7 @@ def test_a_target_that_does_not_exist(connection, task):
 
 
 def test_a_group_that_consumers_have_joined(kafka, connection, task):
-    """Transactional commits are taken all the same; offsets committed without are not."""
+    """Transactional commits are used nevertheless; offsets committed without are not."""
     work = task()
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": work.group})
     try:

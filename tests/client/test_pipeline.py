@@ -1,4 +1,4 @@
-"""Batches on their way: in order, each once, whatever a broker answers."""
+"""Batches are sent in order, each once, for any response of a broker."""
 
 import pytest
 from hypothesis import given, settings
@@ -84,12 +84,12 @@ class Pipe:
             self.pipeline.put(*to, batch(number, records), source(number))
 
     def stored(self, to=("t", 0)):
-        """The base sequences of the batches in the log, and that each is what was put."""
+        """Return the base sequences of the batches in the log; check that they are those that were put."""
         log = self.broker.logs[to].batches
         return [read_producer(batch).base_sequence for batch in log]
 
     def sent(self):
-        return [place[2] for api, place in self.broker.asked if api == PRODUCE]
+        return [place[2] for api, place in self.broker.sent_requests if api == PRODUCE]
 
 
 def test_they_arrive_in_order():
@@ -319,7 +319,7 @@ def test_a_lost_transaction(code):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (ErrorCode.message_too_large, "larger than the target's max.message.bytes: raise it"),
         (ErrorCode.record_list_too_large, "segment.bytes"),
@@ -329,10 +329,10 @@ def test_a_lost_transaction(code):
         (ErrorCode.policy_violation, "a policy of the target"),
     ],
 )
-def test_a_batch_that_the_target_refuses(code, said):
+def test_a_batch_that_the_target_refuses(code, message):
     pipe = Pipe()
     pipe.broker.script[PRODUCE] = [None, (int(code), "the broker's own words")]
-    with pytest.raises(RefusedBatchError, match=said) as caught:
+    with pytest.raises(RefusedBatchError, match=message) as caught:
         pipe.put(10, 11, 12)
     text = str(caught.value)
     assert "topic t, partition 0: the batch of " in text

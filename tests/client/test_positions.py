@@ -95,14 +95,14 @@ def test_positions_are_read_and_committed():
     "step", [LOST, int(ErrorCode.unstable_offset_commit), int(ErrorCode.not_coordinator)]
 )
 def test_reading_is_repeated(step):
-    """As long as a transaction is about to commit an offset, nobody knows which it will be."""
+    """While a transaction is about to commit an offset, its value is unknown."""
     broker = ScriptedConnection(backoff_s=0.001)
     broker.committed["g", "a", 0] = (7, "")
     broker.script[GROUP_FETCH] = [step, step]
     assert read_positions(broker, "g", {"a": [0]}) == {("a", 0): Position(7)}
     forgotten = [] if step == ErrorCode.unstable_offset_commit else [("g", False)] * 2
     assert broker.forgotten == forgotten
-    assert all(request.require_stable for _, request in broker.asked)
+    assert all(request.require_stable for _, request in broker.sent_requests)
 
 
 def test_the_position_is_read_after_a_writer_was_killed(monkeypatch):

@@ -38,7 +38,7 @@ def sent(batch, sequence, transactional):
 
 
 def as_stored(batch, *, base_offset=4711, leader_epoch=9):
-    """A batch as a broker stores it: what it changes is not in the checksum."""
+    """A batch as a broker stores it: the bytes that it changes are not in the checksum."""
     return (
         struct.pack(">q", base_offset) + batch[8:12] + struct.pack(">i", leader_epoch) + batch[16:]
     )
@@ -76,7 +76,7 @@ def test_a_batch_equals_that_of_aiokafka(codec):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("native", ["0", "1"] if NATIVE else ["0"])
 def test_a_batch_that_was_cut(codec, native, monkeypatch):
-    """What the judges leave of a batch is written like one that was read."""
+    """The records of a batch that judges leave are written as a batch that was read."""
     from penstock.records import batch as reading
 
     monkeypatch.setenv("PENSTOCK_NATIVE", native)
@@ -153,6 +153,6 @@ def test_batches_that_no_broker_accepts(batch, reason):
 
 
 def test_the_header_has_no_other_fields():
-    """Whoever adds one has to decide what becomes of it."""
+    """A new refusal needs a decision about its handling."""
     assert HEADER.size == 61
     assert sum(struct.calcsize(">" + kind) for kind in "qiibIhiqqqhii") == HEADER.size

@@ -29,7 +29,7 @@ EAST = SETTINGS._replace(rack="east")
 
 
 class Read:
-    """A reader, and what it was told."""
+    """A reader, and its notifications."""
 
     def __init__(self, cluster, first=0, end=10, *, committed=True, topic_id=None, strict=False):
         self.lost = []
@@ -151,7 +151,7 @@ def test_a_lost_connection_is_retried(where):
     cluster = ScriptedCluster(
         fetched(batch(0, 4)),
         connecting if where == "connecting" else error,
-        # The error of what was read ahead is met again when it is wanted.
+        # The error of a response that was read ahead occurs again when it is needed.
         *([connecting] if where == "connecting" else []),
         fetched(batch(4, 6)),
     )
@@ -219,7 +219,7 @@ def test_a_damaged_batch_is_named():
 
 
 class TestElections:
-    """After an election the new leader is asked whether its log has what was read (KIP-320)."""
+    """After an election the new leader is queried whether its log has the read records (KIP-320)."""
 
     def script(self, *more):
         cluster = ScriptedCluster(
@@ -255,7 +255,7 @@ class TestElections:
 
 
 class TestOutOfRange:
-    """The log starts later, or ends earlier, than the offset that was asked for."""
+    """The log starts later, or ends earlier, than the requested offset."""
 
     def test_removed_records_are_reported(self):
         cluster = ScriptedCluster(
@@ -312,7 +312,7 @@ class TestOutOfRange:
 
 
 class TestTopicIds:
-    """A topic of the same name may be another one."""
+    """A topic of the same name may be another topic."""
 
     def test_fetches_name_the_id(self):
         cluster = ScriptedCluster(fetched(batch(0, 10), version=13, topic=ID), topic_id=ID)
@@ -326,7 +326,7 @@ class TestTopicIds:
             list(Read(cluster, topic_id=type(ID)(int=5)).reader)
 
     def test_the_metadata_of_a_recreated_topic_is_requested_again(self):
-        """Python workers of a long session read a topic that was made anew since."""
+        """Python workers of a long session read a topic that was recreated since."""
         new = type(ID)(int=5)
         cluster = ScriptedCluster(fetched(batch(0, 10), version=13, topic=new), topic_id=ID)
         cluster.topic_ids.append(new)

@@ -63,7 +63,7 @@ def produce(kafka):
 
 
 def read(connection, topic, first, end, **more):
-    """Return (offset, value) of the range, and what was lost."""
+    """Return (offset, value) of the range, and the lost offsets."""
     found, lost = [], []
     more.setdefault("on_lost", lost.append)
     for batch in RangeReader(connection, WantedRange(topic, 0, first, end), **more):
@@ -185,7 +185,7 @@ def test_an_open_transaction(kafka, topic, produce):
 
 @pytest.mark.slow
 def test_compaction(connection, kafka, topic, produce):
-    """The first records of keys go, and whole batches with them."""
+    """The first records of keys are removed, and complete batches with them."""
     name = topic(
         **{
             "cleanup.policy": "compact",
@@ -264,11 +264,11 @@ def test_a_quota(kafka, topic, produce):
     )
     with RawClient(kafka.bootstrap_servers) as client:
         assert client.call(request).entries[0].error_code == 0
-        told = DescribeClientQuotasRequest(
+        described = DescribeClientQuotasRequest(
             components=(ComponentData(entity_type="client-id", match_type=i8(0), match="slow"),),
             strict=True,
         )
-        wait_until(lambda: client.call(told).entries, what="the quota")
+        wait_until(lambda: client.call(described).entries, what="the quota")
     throttled = []
     with connected(kafka, **{"client.id": "slow", "fetch.max.bytes": "60000"}) as connection:
         batches = RangeReader(

@@ -22,7 +22,7 @@ RACKS = {1: "west", 2: "east", 3: "north"}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Three brokers, each in a rack of its own."""
+    """Three brokers, each in a separate rack."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     running = LocalKafka(
         nodes=3, first_node_id=1, folder=tmp_path_factory.mktemp("racks"),

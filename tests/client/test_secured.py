@@ -1,4 +1,4 @@
-"""Reading from a cluster that demands TLS and SASL, by each mechanism; and what it refuses."""
+"""Reading from a cluster that requires TLS and SASL, by each mechanism; and its refusals."""
 
 import pytest
 from confluent_kafka.admin import (

@@ -1,4 +1,4 @@
-"""TLS and SASL as aiokafka's arguments, and what it has not."""
+"""TLS and SASL as aiokafka's arguments, and unsupported keys."""
 
 import importlib.util
 

@@ -36,16 +36,16 @@ def at_once(monkeypatch):
 
 
 class Broker:
-    """Responds to what comes before a client's requests, and to those when it is let."""
+    """Responds to the first requests of a connection, and to others when a test allows it."""
 
     def __init__(self):
         self.requests = asyncio.Queue()
-        """Of each Produce request: its connection, and what sends the response."""
+        """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
         self.connections = 0
         self.reads = asyncio.Event()
         self.ended = asyncio.Queue()
-        """The bytes that came after the first large request's first ones."""
+        """The bytes that arrived after the first bytes of the first large request."""
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -132,7 +132,7 @@ async def test_a_connection_is_given_up_with_a_letter_that_had_no_response_in_ti
         assert number == 2
         respond()
         await letter
-        # Nothing of the first one is kept, to be sent when the broker reads again.
+        # Nothing of the first request is kept, to be sent when the broker reads again.
         broker.reads.set()
         assert await broker.end_of_connection() < LARGE_BYTES
 

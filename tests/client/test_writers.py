@@ -1,4 +1,4 @@
-"""Writers and a broker by script: what is asked of it, in which order, and every error it knows."""
+"""Writers and a scripted broker: the requests, in order, and every error that it has."""
 
 import uuid
 
@@ -68,7 +68,7 @@ def patient(clock):
 
 
 def apis(broker):
-    return [api for api, _ in broker.asked]
+    return [api for api, _ in broker.sent_requests]
 
 
 def work(broker, **options):
@@ -87,7 +87,7 @@ def test_the_order_of_a_transaction(broker):
     assert broker.ended == [True]
     assert broker.committed == {("penstock-copy", "history", 3): (72, "counts")}
     assert writer.position == Position(72, "counts")
-    init = broker.asked[0][1]
+    init = broker.sent_requests[0][1]
     assert init.transactional_id == "penstock-copy:AAAAAAAAAAAAAAAAAAAABQ:3"
     assert init.producer_id == init.producer_epoch == -1
     assert init.transaction_timeout.total_seconds() == 120
@@ -193,7 +193,7 @@ def test_an_abort_gets_a_new_epoch(broker):
         writer.abort()
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72))
-    inits = [request for api, request in broker.asked if api == INIT]
+    inits = [request for api, request in broker.sent_requests if api == INIT]
     assert [(init.producer_id, init.producer_epoch) for init in inits] == [(-1, -1), (7, 1)]
     assert broker.ended == [False, True]
     found = [read_producer(batch) for batch in broker.logs["t", 3].batches]
@@ -209,7 +209,7 @@ def test_a_request_without_response_cannot_act_on_the_next_transaction(broker, a
         for offset in (72, 74, 76):
             writer.write("t", 3, BATCH, SOURCE)
             writer.commit(Position(offset))
-    inits = [(at, request) for at, (key, request) in enumerate(broker.asked) if key == INIT]
+    inits = [(at, request) for at, (key, request) in enumerate(broker.sent_requests) if key == INIT]
     assert [(init.producer_id, init.producer_epoch) for _, init in inits] == [(-1, -1), (7, 1)]
     first_end = max(at for at, key in enumerate(apis(broker)[: inits[1][0]]) if key == END)
     assert inits[1][0] == first_end + 1
@@ -222,7 +222,7 @@ def test_a_request_without_response_cannot_act_on_the_next_transaction(broker, a
 
 
 def test_an_abort_before_the_first_partition_was_added(broker):
-    """The coordinator knows of no transaction."""
+    """The coordinator knows no transaction."""
     with open_writer(broker, TASK, transactions=True) as writer:
         broker.script[ADD_PARTITIONS] = [int(ErrorCode.topic_authorization_failed)]
         with pytest.raises(DeniedError):
@@ -317,9 +317,9 @@ def test_a_writer_that_was_killed_while_it_committed_is_replaced(broker):
     broker.is_unstable = True
     writer = claimed(broker, "second", seen="first")
     assert writer.position == Position(500, "", "second")
-    asked = [request.require_stable for api, request in broker.asked if api == GROUP_FETCH]
-    assert all(asked[:-2])
-    assert asked[-2:] == [False, True]
+    stable = [request.require_stable for api, request in broker.sent_requests if api == GROUP_FETCH]
+    assert all(stable[:-2])
+    assert stable[-2:] == [False, True]
     assert apis(broker).count(INIT) == 1
 
 
@@ -342,10 +342,10 @@ def test_a_later_run_continues_and_the_earlier_run_ends(broker):
         writer.commit(Position(20, "counts of a"))
     with claimed(broker, "b", seen="a") as later:
         assert later.position == Position(20, "", "b")
-        asked = len(broker.asked)
+        before = len(broker.sent_requests)
         with pytest.raises(FencedError, match="another run of the job works on history, partition"):
             claimed(broker, "a")
-        assert apis(broker)[asked:] == [GROUP_FETCH], "the later one was not fenced"
+        assert apis(broker)[before:] == [GROUP_FETCH], "the later one was not fenced"
         later.commit(Position(30))
 
 
@@ -373,7 +373,7 @@ def test_the_order_without_transactions(broker):
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72, "counts"))
     assert apis(broker) == [INIT, GROUP_FETCH, PRODUCE, PRODUCE, GROUP_COMMIT]
-    assert broker.asked[0][1].transactional_id is None
+    assert broker.sent_requests[0][1].transactional_id is None
     assert not read_producer(broker.logs["t", 3].batches[0]).transactional
     assert broker.committed == {("penstock-copy", "history", 3): (72, "counts")}
     assert "at least once" in writer.promise.value

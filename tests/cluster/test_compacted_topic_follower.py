@@ -100,24 +100,24 @@ class TestWhenRead:
     """Callbacks for when a record has been read."""
 
     async def test_it_is_called_when_the_record_before_the_position_has_been_taken(self):
-        told, follower = [], follower_at(5, Ends(7))
-        follower.when_read(7, 60, told.append)
+        results, follower = [], follower_at(5, Ends(7))
+        follower.when_read(7, 60, results.append)
         follower._take(LogRecord(6, b"k", b"v"))
         await asyncio.sleep(0)
-        assert told == []
+        assert results == []
         follower._take(LogRecord(7, b"k", b"v"))
         await asyncio.sleep(0)
-        assert told == [None]
+        assert results == [None]
 
     async def test_there_is_no_wait_for_records_that_have_been_read(self):
-        told = []
-        follower_at(5, Ends(5)).when_read(5, 60, told.append)
-        assert told == [None]
+        results = []
+        follower_at(5, Ends(5)).when_read(5, 60, results.append)
+        assert results == [None]
 
     async def test_it_fails_if_the_topic_cannot_be_read(self):
-        told = asyncio.get_running_loop().create_future()
-        follower_at(5, Ends(7)).when_read(7, 0.01, told.set_result)
-        assert await told == "t could not be read in time"
+        result = asyncio.get_running_loop().create_future()
+        follower_at(5, Ends(7)).when_read(7, 0.01, result.set_result)
+        assert await result == "t could not be read in time"
 
 
 class Offsets:
@@ -269,10 +269,10 @@ class Waits(Topic):
 
     def __init__(self):
         super().__init__(None)
-        self.asked = 0
+        self.requests = 0
 
     def end(self, timeout_s):
-        self.asked += 1
+        self.requests += 1
         time.sleep(timeout_s)
         raise CompactedTopicError("t: no answer")
 
@@ -281,12 +281,12 @@ async def test_a_read_is_shared_by_all_callers():
     topic = Waits()
     follower = follower_at(5, topic)
     reads = [asyncio.create_task(follower.read_to_end(0.4))]
-    await until(lambda: topic.asked == 1)
+    await until(lambda: topic.requests == 1)
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
     assert {type(read.exception()) for read in done} == {CompactedTopicError}
     await follower._reading
-    assert topic.asked == 1
+    assert topic.requests == 1
 
 
 async def until(is_so):
@@ -299,11 +299,11 @@ class Held(Topic):
 
     def __init__(self, last):
         super().__init__(last)
-        self.asked = 0
+        self.requests = 0
         self.may_answer = threading.Event()
 
     def end(self, timeout_s):
-        self.asked += 1
+        self.requests += 1
         assert self.may_answer.wait(60)
         return self.last
 
@@ -314,7 +314,7 @@ async def held():
     topic = Held(5)
     follower = follower_at(5, topic)
     first = asyncio.create_task(follower.read_to_end(60))
-    await until(lambda: topic.asked == 1)
+    await until(lambda: topic.requests == 1)
     yield SimpleNamespace(topic=topic, follower=follower, first=first)
     topic.may_answer.set()
     await first
@@ -336,7 +336,7 @@ async def test_a_read_is_not_late_because_the_caller_that_queued_first_has_given
     await asyncio.wait([second, third, fourth])
     assert isinstance(second.exception(), CompactedTopicError)
     assert [third.exception(), fourth.exception()] == [None, None]
-    assert held.topic.asked == 2
+    assert held.topic.requests == 2
 
 
 async def test_an_unexpected_failure_fails_one_read_and_not_the_next():

@@ -128,7 +128,7 @@ class Failed:
     """A producer with records in flight, after a fatal error that was not reported yet."""
 
     def __init__(self):
-        self.held, self.told, self.is_purged = [], False, False
+        self.held, self.is_reported, self.is_purged = [], False, False
 
     def produce(self, *_args, on_delivery):
         if self.held:
@@ -136,8 +136,8 @@ class Failed:
         self.held.append(on_delivery)
 
     def poll(self, _timeout_s):
-        if not self.told:  # as librdkafka does it: the error comes before the results
-            self.told = True
+        if not self.is_reported:  # as librdkafka does it: the error comes before the results
+            self.is_reported = True
             raise KafkaException(KafkaError(KafkaError._FATAL))
         while self.is_purged and self.held:
             self.held.pop()(KafkaError(KafkaError._PURGE_INFLIGHT), None)

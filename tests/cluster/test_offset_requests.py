@@ -20,11 +20,11 @@ class Cluster:
 
     def __init__(self, without_leader=()):
         self.without_leader = Counter(without_leader)
-        self.asked = []
+        self.requests = []
         self.now = 0.0
 
-    def ask(self, partitions):
-        self.asked.append([partition.number for partition in partitions])
+    def request(self, partitions):
+        self.requests.append([partition.number for partition in partitions])
         return {partition: self._answer(partition) for partition in partitions}
 
     def _answer(self, partition):
@@ -38,21 +38,21 @@ class Cluster:
 
     def offsets(self, partitions=PARTITIONS, **options):
         return all_offsets(
-            partitions, self.ask, clock=lambda: self.now, pause=self.pause, **options
+            partitions, self.request, clock=lambda: self.now, pause=self.pause, **options
         )
 
 
 def test_all_partitions_are_in_a_request():
     cluster = Cluster()
     assert cluster.offsets() == {partition: 10 * partition.number for partition in PARTITIONS}
-    assert (len(cluster.asked), cluster.now) == (1, 0)
+    assert (len(cluster.requests), cluster.now) == (1, 0)
 
 
 def test_many_partitions_are_requested_in_chunks():
     cluster = Cluster()
     many = [Partition("t", number) for number in range(10_000)]
     assert len(cluster.offsets(many)) == 10_000
-    assert [len(asked) for asked in cluster.asked] == [5000, 5000]
+    assert [len(requested) for requested in cluster.requests] == [5000, 5000]
 
 
 def test_only_partitions_without_a_leader_are_requested_again_with_growing_pauses():
@@ -60,7 +60,7 @@ def test_only_partitions_without_a_leader_are_requested_again_with_growing_pause
     assert cluster.offsets(chunk=4) == {
         partition: 10 * partition.number for partition in PARTITIONS
     }
-    assert cluster.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [3, 7], [7], [7], [7], [7], [7]]
+    assert cluster.requests == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [3, 7], [7], [7], [7], [7], [7]]
     assert cluster.now == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1 + 1)
 
 
@@ -102,18 +102,18 @@ class Admin:
         self.refusals.pop(topic, None)
 
 
-@pytest.mark.parametrize("asking", [earliest_of, latest_of])
+@pytest.mark.parametrize("request_of", [earliest_of, latest_of])
 @pytest.mark.parametrize(
     "code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
 )
-def test_the_next_caller_knows_a_leader_that_has_moved(asking, code):
+def test_the_next_caller_knows_a_leader_that_has_moved(request_of, code):
     admin, partition = Admin({"moved": code}), Partition("moved", 0)
-    assert asking(admin)([partition, Partition("t", 0)]) == {
+    assert request_of(admin)([partition, Partition("t", 0)]) == {
         partition: OffsetRefusal(code, KafkaError(code).str()),
         Partition("t", 0): 7,
     }
     assert admin.requested == ["moved"]
-    assert asking(admin)([partition]) == {partition: 7}
+    assert request_of(admin)([partition]) == {partition: 7}
     assert admin.requested == ["moved"]
 
 

@@ -1,4 +1,4 @@
-"""Short names of policies: ready-made ones, and entry points of installed packages."""
+"""Short names of policies: built-in policies, and entry points of installed packages."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Logins in `upstream.sasl.jaas.config`: what is refused, without ever showing it."""
+"""Logins in `upstream.sasl.jaas.config`: refusals, without ever showing the login."""
 
 import pytest
 

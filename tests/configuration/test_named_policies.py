@@ -235,7 +235,7 @@ def test_which_topics_may_be_intercepted(file):
     plan = Plan(load(file, LIMIT, TOPICS).policies)
     assert not plan.intercepts("orders-1")
     plan.set_interceptor_patterns(patterns)
-    # By a key of its own, any of them may have it.
+    # By a topic level key, any of them may have it.
     assert [plan.intercepts(topic) for topic in ("orders-1", "orders-raw", "other")] == [
         True,
         True,

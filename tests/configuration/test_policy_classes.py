@@ -1,4 +1,4 @@
-"""What classes say of themselves: keys, documentation."""
+"""Descriptions of classes: keys, documentation."""
 
 import pytest
 

@@ -90,10 +90,10 @@ def test_probes_use_the_metrics_listener(tmp_path):
     ][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"bootstrap": 9192, "metrics": 9400}
-    asked = {
+    probes = {
         name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
     }
-    assert asked == {
+    assert probes == {
         "startup": {"path": "/readyz", "port": "metrics"},
         "liveness": {"path": "/livez", "port": "metrics"},
         "readiness": {"path": "/readyz", "port": "metrics"},
@@ -146,15 +146,15 @@ def test_a_single_port_for_all_brokers(tmp_path, advertised, port):
 
 
 @pytest.mark.parametrize(
-    ("without", "told"),
+    ("without", "message"),
     [("listener", "listener.protocol SSL"), ("advertisedHost", "needs advertisedHost")],
 )
-def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, told):
+def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, message):
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump({key: SNI[key] for key in SNI if key != without}))
     done = helm("template", "trial", str(CHART), "--values", str(file), *OF_A_CLUSTER)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_every_broker_has_a_port_at_the_service(tmp_path):

@@ -336,7 +336,7 @@ def test_a_long_client_id_is_not_held_for_each_batch():
 
 
 def test_the_gateway_knows_a_class_whose_first_instance_could_not_be_configured():
-    told, fails = [], [True]
+    reported, fails = [], [True]
 
     class Late(RecordsPolicyWithContext):
         def configure(self, configs):
@@ -347,9 +347,9 @@ def test_the_gateway_knows_a_class_whose_first_instance_could_not_be_configured(
             """Let everything pass."""
 
     policies = PolicyInstances(CONFIGURATION, {}, given={"Late": Late})
-    policies.on_records_class = told.append
+    policies.on_records_class = reported.append
     with pytest.raises(ConfigurationError):
         policies.judging_records("Late", "t")
     policies.judging_records("Late", "t")
     policies.judging_records("Late", "u")
-    assert told == ["Late"]
+    assert reported == ["Late"]

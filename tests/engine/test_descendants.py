@@ -41,9 +41,9 @@ async def orphans(folder: Path) -> None:
     assert adopt_orphans()
     own = await asyncio.create_subprocess_exec("/bin/sleep", "600")
     async with Judging(folder, POLICIES, **{"policy.workers": 1}) as judging:
-        verdict = await judging.ask(b"long")
+        verdict = await judging.judge(b"long")
         left = int(verdict.record_errors[0].message)
-        verdict = await judging.ask(b"short")
+        verdict = await judging.judge(b"short")
         ended = int(verdict.record_errors[0].message)
         await asyncio.to_thread(wait_until, lambda: not is_running(ended))
         assert Path(f"/proc/{ended}").exists(), "nobody has reaped it"

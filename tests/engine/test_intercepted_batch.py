@@ -88,8 +88,8 @@ class Asking(RecordValidationPolicy):
     """Refuses a batch by its content, without a column."""
 
     def validate_batch(self, topic, batch):
-        asked = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")
-        return [(0, repr((*asked, batch.has_header("h"), batch.has_header("i"))))]
+        found = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")
+        return [(0, repr((*found, batch.has_header("h"), batch.has_header("i"))))]
 
 
 def test_the_rest_after_a_prefix_is_that_of_intercepted_records():
@@ -102,7 +102,7 @@ def test_the_rest_after_a_prefix_is_that_of_intercepted_records():
         Record(3, b"c", b"1id"),
     ]
     batch = read_batch(encode_batch(records), api_version=9, max_decompressed_bytes=2**20)
-    for before, asked in (
+    for before, expected in (
         (frozenset(), ((b"-x", b""), None, (b"a", b"c"), True, False)),
         ({0}, ((b"",), None, (b"c",), False, False)),
     ):
@@ -111,7 +111,7 @@ def test_the_rest_after_a_prefix_is_that_of_intercepted_records():
             dropped_before=before, on_intercepted=lambda: None, max_bytes=2**20,
         )  # fmt: skip
         (error,) = verdict.record_errors
-        assert error.message == repr(asked)
+        assert error.message == repr(expected)
 
 
 LIMITS = {"api_version": 9, "max_decompressed_bytes": 2**20, "max_records": 100, "max_bytes": 2**20}

@@ -62,7 +62,7 @@ def test_modules_outside_the_path_come_from_the_process(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("NoModule", "", "the module is missing"),
         ("nowhere.P", "", "there is no module nowhere"),
@@ -74,9 +74,9 @@ def test_modules_outside_the_path_come_from_the_process(tmp_path):
         ("broken.P", "P = 1", "must be a class; in module broken its type is int"),
     ],
 )
-def test_the_error_of_loading_names_key_and_file(tmp_path, name, text, said):
+def test_the_error_of_loading_names_key_and_file(tmp_path, name, text, message):
     space = ClassPath([write(tmp_path / "path", broken=text)])
     with pytest.raises(
-        ConfigurationError, match=rf"^/etc/p.properties: some.key: {name}: .*{said}"
+        ConfigurationError, match=rf"^/etc/p.properties: some.key: {name}: .*{message}"
     ):
         load(name, space)

@@ -149,18 +149,18 @@ def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
 
 def test_the_first_failure_of_a_batch_counts():
     """Whichever stage finds it: the records after it are not judged."""
-    asked = []
+    judged = []
 
     class Second(validator(1, "both")):
         def validate_batch(self, topic_partition, batch):
-            asked.append(batch.values)
+            judged.append(batch.values)
             return super().validate_batch(topic_partition, batch)
 
     late, early = bytes([FAIL, PASS]), bytes([PASS, FAIL])
     passing, refused = bytes([PASS, PASS]), bytes([REFUSE, PASS])
     policies = chain(validators=[validator(0, "record"), Second])
     verdict = policies.judge(3, TOPIC_ID, columns(refused, passing, late, early))
-    assert (verdict.policy, asked) == ("V0record", [(passing,)])
+    assert (verdict.policy, judged) == ("V0record", [(passing,)])
     verdict = policies.judge(3, TOPIC_ID, columns(early, late))
     assert verdict.policy == "Second"
 

@@ -402,14 +402,14 @@ async def test_a_worker_may_prepare_for_longer_than_it_may_judge(tmp_path):
                   "policy.preparation.timeout.ms": AMPLE_MS}  # fmt: skip
     gate = Gate(tmp_path)
     async with Judging(tmp_path, POLICIES, **properties) as judging:
-        held = asyncio.ensure_future(judging.ask(gate.value))
+        held = asyncio.ensure_future(judging.judge(gate.value))
         await gate.begun()
         # Only the time itself shows that a time has not passed.
         await asyncio.sleep(2)
         gate.open()
         verdict = await held
         assert [error.message for error in verdict.record_errors] == ["prepared"]
-        away = await judging.ask(b"away")
+        away = await judging.judge(b"away")
         assert (away.code, away.message) == (7, "the registry is away")
 
 
@@ -419,8 +419,8 @@ async def test_a_worker_that_prepares_for_too_long_is_replaced(tmp_path):
                   "policy.preparation.timeout.ms": 1000}  # fmt: skip
     async with Judging(tmp_path, POLICIES, **properties) as judging:
         (before,) = judging.supervisor.pids
-        late = await judging.ask(b"loop")
+        late = await judging.judge(b"loop")
         assert (late.code, late.outcome) == (7, Outcome.POSTPONED)
         assert late.message == "The policy policies.Slow did not prepare within 1000 ms"
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert await judging.judge(b"fine") is ACCEPTED
         assert before not in judging.supervisor.pids

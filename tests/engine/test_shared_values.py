@@ -49,7 +49,7 @@ def judging(folder, workers, shared=None):
 
 async def answers(pool, value, count=8):
     """Judge batches of so many partitions, which all workers share."""
-    found = await asyncio.gather(*(pool.ask(value, partition=number) for number in range(count)))
+    found = await asyncio.gather(*(pool.judge(value, partition=number) for number in range(count)))
     return {verdict.code for verdict in found}
 
 
@@ -57,7 +57,7 @@ async def answers(pool, value, count=8):
 async def test_a_shared_value_reaches_all_workers_also_replacements(tmp_path):
     async with judging(tmp_path, 3) as pool:
         assert await answers(pool, b"know a") == {87}
-        await pool.ask(b"learn a")
+        await pool.judge(b"learn a")
         assert await answers(pool, b"know a") == {0}
         for _ in range(6):
             os.kill(pool.supervisor.pids[0], signal.SIGKILL)
@@ -69,7 +69,7 @@ async def test_a_shared_value_reaches_all_workers_also_replacements(tmp_path):
 async def test_a_shared_value_outlives_its_worker(tmp_path):
     shared = SharedValues()
     async with judging(tmp_path, 1, shared) as pool:
-        assert (await pool.ask(b"die a")).code == -1
+        assert (await pool.judge(b"die a")).code == -1
         assert await answers(pool, b"know a") == {0}
     async with judging(tmp_path, 1, shared) as pool:  # as after a reload
         assert await answers(pool, b"know a") == {0}
@@ -88,12 +88,12 @@ async def test_much_that_is_shared_reaches_a_new_worker_before_its_first_batch(t
 
 def test_a_known_value_is_not_sent_again():
     shared = SharedValues()
-    told = []
-    shared.listen(lambda values, by: told.append((values, by)))
+    heard = []
+    shared.listen(lambda values, by: heard.append((values, by)))
     shared.put([("a", b"1"), ("b", b"2")], "first")
     shared.put([("a", b"1"), ("b", b"3")], "second")
     shared.put([("b", b"3")], "third")
-    assert told == [([("a", b"1"), ("b", b"2")], "first"), ([("b", b"3")], "second")]
+    assert heard == [([("a", b"1"), ("b", b"2")], "first"), ([("b", b"3")], "second")]
 
 
 def test_messages_have_a_bounded_size_and_are_read_as_they_were_written():

@@ -96,12 +96,12 @@ def test_a_topic_that_cannot_be_loaded_does_not_affect_others():
 
 
 def test_the_progress_of_loading_is_reported():
-    told = []
-    loading = TopicLoading(instances(Loads), told.append)
+    reported = []
+    loading = TopicLoading(instances(Loads), reported.append)
     loading.add(encoded("a", "fails"))
     while loading:
         loading.load_next()
-    assert told == [1, 0, 2, 0]
+    assert reported == [1, 0, 2, 0]
 
 
 def test_the_number_of_the_topic_is_in_the_shared_memory():
@@ -257,8 +257,8 @@ async def test_every_worker_loads_topics_also_a_replacement(tmp_path):
             load(judging, "a", "b")
             await until(lambda: len(lines(tmp_path)) == 4)
             assert len({pid for pid, _ in lines(tmp_path)}) == 2
-            assert (await judging.ask(b"good")) is ACCEPTED
-            assert (await judging.ask(b"exit")).code == -1
+            assert (await judging.judge(b"good")) is ACCEPTED
+            assert (await judging.judge(b"exit")).code == -1
             await until(lambda: len(lines(tmp_path)) == 6)
             await until(
                 lambda: len([event for event in logged if event["event"] == "topics loaded"]) == 3
@@ -274,9 +274,9 @@ async def test_an_unavailable_source_is_logged_and_ends_no_worker(tmp_path):
             await until(
                 lambda: len([event for event in logged if event["log_level"] == "warning"]) == 2
             )
-        said = [event for event in logged if event["event"] == "topics not loaded"]
-        assert [event["reason"] for event in said] == ["topic away: the registry is away"] * 2
-        assert (await judging.ask(b"good")) is ACCEPTED
+        failures = [event for event in logged if event["event"] == "topics not loaded"]
+        assert [event["reason"] for event in failures] == ["topic away: the registry is away"] * 2
+        assert (await judging.judge(b"good")) is ACCEPTED
 
 
 @pytest.mark.system
@@ -291,7 +291,7 @@ async def test_a_policy_that_ends_its_workers_loads_no_more(tmp_path, does):
             await until(lambda: not before & set(judging.supervisor.pids))
             await until(lambda: len(judging.supervisor.pids) == 2)
             for partition in range(8):
-                assert (await judging.ask(b"good", partition=partition)) is ACCEPTED
+                assert (await judging.judge(b"good", partition=partition)) is ACCEPTED
         assert any(event["event"] == "topics not loaded" for event in logged)
         ended = {pid for pid, topic in lines(tmp_path) if topic == does}
         assert ended <= {str(pid) for pid in before}

@@ -117,7 +117,7 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
 
 
 @pytest.mark.parametrize(
-    ("base", "settings", "told"),
+    ("base", "settings", "message"),
     [
         (RedactJsonFields, {}, "topics must be set"),
         (RedactJsonFields, {"topics": "x"}, "fields must be set"),
@@ -130,8 +130,8 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
         (DropRecords, {"topics": "x"}, "needs a condition"),
     ],
 )
-def test_wrong_settings_are_reported_at_start(base, settings, told):
-    with pytest.raises(ConfigurationError, match=told.replace("(", r"\(")):
+def test_wrong_settings_are_reported_at_start(base, settings, message):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
         only(type("Mine", (base,), settings), b"{}")
 
 
@@ -176,7 +176,7 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
 
 
 @pytest.mark.parametrize(
-    ("cls", "keys", "told"),
+    ("cls", "keys", "message"),
     [
         (RedactJsonFields, {}, "fields must be set"),
         (RedactJsonFields, {"fields": "a[1]"}, "is not a path"),
@@ -191,8 +191,8 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
         (RedactTagged, {"tags": "PII", "schema.registry.url": "x"}, r"schema\.registry\.url"),
     ],
 )
-def test_wrong_keys_are_reported_at_start(tmp_path, cls, keys, told):
-    if told is None:
+def test_wrong_keys_are_reported_at_start(tmp_path, cls, keys, message):
+    if message is None:
         configuration = read_configuration(
             tmp_path / "p.properties",
             {"upstream.bootstrap.servers": "a:1", "policies": "one"}
@@ -201,7 +201,7 @@ def test_wrong_keys_are_reported_at_start(tmp_path, cls, keys, told):
         )
         assert "policies.one.replacement is unknown" in configuration.warnings[0]
         return
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         named(tmp_path, cls, keys)
 
 

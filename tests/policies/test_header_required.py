@@ -15,7 +15,7 @@ def text(headers, configs=CONFIGS):
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "message"),
     [
         ({"trace-id": b"", "tenant": b"shop"}, None),
         ({"trace-id": None, "tenant": b"shop", "other": b"x"}, None),
@@ -30,8 +30,8 @@ def text(headers, configs=CONFIGS):
         ({}, "header trace-id is missing"),
     ],
 )  # fmt: skip
-def test_headers_have_to_be_there(headers, told):
-    assert text(headers) == told
+def test_headers_have_to_be_there(headers, message):
+    assert text(headers) == message
 
 
 def test_a_pattern_is_searched_unless_it_is_anchored():
@@ -41,7 +41,7 @@ def test_a_pattern_is_searched_unless_it_is_anchored():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "headers must list names, like headers=trace-id,tenant, not nothing"),
         ({"headers": "a", "headers.b.pattern": "x"}, "headers.b.pattern is unknown"),
@@ -50,10 +50,10 @@ def test_a_pattern_is_searched_unless_it_is_anchored():
         ({"headers": "a", "headers.a.pattern": "("}, "headers.a.pattern must be a regular"),
     ],
 )
-def test_wrong_settings(configs, told):
+def test_wrong_settings(configs, message):
     with pytest.raises(ConfigurationError) as raised:
         text({}, configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_pattern_takes_no_longer_than_the_text_is_long():

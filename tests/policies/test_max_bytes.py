@@ -56,7 +56,7 @@ def test_no_more_is_looked_at_than_has_to_be():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "one of key.max.bytes, value.max.bytes, headers.max.bytes, record.max.bytes"),
         ({"value.max.bytes": "1k"}, "value.max.bytes must be a number of bytes, from 0, not 1k"),
@@ -64,7 +64,7 @@ def test_no_more_is_looked_at_than_has_to_be():
         ({"key.max.bytes": ""}, "key.max.bytes must be a number of bytes, from 0, not nothing"),
     ],
 )
-def test_wrong_settings(configs, told):
+def test_wrong_settings(configs, message):
     with pytest.raises(ConfigurationError) as raised:
         judge(MaxBytes, [b""], topic="t", configs=configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)

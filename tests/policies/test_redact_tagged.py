@@ -50,13 +50,13 @@ class Known:
 
     def __init__(self, schema):
         self.known = schema
-        self.asked = 0
+        self.requests = 0
 
     def use_share_of(self, topic):
         self.topic = topic
 
     def schema(self, schema):
-        self.asked += 1
+        self.requests += 1
         if isinstance(self.known, Exception):
             raise self.known
         assert schema == 7
@@ -130,7 +130,7 @@ def test_avro_is_written_again_behind_the_same_id():
     expected = PREFIX + avro_bytes({"ssn": "***", "age": 5})
     assert value_of(made, data) == expected
     assert value_of(made, data) == expected
-    assert registry.asked == 1
+    assert registry.requests == 1
 
 
 def test_tags_beside_the_schema_and_another_replacement():
@@ -298,11 +298,11 @@ def test_the_schemas_of_a_batch_are_requested_before_it_is_processed():
     made, registry = interceptor(registered("AVRO", AVRO))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     prepare(made, data, None, b"no id", data)
-    assert registry.asked == 1
+    assert registry.requests == 1
     registry.known = RetriableException("the registry is away")
     assert b"secret" not in value_of(made, data)
     prepare(made, data)
-    assert registry.asked == 1
+    assert registry.requests == 1
 
 
 def test_while_the_registry_is_away_nothing_is_processed():
@@ -318,7 +318,7 @@ def test_an_unknown_schema_fails_only_its_records_and_is_requested_with_the_next
     for _ in range(2):
         with pytest.raises(UnknownSchemaError):
             value_of(made, data)
-    assert registry.asked == 1
+    assert registry.requests == 1
     registry.known = registered("AVRO", AVRO)
     prepare(made, data)
     assert b"secret" not in value_of(made, data)

@@ -14,7 +14,7 @@ def configured(policy, rules):
     return instance
 
 
-def told(policy, request):
+def message_of(policy, request):
     """The message for the client, or None if the request is allowed."""
     try:
         policy.validate(request)
@@ -27,12 +27,12 @@ def created(rules, topic="orders", *, partitions=1, replicas=1, assignments=None
     if assignments is not None:
         partitions = replicas = None
     request = TopicRules.RequestMetadata(topic, partitions, replicas, assignments, configs or {})
-    return told(configured(TopicRules, rules), request)
+    return message_of(configured(TopicRules, rules), request)
 
 
 def altered(rules, configs, topic="orders", *, kind="TOPIC"):
     request = ConfigRules.RequestMetadata(ConfigResource(kind, topic), configs)
-    return told(configured(ConfigRules, rules), request)
+    return message_of(configured(ConfigRules, rules), request)
 
 
 @pytest.mark.parametrize(
@@ -347,8 +347,8 @@ def test_other_keys_of_the_file_are_passed_over():
             "topic.rules.partitions.max": " 2 ",
         }
     )
-    assert told(policy, TopicRules.RequestMetadata("orders", 2, 1, None, {})) is None
-    assert told(policy, TopicRules.RequestMetadata("orders", 3, 1, None, {})) is not None
+    assert message_of(policy, TopicRules.RequestMetadata("orders", 2, 1, None, {})) is None
+    assert message_of(policy, TopicRules.RequestMetadata("orders", 3, 1, None, {})) is not None
 
 
 @pytest.mark.parametrize("policy", [TopicRules, ConfigRules])

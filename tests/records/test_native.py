@@ -38,10 +38,10 @@ def outcome(read, body, count=3, head=HEAD):
         records = read(view, count)
     except UnreadableRecords as error:
         return error.code, error.message
-    return asked(records), records.timestamps, records.keys, records.values, records.headers
+    return results_of(records), records.timestamps, records.keys, records.values, records.headers
 
 
-def asked(records):
+def results_of(records):
     """What is behind prefixes, and which headers are there; asked before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
     fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]

@@ -1,4 +1,4 @@
-"""Worse than last time: what it is, what it is not, and what cannot be said."""
+"""Worse than last time: regressions, other changes, and topics that cannot be compared."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Counts of an audit: those of parts, merged, are those of the whole."""
+"""Counts of an audit: merged counts of parts equal those of all records."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Runs that are kept: by topics and plan, a bounded number, and nobody else's files touched."""
+"""Kept runs: by topics and plan, a bounded number, without touching other files."""
 
 import json
 import os

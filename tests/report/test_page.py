@@ -1,4 +1,4 @@
-"""`report.html`: whole, small, safe and readable, whatever was audited."""
+"""`report.html`: complete, small, safe and readable, for any audit."""
 
 import re
 from html.parser import HTMLParser
@@ -179,12 +179,12 @@ def test_shares_that_are_drawn_are_in_a_table_too():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("fail_over", "told"), [(None, None), (0.05, "More than the limit of 5 %"), (0.5, "Within")]
+    ("fail_over", "message"), [(None, None), (0.05, "More than the limit of 5 %"), (0.5, "Within")]
 )
-def test_the_limit_is_shown(fail_over, told):
+def test_the_limit_is_shown(fail_over, message):
     _, page = page_of(counted(records(count=9), records(message="bad")), fail_over=fail_over)
-    assert told is None or told in page.text
-    assert ("--fail-over" in page.text) == (told is not None)
+    assert message is None or message in page.text
+    assert ("--fail-over" in page.text) == (message is not None)
 
 
 @pytest.mark.thorough
@@ -202,13 +202,13 @@ def test_regressions_are_shown():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "message"),
     [(None, None), (runs(0.1), "the first run that is kept"), (runs(0.1, 0.2), "The runs as a")],
 )
-def test_the_trend_is_drawn(kept, told):
+def test_the_trend_is_drawn(kept, message):
     page = Page(as_html(report_of(records()), kept))
-    assert ("From run to run" in page.text) == (told is not None)
-    assert told is None or told in page.text
+    assert ("From run to run" in page.text) == (message is not None)
+    assert message is None or message in page.text
 
 
 def test_times_that_are_not_drawn_are_mentioned():

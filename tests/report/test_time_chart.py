@@ -1,4 +1,4 @@
-"""Bars over time: few, in proportion, and honest about what they leave out."""
+"""Bars over time: few, in proportion, with the left out times mentioned."""
 
 import re
 

@@ -80,7 +80,7 @@ def test_ends_of_a_jvm():
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         "java.lang.OutOfMemoryError: Java heap space",
         "ExecutorLostFailure (executor 1 exited caused by a task) Reason: Command exited with code 52",
@@ -88,10 +88,10 @@ def test_ends_of_a_jvm():
         "The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
     ],
 )
-def test_executors_that_end_for_memory(told):
+def test_executors_that_end_for_memory(message):
     from pyspark.errors import PySparkException
 
-    text, code = reason_of(PySparkException(message=f"Job aborted: {told}"))
+    text, code = reason_of(PySparkException(message=f"Job aborted: {message}"))
     assert code == 3
     assert "had too little memory; give it more" in text
     assert "spark.executor.memoryOverhead" in text

@@ -154,8 +154,8 @@ def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
     from_parked = ("redrive", file, "--from", f"{dead}.parked", "--to", good,
                    "--max-replays", "2")  # fmt: skip
     assert "0 returned, 20 again, 0 parked" in command(*from_parked).out
-    told = command(*from_parked, "--with", repair(file)).out
-    assert "18 returned, 0 again, 2 parked" in told
+    output = command(*from_parked, "--with", repair(file)).out
+    assert "18 returned, 0 again, 2 parked" in output
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
 
@@ -191,9 +191,9 @@ class NoBad(RecordValidationPolicy):
     )
     parked = None
     for _ in range(4):
-        told = command("redrive", file, "--from", dead, "--to", good, "--with",
+        output = command("redrive", file, "--from", dead, "--to", good, "--with",
                        repair(file, "RepairAll"), "--max-replays", "3").out  # fmt: skip
-        if " 20 parked" in told:
+        if " 20 parked" in output:
             parked = True
             break
         none = topic("none")

@@ -134,8 +134,8 @@ def away_for(registry):
 
 
 def is_told_well(done):
-    told = done.out + done.err
-    return not any(secret in told for secret in (SECRET, PASSWORD, "Traceback", ".py"))
+    output = done.out + done.err
+    return not any(secret in output for secret in (SECRET, PASSWORD, "Traceback", ".py"))
 
 
 JOBS = {

@@ -32,7 +32,7 @@ class Log:
     """A cluster with some topics, and what of its client's options a stream looks at."""
 
     def __init__(self, *topics, first=0, ends):
-        self.described, self.first, self.ends, self.asked = topics, first, ends, 0
+        self.described, self.first, self.ends, self.requests = topics, first, ends, 0
         self.cluster = self
 
     def topics(self):
@@ -42,8 +42,8 @@ class Log:
         return dict.fromkeys(self.end_offsets(topics), self.first)
 
     def end_offsets(self, _):
-        self.asked += 1
-        return self.ends(self.asked) if callable(self.ends) else self.ends
+        self.requests += 1
+        return self.ends(self.requests) if callable(self.ends) else self.ends
 
 
 def reader(log, *, fails_on_loss=True):
@@ -82,7 +82,7 @@ def test_nothing_after_the_start_of_the_query_is_read_with_available_now():
 def test_a_shorter_log_is_requested_again_and_then_an_error(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     start = to_json({A0: 5, A1: 0}, [ONE])
-    late = Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: 0})
+    late = Log(ONE, ends=lambda request: {A0: 2 if request < 3 else 6, A1: 0})
     assert from_json(reader(late).latestOffset(start, ReadAllAvailable())) == {A0: 6, A1: 0}
     cut = Log(ONE, ends={A0: 2, A1: 0})
     with pytest.raises(SourceError, match="a-0: the log ends at offset 2, before 5"):
@@ -94,7 +94,7 @@ def test_a_shorter_log_is_requested_again_with_available_now(monkeypatch):
     """`split --streaming --every` starts such a query at each interval."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     start = to_json({A0: 5, A1: 0}, [ONE])
-    late = reader(Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: asked}))
+    late = reader(Log(ONE, ends=lambda request: {A0: 2 if request < 3 else 6, A1: request}))
     late.prepareForTriggerAvailableNow()
     found = from_json(late.latestOffset(start, ReadAllAvailable()))
     assert found == {A0: 6, A1: 1}

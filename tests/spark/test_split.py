@@ -295,7 +295,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--accepted", "a", "--rejected", "a"), "must differ"),
         (("--accepted", "{t}", "--rejected", "a"), "cannot be written to while it is read"),
@@ -315,12 +315,12 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
           "spark.sql.execution.arrow.maxRecordsPerBatch=0"), "1 or more"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_reported(command, configured, topic, arguments, told):
+def test_wrong_use_is_reported(command, configured, topic, arguments, message):
     name = topic("in")
     done = command("split", configured(), "--topic", name,
                    *(argument.replace("{t}", name) for argument in arguments))  # fmt: skip
     assert done.code == 2, done
-    assert told in done.err
+    assert message in done.err
 
 
 def write_batch(kafka, topic, records, codec=0):
@@ -374,8 +374,8 @@ def test_a_timestamp_that_spark_cannot_represent_is_not_replaced(
     options = ("--streaming", "--available-now", "--checkpoint", tmp_path / "checkpoint")
     done = command("split", configured(), "--topic", source, "--accepted", good, "--rejected",
                    f"path:{tmp_path / 'dead'}", *(options if streaming else ()))  # fmt: skip
-    told = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
-    assert (done.code, told in done.err) == (3, True), done
+    expected = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
+    assert (done.code, expected in done.err) == (3, True), done
     assert not read_topic(kafka.bootstrap_servers, good)
 
 
@@ -392,5 +392,5 @@ def test_a_batch_is_as_large_as_the_file_permits(
     if permitted:
         assert "1,400 accepted" in done.out, done
     else:
-        told = f"{source}-0: the batch at offset 0 cannot be read: "
-        assert (done.code, told in done.err) == (3, True), done
+        expected = f"{source}-0: the batch at offset 0 cannot be read: "
+        assert (done.code, expected in done.err) == (3, True), done

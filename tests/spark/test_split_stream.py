@@ -153,7 +153,7 @@ def test_removed_records_are_counted_and_reported(stream, produce, topic, kafka,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--to", "latest", "--every", "5"), "'5' is not a duration"),
         (("--to", "0:1"), "to stop, use --available-now"),
@@ -162,9 +162,9 @@ def test_removed_records_are_counted_and_reported(stream, produce, topic, kafka,
         (("--job", "a b"), "--job a b"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_reported(stream, topic, arguments, told):
+def test_wrong_use_is_reported(stream, topic, arguments, message):
     _, _, run = stream
-    assert told in run(topic("in"), *arguments, code=2).err
+    assert message in run(topic("in"), *arguments, code=2).err
 
 
 def test_a_checkpoint_of_spark_is_not_begun_again(stream, topic, tmp_path):
@@ -209,7 +209,7 @@ class Running:
             assert time.monotonic() < deadline, f"waited for {what}: {self.lines}"
             time.sleep(0.2)
 
-    def told(self, text):
+    def wait_for_output(self, text):
         self.wait_until(lambda: text in "".join(self.lines), what=text)
 
     def kill(self):
@@ -304,7 +304,7 @@ def test_topics_and_partitions_that_come_and_go(configured, produce, topic, kafk
         running.wait_until(lambda: total(kafka, good, dead) == 130, what="the new topic")
         produce(first, records(30, 3))
         admin.delete_topics([gone])[gone].result(30)
-        running.told(f"topic {gone} is gone")
+        running.wait_for_output(f"topic {gone} is gone")
         running.wait_until(lambda: total(kafka, good, dead) == 160, what="the new partition")
         create_topic(admin, gone, 2)
         produce(gone, records(20, 2))
@@ -392,7 +392,7 @@ def test_the_older_of_two_streams_of_a_job_ends(configured, produce, topic, kafk
     with Running(*arguments) as older:
         older.wait_until(lambda: total(kafka, good, dead) == 100, what="the older one")
         with Running(*arguments) as younger:
-            younger.told("goes on in 4 partitions")
+            younger.wait_for_output("goes on in 4 partitions")
             sent, deadline = 100, time.monotonic() + HANGS_S
             # The older run ends when it finds something new that the younger run has claimed.
             while older.process.poll() is None and time.monotonic() < deadline:

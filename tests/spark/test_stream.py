@@ -37,7 +37,7 @@ class World:
         self.away, self.errors = set(), []
         self.now, self.is_ended = 0.0, False
         self.batches, self.waits, self.warnings, self.notes = [], [], [], []
-        self.asked = Counter()
+        self.requests = Counter()
         self.on_wait = lambda world: None
         self.on_work = lambda world, batch: ()
 
@@ -59,14 +59,14 @@ class World:
     # The source
 
     def topics(self):
-        self._ask("topics")
+        self._request("topics")
         return tuple(
             Topic(name, topic_id, tuple(log.number for log in self.logs if log.topic == name))
             for name, topic_id in self.ids.items()
         )
 
     def positions(self, partitions):
-        self._ask("positions")
+        self._request("positions")
         return {
             partition: self.committed[partition]
             for partition in partitions
@@ -83,7 +83,7 @@ class World:
         return self._known(partitions, 0)
 
     def ends(self, partitions):
-        self._ask("ends")
+        self._request("ends")
         return self._known(partitions, 1)
 
     def _known(self, partitions, which):
@@ -93,8 +93,8 @@ class World:
             if partition in self.logs and partition not in self.away
         }
 
-    def _ask(self, what):
-        self.asked[what] += 1
+    def _request(self, what):
+        self.requests[what] += 1
         if self.errors:
             raise self.errors.pop(0)
 
@@ -205,8 +205,8 @@ def test_without_anything_new_nothing_is_done_but_asking(world):
     batches = len(world.batches)
     assert batches == 8
     assert world.waits[-90:] == [1] * 90
-    assert world.asked["ends"] <= 110
-    assert world.asked["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
+    assert world.requests["ends"] <= 110
+    assert world.requests["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
 
 
 def test_requests_have_the_configured_interval_for_any_micro_batch(world):
@@ -444,14 +444,14 @@ def test_a_stream_with_available_now_includes_an_unavailable_partition(world):
 def test_a_position_in_an_open_transaction_is_waited_for_at_the_beginning(world):
     world.committed = {Partition("t", 0): Position(240)}
     unstable = BrokerUnreachableError("UNSTABLE_OFFSET_COMMIT (88)")
-    ask = world._ask
+    send = world._request
 
     def failing(what):
-        ask(what)
-        if what == "positions" and world.asked[what] < 4:
+        send(what)
+        if what == "positions" and world.requests[what] < 4:
             raise unstable
 
-    world._ask = failing
+    world._request = failing
     world.stream(available_now=True).run()
     assert len(world.written) == 10 + 500
     assert world.warnings[:3] == ["UNSTABLE_OFFSET_COMMIT (88); waiting"] * 3
@@ -463,7 +463,7 @@ def test_an_end_that_is_requested_at_the_beginning(world):
     assert world.batches == []
     world.is_ended = False
     world.on_wait = end_after(1)
-    world._ask = _unreachable
+    world._request = _unreachable
     world.stream().run()
     assert world.batches == []
 

@@ -60,7 +60,7 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ("{0},nowhere-at-all", "there is no topic nowhere-at-all"),
         ("{0}x", "near it: {0}"),
@@ -68,9 +68,9 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
         ("{0},", "--topic {0},: names and globs, separated by commas"),
     ],
 )
-def test_missing_topics(command, configured, topics, given, told):
+def test_missing_topics(command, configured, topics, given, message):
     done = command("audit", configured(NO_BAD), "--topic", given.format(topics[0]))
-    assert (done.code, told.format(topics[0]) in done.err) == (2, True), done
+    assert (done.code, message.format(topics[0]) in done.err) == (2, True), done
 
 
 def test_a_written_topic_must_not_be_named(command, file, topics, prefix, tmp_path):

@@ -72,10 +72,10 @@ class Tell(RecordValidationPolicy):
         {"value": b"", "partition": 4, "headers": []},
         {"value": b"", "partition": 4, "headers": None, "key": b""},
     )
-    told = [
+    expected = [
         m for *_, m in verdicts(judge(df, plan(properties, policies, topic_ids={"t": topic_id})))
     ]
-    assert [eval(item) for item in told] == [
+    assert [eval(item) for item in expected] == [
         (str(topic_id), 3, "x=1", b"\x00\xff", [("a", b"1"), ("a", None)]),
         (str(topic_id), 4, "x=1", None, []),
         (str(topic_id), 4, "x=1", b"", []),
@@ -117,15 +117,15 @@ class Tell(RecordsPolicy):
         "topics.*.records.policy.enabled": "true",
     }
     records = [{"value": b"%d" % i, "partition": i // 5} for i in range(10)]
-    told = [v[2:] for v in verdicts(judge(rows(*records), plan(properties, policies)))]
-    assert told[0] == (44, "0: [b'0'] 1700000000000")
+    found = [v[2:] for v in verdicts(judge(rows(*records), plan(properties, policies)))]
+    assert found[0] == (44, "0: [b'0'] 1700000000000")
     batched = plan(properties, policies, records_policy_batch=3)
-    told = [m for *_, m in verdicts(judge(rows(*records), batched))]
+    found = [m for *_, m in verdicts(judge(rows(*records), batched))]
     assert (
-        told[:5]
+        found[:5]
         == ["0: [b'0', b'1', b'2'] 1700000000000"] * 3 + ["0: [b'3', b'4'] 1700000003000"] * 2
     )
-    assert told[5].startswith("1: [b'5', b'6', b'7']")
+    assert found[5].startswith("1: [b'5', b'6', b'7']")
 
 
 def test_the_value_on_a_topic_wins_over_the_file(rows, configured):

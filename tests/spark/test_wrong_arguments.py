@@ -21,7 +21,7 @@ REPAIR = {
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "given", "message"),
     [
         ("value", "string", 'column value is string, not binary: give it as F.col("value").cast'),
         ("key", "bigint", 'column key is bigint, not binary: give it as F.col("key").cast("bin'),
@@ -35,11 +35,11 @@ REPAIR = {
         ("key", "void", 'give it as F.lit(None).cast("binary")'),
     ],
 )
-def test_a_wrong_type_is_named_with_the_right_type(name, given, said):
+def test_a_wrong_type_is_named_with_the_right_type(name, given, message):
     types = [*({**COLUMNS, name: given}).items()]
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value"), "policies look at", COLUMNS)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.unit
@@ -47,10 +47,10 @@ def test_a_column_in_other_case_is_renamed_and_not_replaced():
     types = [("KEY", "binary"), ("Value", "binary")]
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value", "partition"), "policies look at", ())
-    said = str(caught.value)
-    assert 'frame.withColumnRenamed("KEY", "key")' in said
-    assert 'frame.withColumnRenamed("Value", "value")' in said
-    assert said.endswith('frame.withColumns({"partition": F.lit(0)})')
+    text = str(caught.value)
+    assert 'frame.withColumnRenamed("KEY", "key")' in text
+    assert 'frame.withColumnRenamed("Value", "value")' in text
+    assert text.endswith('frame.withColumns({"partition": F.lit(0)})')
 
 
 @pytest.mark.unit
@@ -97,11 +97,13 @@ def test_an_audit_takes_the_columns_that_its_error_proposes(rows, plan):
 
 @pytest.mark.parametrize("function", FRAMES)
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [(None, "not NoneType"), (7, "not int"), ({"value": b"x"}, "not dict")],
 )
-def test_arguments_that_are_no_frame(plan, function, given, said):
-    with pytest.raises(ConfigurationError, match=rf"{function}: pass a DataFrame of Spark.*{said}"):
+def test_arguments_that_are_no_frame(plan, function, given, message):
+    with pytest.raises(
+        ConfigurationError, match=rf"{function}: pass a DataFrame of Spark.*{message}"
+    ):
         FRAMES[function](given, plan())
 
 
@@ -136,7 +138,7 @@ def test_arguments_that_a_frame_or_topics_would_ignore(rows, plan):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda p: audit("", p), "audit: name a topic"),
         (lambda p: audit([], p), "audit: name a topic"),
@@ -160,6 +162,6 @@ def test_arguments_that_a_frame_or_topics_would_ignore(rows, plan):
         (lambda _: load_plan({"a": "b"}), "load_plan: the path of a configuration file is required"),
     ],
 )  # fmt: skip
-def test_wrong_arguments(spark, plan, call, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_wrong_arguments(spark, plan, call, message):
+    with pytest.raises(ConfigurationError, match=message):
         call(plan(REPAIR))

@@ -178,7 +178,7 @@ def test_many_topics_and_partitions_are_looked_through_in_slices():
 
 def test_a_question_is_what_the_protocol_library_writes():
     ids = [uuid.UUID(int=4)]
-    asked = v12q.MetadataRequest(
+    request = v12q.MetadataRequest(
         topics=(
             v12q.MetadataRequestTopic(topic_id=ids[0], name=None),
             v12q.MetadataRequestTopic(topic_id=None, name=TopicName("t" * 200)),
@@ -186,7 +186,7 @@ def test_a_question_is_what_the_protocol_library_writes():
         allow_auto_topic_creation=True,
         include_topic_authorized_operations=False,
     )
-    assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(asked)
+    assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(request)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_who_may_write_is_told_with_the_operations(code, operations, expected):
 
 
 def test_the_operations_are_asked_for():
-    asked = topics.write_rights_request(7, names=["t"])
+    request = topics.write_rights_request(7, names=["t"])
     body = finish(topics.metadata_body(["t"]))
     plain = topics.framed_metadata(7, body=body, client_id=CLIENT_ID)
-    assert asked[:-2] == plain[:-2]
-    assert (asked[-2], plain[-2]) == (1, 0)
+    assert request[:-2] == plain[:-2]
+    assert (request[-2], plain[-2]) == (1, 0)

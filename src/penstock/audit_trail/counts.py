@@ -73,7 +73,7 @@ class TrailCounts:
         records: How many records they were about.
         outcomes: Refusals by outcome and subject.
         twice: How many lines were there again, and are not counted.
-        unreadable: How many lines are no records of a trail.
+        unreadable: How many lines are not records of a trail.
         first: The time of the first refusal.
         last: The time of the last.
         times: Refusals by hour and outcome.
@@ -173,7 +173,7 @@ def _place(record: Any) -> tuple[datetime, str, int]:
     Raises:
         ValueError: They are not those of a refusal.
         OverflowError: Likewise.
-        TypeError: Likewise, or it is no object.
+        TypeError: Likewise, or it is not an object.
         KeyError: Likewise.
     """
     when = datetime.fromisoformat(record["time"])

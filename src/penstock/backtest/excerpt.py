@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
 
 RECORDS_MAX: Final = 1_000_000
-"""The default limit of offsets that are read: some seconds of work."""
+"""The default limit of offsets that are read: a few seconds of work."""
 PIECE_OFFSETS: Final = 1000
 """A piece is a separate request: larger pieces are read faster, smaller pieces show more."""
 
@@ -55,7 +55,7 @@ def excerpt(ranges: Sequence[OffsetRange], offsets_max: int) -> Excerpt:
 
     Args:
         ranges: Everything.
-        offsets_max: The most offsets that are read, but for that one piece of each partition.
+        offsets_max: The most offsets that are read, except for a piece of each partition.
     """
     wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
     total = sum(offset_range.offsets for offset_range in wanted)

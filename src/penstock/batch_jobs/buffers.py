@@ -1,7 +1,7 @@
 """Records of several source batches in one batch.
 
 Where batches are small, or few records of each are refused, a batch of the target for each would
-cost more than all else: a request takes the CPU of some hundred records, and the target would keep
+cost more than all else: a request takes the CPU of a few hundred records, and the target would keep
 the crumbs.
 """
 

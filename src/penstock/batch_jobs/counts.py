@@ -102,7 +102,7 @@ def read_counts(text: str, run: str) -> KeptCounts | None:
 
     Args:
         text: The metadata of a committed offset.
-        run: The run whose counts are wanted.
+        run: The run of the counts.
     """
     try:
         content = json.loads(text)

@@ -2,8 +2,8 @@
 
 A large batch that is accepted completely keeps its bytes and its compression. Others are cut:
 unchanged parts keep their bytes, and each record its timestamp. The remains of small batches are
-merged into larger batches, with the same records: for each a request would take the CPU of some
-hundred records, here and at the broker, and the target would keep the crumbs.
+merged into larger batches, with the same records: for each a request would take the CPU of a
+few hundred records, here and at the broker, and the target would keep the crumbs.
 
 A batch with LogAppendTime is always written again, with the broker's timestamp, which all readers
 of the source see. Its bytes still have the producers' timestamps, which no reader sees: a clock

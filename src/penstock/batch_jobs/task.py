@@ -161,7 +161,7 @@ class RangeTask:
         on_lost: Called with offsets that retention removed, before they are counted; may raise,
             which ends the task.
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
-        recall: Called with the batches of the offsets before the one at which the first attempt
+        recall: Called with the batches of the offsets before that at which the first attempt
             begins, as many as `looks_back`, and again if another task has moved the
             position; None if they are not needed.
         looks_back: How many offsets before.

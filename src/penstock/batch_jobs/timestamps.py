@@ -1,8 +1,8 @@
 """Writes dead letters with the timestamps that their records had.
 
-`StoredBatch.cut` keeps all timestamps, or sets the same for all. If records get different ones, the
-batch is written in Python. Header keys that are not UTF-8 cannot be written so: records with
-such a key are cut, with others of the same timestamp.
+`StoredBatch.cut` keeps all timestamps, or sets the same for all. If records get different
+timestamps, the batch is written in Python. Header keys that are not UTF-8 cannot be written so:
+records with such a key are cut, with others of the same timestamp.
 """
 
 from __future__ import annotations

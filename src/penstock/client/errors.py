@@ -1,4 +1,4 @@
-"""The errors of the client. `retriable` tells whether the same request may succeed later."""
+"""The errors of the client. `retriable` is whether the same request may succeed later."""
 
 from __future__ import annotations
 

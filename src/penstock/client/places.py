@@ -61,7 +61,7 @@ class PlaceRecords:
 
     @staticmethod
     def batch(task: PositionTask, position: Position) -> bytes:
-        """Return a batch with the one record that has the position of a task."""
+        """Return a batch with the single record that has the position of a task."""
         value = {
             "job": task.job,
             "topic": task.topic,

@@ -52,7 +52,7 @@ class _Append:
 
 
 class CompactedTopicWriter:
-    """Writes to the one partition of a topic.
+    """Writes to the only partition of a topic.
 
     Each record gets a result: it is replicated, or it failed, at the latest after
     `MESSAGE_TIMEOUT_MS`. A record that failed may be in the topic nevertheless.

@@ -87,7 +87,7 @@ def all_offsets(
         chunk: How many partitions a request has.
         retry_for_s: How long partitions without a leader are retried.
         clock: The monotonic time in seconds.
-        pause: Waits for some seconds.
+        pause: Waits for a number of seconds.
 
     Raises:
         ClusterError: One of them has no offset, by then or for another reason.

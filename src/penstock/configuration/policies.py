@@ -34,7 +34,7 @@ class NamedPolicy(NamedTuple):
         interface: The key of the interface that the class has; see `interfaces`.
         configs: Its own keys, without the prefix.
         topic_configs: The topic level keys that its class declares, with their defaults: of a
-            named policy they are keys of its own.
+            named policy they are its own keys.
         mode: What becomes of the records that it refuses (`policies.<name>.mode`): `observe`,
             `mark`, `quarantine` or `enforce`; None where the topic's own mode holds.
     """

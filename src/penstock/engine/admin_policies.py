@@ -1,4 +1,4 @@
-"""Judges topics and their configs: the one place where the policies of KIP-108 and 133 are called.
+"""Judges topics and their configs: the only place where the policies of KIP-108 and 133 are called.
 
 Requests and contexts come as plain values, because they cross a pipe; the policy sees the
 public types, which it cannot change.
@@ -141,7 +141,8 @@ def signature_error(validate: Any) -> str | None:
 def _takes_context(validate: Any) -> bool:
     """Return whether a `validate` method has a second parameter for the context.
 
-    It has to be required, or to have the name: another one with a default is the method's own.
+    It has to be required, or to have the name: another parameter with a default is the method's
+    own.
     """
     try:
         parameters = inspect.signature(validate).parameters.values()

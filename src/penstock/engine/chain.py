@@ -1,4 +1,4 @@
-"""One topic's policies, applied to records: the one place where policies are called.
+"""One topic's policies, applied to records: the only place where policies are called.
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
 validators (KIP-729) and the validation policy (KIP-940), record by record or as columns; then the
@@ -73,7 +73,7 @@ class Chain:
 
     Attributes:
         judging: Everything but the interceptors, in order.
-        tiers: The modes of the policies that are no interceptors (`penstock.mode`), the strictest
+        tiers: The modes of the policies except interceptors (`penstock.mode`), the strictest
             first, and the policies of each.
 
     Raises:

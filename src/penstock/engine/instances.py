@@ -79,7 +79,7 @@ class PolicyInstances:
 
     Attributes:
         client: The client whose records are judged next, for methods that take a context.
-        takes_client: The names of the classes of records with such a method.
+        takes_client: The names of the classes of records that have such methods.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class BatchPolicy(NamedTuple):
     def judge_each(
         self, destination: TopicPartition, records: RecordColumns, size: int
     ) -> list[tuple[int, PolicyVerdict]]:
-        """Judge records that are no batch, some at a time: its verdict is that of all of them.
+        """Judge records that are not a batch, some at a time: its verdict is that of all of them.
 
         Args:
             destination: Where they are going.
@@ -457,7 +457,7 @@ class _Whole:
         return [] if verdict is None else [Objection(0, None, self._policy.name, verdict)]
 
     def each(self, destination: Destination, records: RecordColumns, size: int) -> list[Objection]:
-        """Return its verdicts about records that are no batch; see `BatchPolicy.judge_each`."""
+        """Return its verdicts about records that are not a batch; see `BatchPolicy.judge_each`."""
         found = self._policy.judge_each(destination.topic_partition, records, size)
         return [Objection(index, None, self._policy.name, verdict) for index, verdict in found]
 

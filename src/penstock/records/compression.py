@@ -147,7 +147,7 @@ def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
     """Decompress snappy in either form that clients send: in xerial's blocks, or bare.
 
     Both announce their size, block by block. A reader distinguishes them by xerial's magic,
-    which is no beginning of a bare stream.
+    which is not the beginning of a bare stream.
     """
     blocks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:

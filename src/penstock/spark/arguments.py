@@ -94,7 +94,7 @@ def check_place(given: Any, argument: str) -> str:
     """Return a start or end; whether it is valid is checked with the topics.
 
     Raises:
-        ConfigurationError: It is no text.
+        ConfigurationError: It is not text.
     """
     such_as = "earliest, latest, an ISO time or PARTITION:OFFSET,... as text"
     return check_text(given, argument, such_as=such_as)
@@ -108,7 +108,7 @@ def check_unused(given: Mapping[str, Any], because: str) -> None:
         because: Why they have none.
 
     Raises:
-        ConfigurationError: There is such an argument.
+        ConfigurationError: There is an argument of this kind.
     """
     unused = [name for name, value in given.items() if value not in (None, False, "")]
     if unused:

@@ -103,7 +103,7 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
         topic: The one topic, or None.
 
     Raises:
-        ConfigurationError: It is no frame, no plan, or no name of a topic.
+        ConfigurationError: It is not a frame, not a plan, or no name of a topic.
     """
     check_frame(df, function)
     check_plan(plan)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
 
-_ASKED_EVERY_S: Final = 1.0
+_REQUESTED_EVERY_S: Final = 1.0
 _MARK: Final = "."
 """In the id of a run, before the part that distinguishes the runs of other commands."""
 
@@ -311,7 +311,7 @@ class OffsetsDone:
         now = time.monotonic()
         if now < self._next or not self._partitions:
             return self._done
-        self._next = now + _ASKED_EVERY_S
+        self._next = now + _REQUESTED_EVERY_S
         try:
             found = read_positions(self._connection, self._group, self._partitions)
         except (ClientError, WireError):

@@ -124,7 +124,7 @@ def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
 def _not_done(
     there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
 ) -> tuple[OffsetRange, ...]:
-    """Return what of a dead letter topic has not been worked through."""
+    """Return what of a dead letter topic has not been processed."""
     tasks = [
         PositionTask(job, letters.name, letters.topic_id, number) for number in letters.partitions
     ]

@@ -122,7 +122,7 @@ def walk_field(field: WireField, data: bytes, position: int, flexible: bool, edi
 
 
 def _skip(field: WireField, data: bytes, position: int, flexible: bool) -> int:
-    """Return the position after a field that is no structure; null only where that may be."""
+    """Return the position after a field that is not a structure; null only where that may be."""
     if not field.nullable and field.is_null_at(data, position, flexible=flexible):
         raise IndexError
     return skip_field(field, data, position, flexible)

@@ -147,7 +147,7 @@ def _field(field: dataclasses.Field[Any]) -> WireField:
 
 
 def skip_field(field: WireField, frame: bytes, position: int, flexible: bool) -> int:
-    """Return the position after a field that is no structure.
+    """Return the position after a field that is not a structure.
 
     Raises:
         IndexError: It does not end within the frame.

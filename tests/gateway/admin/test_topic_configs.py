@@ -127,15 +127,15 @@ class Cluster:
 
     def __init__(self) -> None:
         self.ids: dict[str, UUID] = {}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def create(self, topic: str) -> UUID:
         assert topic not in self.ids
         return self.ids.setdefault(topic, uuid4())
 
     def look_up(self, names: Iterable[str]) -> dict[str, UUID | None]:
-        self.asked = list(names)
-        return {name: self.ids.get(name) for name in self.asked}
+        self.requested = list(names)
+        return {name: self.ids.get(name) for name in self.requested}
 
 
 class Gateways:
@@ -645,13 +645,13 @@ async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways)
 async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways):
     gateway = await gateways.start()
     gone = await gateways.create(gateway, "gone", OWN)
-    anew = await gateways.create(gateway, "anew", OWN)
+    recreated = await gateways.create(gateway, "anew", OWN)
     stays = await gateways.create(gateway, "stays", OWN)
     del gateways.cluster.ids["gone"], gateways.cluster.ids["anew"]
     gateways.cluster.create("anew")
 
     await gateway.sweep(gateways.cluster.look_up)
-    assert gateway.index.topics().keys() == {gone, anew, stays}
+    assert gateway.index.topics().keys() == {gone, recreated, stays}
     gateways.later(ABANDONED_AFTER_S + 1)
     for _ in range(MISSED_TIMES - 1):
         await gateway.sweep(gateways.cluster.look_up)
@@ -697,7 +697,7 @@ async def test_no_request_names_a_topic_without_a_name(gateways, starting):
 
     await gateway.sweep(gateways.cluster.look_up, starting=starting)
 
-    assert "" not in gateways.cluster.asked
+    assert "" not in gateways.cluster.requested
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")])

@@ -89,9 +89,9 @@ def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
     assert trail.left_out == 5_000 - held
     # Those from before are kept: a burst cannot wash out what was first.
     assert [checked(record)["number"] for record in sink.records] == list(range(1, held + 1))
-    told = [log for log in logs if log["event"] == "refusals left out of the audit trail"]
-    assert sum(item["count"] for item in told) == trail.left_out == told[-1]["total"]
-    assert len(told) <= 3
+    warnings = [log for log in logs if log["event"] == "refusals left out of the audit trail"]
+    assert sum(item["count"] for item in warnings) == trail.left_out == warnings[-1]["total"]
+    assert len(warnings) <= 3
     events = [log["event"] for log in logs]
     assert events.count("the audit trail cannot be written now") == 1
     assert events.count("the audit trail is written again") == 1

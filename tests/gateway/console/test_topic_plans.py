@@ -30,10 +30,10 @@ penstock.mode=enforce
 class Cluster:
     def __init__(self, *names):
         self.names = names
-        self.asked = 0
+        self.requests = 0
 
     async def topics(self):
-        self.asked += 1
+        self.requests += 1
         if self.names == (None,):
             raise MetadataUnavailableError("the topics cannot be listed")
         return dict.fromkeys(self.names, (3, 1))
@@ -144,13 +144,13 @@ async def test_a_cluster_that_does_not_answer(planned):
 async def test_they_are_made_anew_now_and_then(planned):
     plans, clock, gateway = planned(Cluster("orders"), Configs())
     await asyncio.gather(*(plans.read() for _ in range(50)))
-    assert gateway.cluster.asked == 1
+    assert gateway.cluster.requests == 1
     clock.at += FRESH_S + 0.1
     await plans.read()
-    assert gateway.cluster.asked == 2
+    assert gateway.cluster.requests == 2
     plans.forget()
     await plans.read()
-    assert gateway.cluster.asked == 3
+    assert gateway.cluster.requests == 3
 
 
 async def test_before_policies_are_loaded_there_are_none(planned):

@@ -144,9 +144,11 @@ async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quaran
     assert found.doubts()
     assert not found.doubts("payments")
     [topics] = found.announced
-    said = Change("1", topics)
-    assert said.affects("orders")
-    assert not any(said.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n"))
+    change = Change("1", topics)
+    assert change.affects("orders")
+    assert not any(
+        change.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n")
+    )
     assert found.requested == [("orders", 0), ("orders", 1)]
 
 
@@ -226,12 +228,12 @@ async def test_other_interceptors_are_in_doubt_as_soon_as_they_are_known(stored)
     loaded = SimpleNamespace(digest="b", why_no_digest="", policies=SimpleNamespace(plan=plan))
     found.gateway._digest = "a"
     changing = asyncio.create_task(found.gateway._change_interceptors(loaded, are_open=True))
-    said = set()
+    announced = set()
     while not changing.done():
-        said.add(found.gateway._interceptors())
+        announced.add(found.gateway._interceptors())
         await asyncio.sleep(0)
-    said.add(found.gateway._interceptors())
-    assert said == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
+    announced.add(found.gateway._interceptors())
+    assert announced == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
     for seeing in found.running:
         await seeing
 

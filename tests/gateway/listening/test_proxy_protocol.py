@@ -241,7 +241,7 @@ async def test_connections_are_counted_by_the_address_of_the_header():
 async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch):
     monkeypatch.setattr(listener, "HEADER_S", 0.2)
     async with Running(max_connections=3) as running:
-        with structlog.testing.capture_logs() as told:
+        with structlog.testing.capture_logs() as logged:
             slow = [await running.connect(part) for part in (b"", b"\r", header("1.2.3.4", 5)[:20])]
             waiting = await running.connect(header("203.0.113.7", 5) + b"x")
             for reader, _ in slow:
@@ -256,7 +256,7 @@ async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch
             writer.close()
             while running.limits.count > 1:
                 await asyncio.sleep(0.01)
-    reasons = [line["reason"] for line in told if "PROXY" in line["event"]]
+    reasons = [line["reason"] for line in logged if "PROXY" in line["event"]]
     assert reasons == ["it is not there after 0 s"] * 3 + ["it is missing"]
 
 
@@ -276,7 +276,7 @@ def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypat
         def data_received(self, data):
             self.transport.write(f"{self.peer} {names.node_of(self.transport)}".encode())
 
-    def ask(port, name):
+    def request_name(port, name):
         client = ssl.create_default_context()
         authority.configure_trust(client)
         with socket.create_connection(("127.0.0.1", port), 60) as raw:
@@ -292,11 +292,11 @@ def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypat
                 await asyncio.sleep(0.01)
             monkeypatch.setattr(listener, "HEADER_S", 60)
             for name, node in (("gw.example.com", None), ("broker-7.gw.example.com", 7)):
-                answer = await asyncio.to_thread(ask, running.port, name)
+                answer = await asyncio.to_thread(request_name, running.port, name)
                 assert answer == f"203.0.113.7:5 {node}"
             assert await asyncio.wait_for(late.read(1), 60) == b""
             with pytest.raises(ssl.SSLError, match=r"(?i)eof|unrec"):
-                await asyncio.to_thread(ask, running.port, "other.gw.example.com")
+                await asyncio.to_thread(request_name, running.port, "other.gw.example.com")
             while running.limits.count:
                 await asyncio.sleep(0.01)
 

@@ -119,13 +119,13 @@ def sends_what_is_new(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a retry are those of the retry, without the records that were dropped first."""
     again = Producer._again
 
-    def anew(self, batch, dropped, data, connection):
+    def decide_again(self, batch, dropped, data, connection):
         found = again(self, batch, dropped, data, connection)
         if found is batch and batch.data is not None and len(batch.data) > 8:
             batch.data = bytes(batch.data)[::-1]
         return found
 
-    patch.setattr(Producer, "_again", anew)
+    patch.setattr(Producer, "_again", decide_again)
 
 
 def presumes_nothing(patch: pytest.MonkeyPatch) -> None:

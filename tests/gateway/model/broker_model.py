@@ -25,8 +25,8 @@ class BrokerModel:
     """One partition, with leaders that change.
 
     What a leader has appended is answered when it is replicated; when another leader comes
-    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is gone, once the earlier leader
-    has fetched from the new one. If the earlier leader leads again before that, it is still there.
+    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is lost, once the earlier leader
+    has fetched from the new leader. If the earlier leader leads again before that, it is still there.
     """
 
     def __init__(self):

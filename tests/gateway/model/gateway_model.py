@@ -154,7 +154,7 @@ class Gateway:
 
     Attributes:
         unwritten: Writes that the cluster has not accepted, in order; None instead of the function
-            that is to be called for one that has timed out.
+            of a write that has timed out.
         is_cut_off: Whether writes are impossible for a while.
         has_interceptors: Whether they are not switched off.
         version: Which interceptors these are.

@@ -441,10 +441,10 @@ class World:
 
     @property
     def has_order(self) -> bool:
-        """Whether no client continues without a batch of its own."""
+        """Whether every client continues with a batch of its own."""
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
-    def _check_order(self, request, told: str):
+    def _check_order(self, request, message: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
         if (
             self.has_order
@@ -455,7 +455,7 @@ class World:
             and not self._client(request).fatal
             and request.attempt.epoch == self._client(request).epoch
         ):
-            assert self._is_early(request), f"{told} without a cause: {request.attempt}"
+            assert self._is_early(request), f"{message} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:
         """The oldest answer on some connection arrives."""
@@ -646,7 +646,7 @@ class World:
             gateway.producers.expire()
 
     def follow(self) -> None:
-        """Let every gateway read what there is, until nobody has anything to write about it."""
+        """Let every gateway read all records, until none has anything to write about them."""
         for _ in range(FOLLOWED_MOST):
             before = len(self.log.records)
             for gateway in self.gateways:
@@ -657,10 +657,10 @@ class World:
                 return
         raise AssertionError("gateways write to each other without end")
 
-    # A whole history
+    # Complete histories
 
     def happen(self) -> None:
-        """Let something happen of what happens in some histories only."""
+        """Cause an event that occurs only in some histories."""
         features, step = self.features, self.more.random()
         gateway = self.more.choice(self.gateways)
         if step < 0.04:
@@ -753,8 +753,8 @@ class World:
             } and letters == {
                 record for record in records if self.drops(record) and self.quarantines(record)
             }
-        # Under another epoch, as a part, or behind one that was divided, a batch is judged again;
-        # and where the state was lost. Its record may be a letter then, and stored.
+        # Under another epoch, as a part, or after a batch that was divided, a batch is judged again;
+        # and if the state was lost. Its record may be a letter then, and stored.
         is_judged_again = self.forgetful or (self.refusals and len(decided) > 1)
         is_renewed = batch.may_be_doubled or len({producer.epoch for producer in decided}) > 1
         if is_renewed or batch.is_part or (is_judged_again and self.features.quarantines):
@@ -780,7 +780,7 @@ class World:
         self.check()
 
     def send_all(self, who: int) -> None:
-        """Have a client send, and all that is on its way arrive."""
+        """Let a client send, and all messages arrive."""
         self.learn(who)
         self.send(who)
         self.write()
@@ -789,10 +789,10 @@ class World:
             self.answer(who)
 
     def give_up_what_misses(self, who: int) -> None:
-        """A client gives up what is behind a batch that it has given up.
+        """A client gives up the batches after a batch that it has given up.
 
-        A broker answers 45, with which some go on at once. The gateway answers 7 while it expects
-        that batch again; those in flight behind it time out then, too, and are counted here.
+        A broker answers 45, with which some continue at once. The gateway answers 7 while it expects
+        that batch to be retried; later batches in flight time out then, too, and are counted here.
         """
         client = self.clients[who]
         if not any(code == TIMED_OUT for _, code in client.refused):
@@ -801,7 +801,7 @@ class World:
             self.held_up += self.last_codes[who] == 7
 
     def check(self) -> None:
-        """What is stored, and what the applications were told."""
+        """The stored records, and the results that the applications got."""
         if self.shared:
             self.follow()
         log = self.broker.log
@@ -813,7 +813,7 @@ class World:
             for batch in client.acknowledged:
                 assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"
             if self.forgetful:
-                continue  # what is lost may end producers, or double records; unseen it is not
+                continue  # lost records may end producers, or double records; unseen they are not
             assert not client.fatal, client.fatal
             assert client.is_idle or client.is_lost, f"stuck: {client}"
             for batch, code in client.refused:

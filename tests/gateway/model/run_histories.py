@@ -2,7 +2,7 @@
 
     python -m tests.gateway.model.run_histories [count] [first seed]
 
-Every fifth one is of transactions. Ends with 1 if one of them fails, and names the seeds;
+Every fifth history is of transactions. Ends with 1 if a history fails, and names the seeds;
 `World(seed, features=features_of(seed)).walk()` plays one, `TransactionWorld` those of transactions.
 """
 
@@ -27,7 +27,7 @@ COUNT: Final = 1_000_000
 PROCESSES: Final = 2
 AT_ONCE: Final = 2_000
 COUNTED_EVERY: Final = 10
-"""To count what is reached costs time: it is done for every tenth part."""
+"""Counting the coverage costs time: it is done for every tenth part."""
 TRANSACTIONS_EVERY: Final = 5
 SEEDS_SHOWN: Final = 5
 
@@ -41,7 +41,7 @@ class Played:
         features: How many there were in which something happened beside the usual.
         failed: The seeds of those that failed, by what went wrong.
         held_up: How many batches were answered 7 until their client gave them up.
-        seen: What was reached.
+        seen: The coverage.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ def _play(part: tuple[int, range]) -> Played:
 
 
 def report(played: Played, took_s: float) -> Iterable[str]:
-    """Say what came of all of them."""
+    """Print the results of all of them."""
     total = played.kinds.total()
     for what in (played.kinds, played.features):
         yield from (f"{number:>9} {kind}" for kind, number in sorted(what.items()))

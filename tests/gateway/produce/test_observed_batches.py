@@ -128,19 +128,19 @@ async def test_refusals_are_counted_and_reported(observing, verdict, counted):
     await observing.opened()
     observing.pools[0].jobs[0][1](verdict)
     assert await observing.counted() == counted
-    (told,) = observing.refusals
-    assert (told.topic, told.partition, told.client_id) == ("orders", 3, "client")
-    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
-    assert told.verdict is verdict
-    assert told.is_observed
+    (refusal,) = observing.refusals
+    assert (refusal.topic, refusal.partition, refusal.client_id) == ("orders", 3, "client")
+    assert (refusal.principal, refusal.address) == ("User:alice", "10.0.0.7")
+    assert refusal.verdict is verdict
+    assert refusal.is_observed
 
 
 async def test_of_an_unknown_client_nothing_more_is_reported(observing):
     observing.batches.submit(BATCH._replace(sender=None), DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
-    (told,) = observing.refusals
-    assert (told.principal, told.client_id, told.address) == (None, "client", None)
+    (refusal,) = observing.refusals
+    assert (refusal.principal, refusal.client_id, refusal.address) == (None, "client", None)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, 
     for _ in range(3):
         observing.batches.submit(BATCH, DATA)
     await observing.batches.close()
-    told = [batch for batch in log if batch["event"].startswith("batches not observed")]
-    assert sum(item["count"] for item in told) == 4
+    warnings = [batch for batch in log if batch["event"].startswith("batches not observed")]
+    assert sum(item["count"] for item in warnings) == 4
 
 
 async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observing):

@@ -188,7 +188,7 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("prop", "quality", "promises", "told"),
+    ("prop", "quality", "promises", "message"),
     [
         ({}, [{"type": "sql", "name": "n", "query": "SELECT 1"}], (), "o: n: a rule of type sql is not judged"),
         ({"quality": [{"type": "text", "name": "n"}]}, (), (), "o.a: n: a rule of type text is not judged"),
@@ -217,11 +217,11 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
         ({}, (), [{"property": "latency", "value": 4}], "o: latency: it has no number with a unit of time"),
     ],
 )  # fmt: skip
-def test_rules_that_cannot_be_measured_are_named(tmp_path, prop, quality, promises, told):
+def test_rules_that_cannot_be_measured_are_named(tmp_path, prop, quality, promises, message):
     found = contract(tmp_path, [{"name": "a", **prop}], quality, promises)
     assert found.rules == ()
     (only,) = found.not_judged
-    assert told in str(only)
+    assert message in str(only)
 
 
 def test_rules_about_single_records_are_not_measured(tmp_path):

@@ -65,7 +65,7 @@ def of_one(written, value, **prop):
 
 
 @pytest.mark.parametrize(
-    ("prop", "good", "bad", "told"),
+    ("prop", "good", "bad", "message"),
     [
         ({"logicalType": "date"}, "2024-02-29", "2023-02-29", "at /a must be a date, like 2024-07-10"),
         ({"logicalType": "date"}, "2000-12-31", "2024-04-31", "at /a must be a date, like 2024-07-10"),
@@ -112,11 +112,11 @@ def of_one(written, value, **prop):
                        "arguments": {"missingValues": ["-"]}}]}, "x", "-", None),
     ],
 )  # fmt: skip
-def test_the_types_of_properties(written, prop, good, bad, told):
+def test_the_types_of_properties(written, prop, good, bad, message):
     assert of_one(written, good, **prop) is None
     found = of_one(written, bad, **prop)
     assert found is not None
-    assert told is None or found == told
+    assert message is None or found == message
     assert "SECRET" not in found
 
 
@@ -143,11 +143,11 @@ def test_the_object_of_a_topic():
     assert texts("orders.odcs.yaml", [orders], topic="x", object="line_items") == [None]
     assert texts("inventory.odcs.yaml", [b"{}"], topic="anything") == [None]
     policy = loaded("orders.odcs.yaml")
-    told = "the contract Orders 1.0.0 has no object for topic other; it has orders, line_items"
-    with pytest.raises(ValueError, match=told):
+    expected = "the contract Orders 1.0.0 has no object for topic other; it has orders, line_items"
+    with pytest.raises(ValueError, match=expected):
         policy.prepare_topic("other", {})
     topic = TopicMetadata(TopicIdPartition(UUID(int=1), "other", 0), "")
-    with pytest.raises(UndecidableException, match=told):
+    with pytest.raises(UndecidableException, match=expected):
         policy.validate(topic, RecordProxy((), None, b"{}"))
 
 
@@ -180,7 +180,7 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check(caplog):
 
 
 @pytest.mark.parametrize(
-    ("prop", "told"),
+    ("prop", "message"),
     [
         ({"quality": [{"metric": "nullValues", "mustBeLessThan": 5}]}, "a threshold other than 0"),
         ({"quality": [{"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}]},
@@ -200,15 +200,15 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check(caplog):
          "o.a: duplicateCount: duplicateCount is about the data set"),
     ],
 )  # fmt: skip
-def test_parts_that_are_not_judged(written, prop, told):
+def test_parts_that_are_not_judged(written, prop, message):
     policy = DataContract()
     policy.configure({"contract": str(written([{"name": "a", **prop}]))})
     [found] = policy.not_judged("t")
-    assert told in str(found)
+    assert message in str(found)
 
 
 @pytest.mark.parametrize(
-    ("prop", "told"),
+    ("prop", "message"),
     [
         ({"logicalType": "text"}, "o.a: logicalType must be one of string, number, integer"),
         ({"logicalType": ["string"]}, "o.a: logicalType must be one of string, number, integer"),
@@ -261,13 +261,13 @@ def test_parts_that_are_not_judged(written, prop, told):
         ({"quality": [{"metric": "missingValues", "mustBeBetween": 0}]}, "be two numbers, not 0"),
     ],
 )  # fmt: skip
-def test_wrong_properties(written, prop, told):
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+def test_wrong_properties(written, prop, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         of_one(written, 1, **prop)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: [", "c.yaml is not YAML at line 1"),
         ("a: 1", "c.yaml is not an ODCS contract: it has no kind: DataContract"),
@@ -287,9 +287,9 @@ def test_wrong_properties(written, prop, told):
         ),
     ],
 )
-def test_wrong_contracts(tmp_path, text, told):
+def test_wrong_contracts(tmp_path, text, message):
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         texts(tmp_path / "c.yaml", [b"{}"])
 
 

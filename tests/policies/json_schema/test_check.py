@@ -72,7 +72,7 @@ def test_texts_that_are_json(tmp_path, schema, text, implementation):
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"1e400", "the value has a number that is too large for a double"),
         (b"-" + b"9" * 400, "the value has a number that is too large for a double"),
@@ -82,8 +82,8 @@ def test_texts_that_are_json(tmp_path, schema, text, implementation):
     ],
     ids=["1e400", "400 digits", "128 levels", "5,000,000 arrays", "1,000,000 objects"],
 )
-def test_texts_that_take_too_much_work(tmp_path, schema, text, said, implementation):
-    assert check(tmp_path, schema, implementation=implementation).objection(text) == said
+def test_texts_that_take_too_much_work(tmp_path, schema, text, message, implementation):
+    assert check(tmp_path, schema, implementation=implementation).objection(text) == message
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_the_first_reason_does_not_wait_for_all(tmp_path, size, implementation):
     """An error costs 10 us and there may be a million: only the first is read."""
     judged = check(tmp_path, {"items": {"type": "string"}}, implementation=implementation)
 
-    said = judged.objection(b"[" + b"1," * (100_000 * size) + b"1]", "value")
+    reason = judged.objection(b"[" + b"1," * (100_000 * size) + b"1]", "value")
 
-    assert said == "the value at /0 must be of type string"
+    assert reason == "the value at /0 must be of type string"
 
 
 @with_native

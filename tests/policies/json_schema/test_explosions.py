@@ -74,8 +74,8 @@ def test_a_small_schema_does_not_end_the_process_that_reads_it(
         assert f"more than {MAX_SCHEMAS} schemas" in ran.stdout
         return
     number, text, _ = ran.stdout.splitlines()
-    said = NO_REASON if implementation == "library" else f"schema of {keyword}"
-    assert said in number or f"exactly one {said}" in number
+    reason = NO_REASON if implementation == "library" else f"schema of {keyword}"
+    assert reason in number or f"exactly one {reason}" in number
     assert (text == "None") == (keyword == "anyOf")
 
 

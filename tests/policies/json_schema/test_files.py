@@ -29,7 +29,7 @@ def objection(folder, name="schema.json"):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "schema.json is not JSON: Expecting property name"),
         ('{"maximum": NaN}', "schema.json is not JSON: NaN is not a number"),
@@ -54,17 +54,17 @@ def objection(folder, name="schema.json"):
     ],
     ids=range(20),
 )  # fmt: skip
-def test_an_unusable_schema_is_refused_with_a_reason(tmp_path, text, said):
+def test_an_unusable_schema_is_refused_with_a_reason(tmp_path, text, message):
     folder = tmp_path / "schemas"
     folder.mkdir()
     (tmp_path / "other").write_text("{}")
     write(folder, schema=text)
 
-    assert said in objection(folder)
+    assert message in objection(folder)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("no.json", "no.json: the folder of schemas does not have this file"),
         ("../other.json", "../other.json is outside the folder of schemas"),
@@ -75,18 +75,18 @@ def test_an_unusable_schema_is_refused_with_a_reason(tmp_path, text, said):
         ("pipe", "pipe is not a file"),
     ],
 )
-def test_a_name_outside_the_folder_is_refused(tmp_path, name, said):
+def test_a_name_outside_the_folder_is_refused(tmp_path, name, message):
     folder = tmp_path / "schemas"
     (folder / "inner").mkdir(parents=True)
     write(tmp_path, other={})
     (folder / "link.json").symlink_to(tmp_path / "other.json")
     os.mkfifo(folder / "pipe")
 
-    assert said in objection(folder, name)
+    assert message in objection(folder, name)
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"items": 3}, "schema.json: $ref to b.json: it is not a valid schema at /items: 3 is not"),
         ({"type": "strin"}, "schema.json: $ref to b.json: it is not a valid schema at /type: "),
@@ -96,10 +96,10 @@ def test_a_name_outside_the_folder_is_refused(tmp_path, name, said):
         ({"$ref": "c.json"}, "$ref to c.json: c.json: the folder of schemas does not have this file"),
     ],
 )  # fmt: skip
-def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, said):
+def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, message):
     write(tmp_path, schema={"properties": {"a": {"$ref": "b.json"}}}, b=other)
 
-    assert said in objection(tmp_path)
+    assert message in objection(tmp_path)
 
 
 def test_references_lead_to_files_of_the_folder(tmp_path):

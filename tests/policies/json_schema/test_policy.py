@@ -153,7 +153,7 @@ def test_schemas_are_read_at_start(folder):
 
 
 @pytest.mark.parametrize(
-    ("configs", "said"),
+    ("configs", "message"),
     [
         (
             {"topics_orders__record_validation_policy": "none.json"},
@@ -170,12 +170,12 @@ def test_schemas_are_read_at_start(folder):
         ({"json_schema_folder": "none"}, "none is not a folder"),
     ],
 )  # fmt: skip
-def test_errors_appear_at_start(folder, configs, said):
+def test_errors_appear_at_start(folder, configs, message):
     with pytest.raises(ConfigurationError) as raised:
         loaded(folder, **configs)
 
     assert f"{folder / 'penstock.properties'}: " in str(raised.value)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_the_schema_key_wins_over_the_text_of_a_topic(folder):
@@ -189,15 +189,15 @@ def test_the_schema_key_wins_over_the_text_of_a_topic(folder):
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("none.json", "schema=none.json: none.json: the folder of schemas does not have this file"),
         ("values=order.json", "schema=values=order.json: must name a schema file"),
         ("../order.json", "schema=../order.json: ../order.json is outside the folder"),
     ],
 )
-def test_a_wrong_schema_key_appears_at_start(folder, schema, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_wrong_schema_key_appears_at_start(folder, schema, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         policy(folder, schema=schema)
 
 

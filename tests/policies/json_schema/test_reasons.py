@@ -53,11 +53,11 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "text", "said"), CASES)
-def test_a_reason_has_the_words_of_the_schema(tmp_path, schema, text, said, implementation):
+@pytest.mark.parametrize(("schema", "text", "message"), CASES)
+def test_a_reason_has_the_words_of_the_schema(tmp_path, schema, text, message, implementation):
     judged = check(tmp_path, schema, implementation=implementation)
 
-    assert judged.objection(text.encode(), "value") == said
+    assert judged.objection(text.encode(), "value") == message
 
 
 def test_encoded_bytes_that_are_no_text_are_refused_with_a_reason(tmp_path, implementation):
@@ -68,8 +68,8 @@ def test_encoded_bytes_that_are_no_text_are_refused_with_a_reason(tmp_path, impl
     }
     judged = check(tmp_path, schema, implementation=implementation)
 
-    said = judged.objection(b'"/w=="')
-    assert said in {
+    reason = judged.objection(b'"/w=="')
+    assert reason in {
         "the value breaks contentMediaType",
         'the value must be of media type "application/json"',
     }
@@ -85,9 +85,9 @@ def test_a_format_is_named(tmp_path, implementation):
 def test_items_beyond_a_list_of_schemas(tmp_path, implementation):
     schema = {"$schema": DRAFTS["7"], "items": [{}], "additionalItems": False}
 
-    said = check(tmp_path, schema, implementation=implementation).objection(b"[1, 2]", "value")
+    reason = check(tmp_path, schema, implementation=implementation).objection(b"[1, 2]", "value")
 
-    assert said == "the value has more items than the schema allows"
+    assert reason == "the value has more items than the schema allows"
 
 
 def test_a_pointer_shows_known_names_and_indexes():
@@ -132,9 +132,9 @@ def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret,
         text = json.dumps(hidden).encode()
         for wrong in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
             for each in judged:
-                said = each.objection(wrong, "value") or ""
-                assert secret not in said
-                assert str(number) not in said
+                reason = each.objection(wrong, "value") or ""
+                assert secret not in reason
+                assert str(number) not in reason
 
 
 REF = {"$ref": "#"}
@@ -180,9 +180,9 @@ def test_a_recursive_schema_with_several_ways_is_judged_once_for_each_value(
 ):
     """Two ways at each of a hundred levels would never end."""
     made = check(tmp_path, schema, implementation=implementation)
-    said = made.objection(nested(100, 1).encode())
-    assert (said == f"the value {NO_REASON}") is (implementation == "library")
-    assert said.startswith("the value ")
+    reason = made.objection(nested(100, 1).encode())
+    assert (reason == f"the value {NO_REASON}") is (implementation == "library")
+    assert reason.startswith("the value ")
     assert made.objection(nested(100, {}, ("b", 1)).encode()) is None or ("b" in json.dumps(schema))
     found = made.objection(nested(100, {}).encode())
     assert (found is None) is ("oneOf" not in json.dumps(schema))

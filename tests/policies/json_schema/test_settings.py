@@ -22,7 +22,7 @@ def test_every_key():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("formats", "yes", "json.schema.formats must be true or false, not yes"),
         ("null.values", "", "json.schema.null.values must be accept or refuse, not nothing"),
@@ -30,8 +30,8 @@ def test_every_key():
         ("format", "true", "json.schema.format is unknown; there are json.schema.folder, json"),
     ],
 )
-def test_impossible_settings_are_refused(key, value, said):
-    with pytest.raises(ValueError, match=said):
+def test_impossible_settings_are_refused(key, value, message):
+    with pytest.raises(ValueError, match=message):
         JsonSchemaSettings.read({f"json.schema.{key}": value})
 
 

@@ -218,7 +218,7 @@ def test_protobuf(tmp_path):
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "message"),
     [
         ("value.amuont > 5", "undefined field 'amuont'"),
         ("has(value.amuont)", "undefined field 'amuont'"),
@@ -230,7 +230,7 @@ def test_protobuf(tmp_path):
         ("dyn(value).amount > 5", None),
     ],
 )
-def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_path, rule, told):
+def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_path, rule, message):
     (tmp_path / "order.proto").write_text(
         'syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";'
         "message Order { int32 amount = 1; string id = 2; google.protobuf.Timestamp at = 3;"
@@ -240,10 +240,10 @@ def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_p
     policy = Rules()
     policy.use_folder(tmp_path)
     configs = {"format": "protobuf", "schema.file": "order.proto#shop.Order", "rules.r": rule}
-    if told is None:
+    if message is None:
         policy.configure(configs)
     else:
-        with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        with pytest.raises(ValueError, match=re.escape(message)) as raised:
             policy.configure(configs)
         assert str(raised.value).startswith("rules.r: its condition ")
 
@@ -304,7 +304,7 @@ def test_a_rule_without_a_boolean_result_is_refused():
 
 
 def test_deeply_nested_values_are_refused():
-    for levels, told in (
+    for levels, expected in (
         (127, None),
         (128, "the value has more than 127 levels of arrays and objects"),
         (900, "the value has more than 127 levels of arrays and objects"),
@@ -312,7 +312,7 @@ def test_deeply_nested_values_are_refused():
     ):
         value = b'{"a":' * levels + b"1" + b"}" * levels
         for rule in ("value.a != 2", "has(value.a)"):
-            assert text(value, rule) == told, (levels, rule)
+            assert text(value, rule) == expected, (levels, rule)
 
 
 def test_too_much_work_is_refused():
@@ -322,7 +322,7 @@ def test_too_much_work_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "there is no rule: set rules.<name> to a condition"),
         ({"rules.a": ""}, "rules.a must be a condition in CEL"),
@@ -346,8 +346,8 @@ def test_too_much_work_is_refused():
         ({"rules.a": "value.x.matches('(?=x)')"}, "not a regular expression of RE2"),
     ],
 )
-def test_wrong_settings(configs, told):
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+def test_wrong_settings(configs, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         texts([b"{}"], configs)
 
 

@@ -49,7 +49,9 @@ def test_a_link_leads_to_no_file_outside_the_folder(tmp_path, link):
     (inside / "up.avsc").symlink_to(outside / "up.avsc")
     (inside / "round.avsc").symlink_to("round.avsc")
     (inside / "folder").symlink_to(outside)
-    assert "is outside" in (said := refused(inside, link)) or "is not the name of a file" in said
+    assert (
+        "is outside" in (reason := refused(inside, link)) or "is not the name of a file" in reason
+    )
 
 
 def test_a_link_within_the_folder_is_followed(tmp_path):

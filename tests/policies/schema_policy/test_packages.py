@@ -27,14 +27,14 @@ def test_missing_packages(name):
 @pytest.mark.parametrize("name", OF_SCHEMAS)
 def test_both_policies_need_all_of_them(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    told = rf"no module {name}: pip install 'penstock\[schemas\]'"
-    with pytest.raises(ValueError, match=told):
+    expected = rf"no module {name}: pip install 'penstock\[schemas\]'"
+    with pytest.raises(ValueError, match=expected):
         SchemaPolicy().configure(REGISTRY)
 
     class Redact(RedactTagged):
         topics, tags, registry = ".", ("PII",), REGISTRY
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=expected):
         Redact().configure()
 
 

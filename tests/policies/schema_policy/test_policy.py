@@ -424,7 +424,7 @@ def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
 
 
 @pytest.mark.parametrize(
-    ("configs", "topic_configs", "told"),
+    ("configs", "topic_configs", "message"),
     [
         ({}, VALUES, "schema.registry.url"),
         ({"schema.nul.values": "refuse"}, VALUES, "schema.nul.values is unknown"),
@@ -447,10 +447,10 @@ def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
         ({}, VALUES | {"schema.file": "other=a.avsc"}, "must be FILE"),
     ],
 )
-def test_wrong_settings_are_reported(configs, topic_configs, told):
+def test_wrong_settings_are_reported(configs, topic_configs, message):
     with pytest.raises(ConfigurationError) as raised:
         judge(SchemaPolicy, [b"x"], configs=configs, topic_configs=topic_configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):

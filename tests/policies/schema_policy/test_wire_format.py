@@ -219,9 +219,9 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
         ]
         is_key, location = chance.random() < 0.5, chance.choice(list(SchemaIdLocation))
         groups, objections = grouped(column, headers, is_key=is_key, location=location)
-        told = {position: group.framed for group in groups for position in group.positions}
-        told |= dict(objections)
-        assert len(told) == sum(len(group.positions) for group in groups) + len(objections)
+        ids = {position: group.framed for group in groups for position in group.positions}
+        ids |= dict(objections)
+        assert len(ids) == sum(len(group.positions) for group in groups) + len(objections)
         assert len({group.framed for group in groups}) == len(groups)
         for position, data in enumerate(column):
             try:
@@ -232,4 +232,4 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
                 )
             except FramingError as error:
                 expected = str(error)
-            assert told.get(position) == expected
+            assert ids.get(position) == expected

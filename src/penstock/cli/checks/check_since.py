@@ -1,4 +1,4 @@
-"""`penstock check --since`: what the policies would do to the records that topics have got."""
+"""`penstock check --since`: the verdicts of the policies on the records that topics have got."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs interceptors twice on the same records, to find those that depend on time or chance.
 
-The retry of a batch is intercepted again where its first attempt is not held any more. What was
-dropped the first time has to be dropped again then, and nothing else.
+The retry of a batch is intercepted again where its first attempt is not held any more. Records that
+were dropped the first time have to be dropped again then, and no others.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         """Return whether a request that is cancelled shows that the broker is silent.
 
         It is not where other requests were answered, unless the next response belongs to a request
-        that was cancelled: then the others wait behind it. A connection has some seconds first:
+        that was cancelled: then the others wait behind it. A connection has a few seconds first:
         requests go to the next connection together, and a slow broker would get them again at each
         deadline.
 

@@ -171,7 +171,7 @@ class Connection:
             channel: As for `begin`.
 
         Raises:
-            ClientError: There is no response. `retriable` tells whether to try again.
+            ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
         return read_entity(self.begin(node, raw_request(request), channel=channel).wait(), response)
@@ -180,7 +180,7 @@ class Connection:
         """Send a request of the protocol library to any broker; return the response.
 
         Raises:
-            ClientError: There is no response. `retriable` tells whether to try again.
+            ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
         exchange = self._brokers.exchange_with_any(raw_request(request))

@@ -24,7 +24,7 @@ _MOVED: Final = frozenset(
     {int(ErrorCode.not_coordinator), int(ErrorCode.coordinator_not_available)}
 )
 _BACKOFF_S: Final = 0.02
-"""After a commit the coordinator writes markers for some milliseconds, and the first request of
+"""After a commit the coordinator writes markers for a few milliseconds, and the first request of
 the next transaction waits for them; the Java client pauses as long."""
 
 

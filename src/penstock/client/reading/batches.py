@@ -118,7 +118,7 @@ def select(
     Args:
         records: Batches in sequence; the last may be incomplete.
         position: The first requested offset.
-        end: The offset after the last that is wanted.
+        end: The offset after the last requested offset.
         aborted: The transactions that were aborted; None to read them, too.
 
     Raises:

@@ -71,12 +71,12 @@ class TopicPlan:
     holds_dead_letters: bool = False
 
     def mode_of(self, policy: str) -> str:
-        """Return the mode of one policy that is no interceptor."""
+        """Return the mode of a policy other than an interceptor."""
         return self.policy_modes.get(policy, self.mode)
 
     @cached_property
     def judging_modes(self) -> tuple[str, ...]:
-        """The modes of the policies that are no interceptors, the strictest first."""
+        """The modes of the policies except interceptors, the strictest first."""
         found = {self.mode_of(policy) for policy in self._judging}
         return tuple(mode for mode in MODES if mode in found)
 

@@ -1,4 +1,4 @@
-"""Jobs of the workers, each one partition's batch or a request about a topic, and their queues.
+"""Jobs of the workers, each the batch of a partition or a request about a topic, and their queues.
 
 The partitions of a topic are spread over as many queues as there are workers; a partition that
 blocks its worker gets a separate queue. A queue is served by one worker at a time, so that

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SharedValues:
-    """Keeps values by name, and sends new ones to the workers."""
+    """Keeps values by name, and sends new values to the workers."""
 
     def __init__(self) -> None:
         self._values = SharedStore()
@@ -32,7 +32,7 @@ class SharedValues:
 
         Args:
             values: Names and values.
-            by: Who has shared them, and knows them.
+            by: The worker that has shared them, and knows them.
         """
         new = [(name, value) for name, value in values if self._values.get(name) != value]
         for name, value in new:

@@ -59,7 +59,7 @@ class Turn:
 
 
 class ClientTurns:
-    """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
+    """The clients of a queue. An operation takes O(log n) in their number, amortized."""
 
     __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",
                  "_waiting")  # fmt: skip

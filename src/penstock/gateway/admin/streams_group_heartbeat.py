@@ -38,8 +38,8 @@ async def streams_group_heartbeat(context: HandlerContext) -> bytes:
     steps = context.steps()
     internal = {topic.name: topic async for topic in steps.over(_internal(topology))}
     read = {name async for name in steps.over(_sources(topology))}
-    asked_for = await context.find_topics(read | internal.keys())
-    found = {topic.name: topic async for topic in steps.over(asked_for) if topic.code == NONE}
+    topics = await context.find_topics(read | internal.keys())
+    found = {topic.name: topic async for topic in steps.over(topics) if topic.code == NONE}
     given = [int(topic.partitions) for topic in internal.values()]
     absent = sorted(read - found.keys() - internal.keys())
     undecided = [

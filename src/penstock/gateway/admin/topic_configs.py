@@ -9,8 +9,8 @@ Guarantees:
 - A change gets its response when it has been read back here. Other gateways apply it as soon as
   they have read it.
 - If a gateway dies during a creation, its configs remain in the log. They apply to the topic if it
-  was created. Another gateway, or this one after a restart, stores them under its id, or deletes
-  them.
+  was created. Another gateway, or this gateway after a restart, stores them under its id, or
+  deletes them.
 """
 
 from __future__ import annotations

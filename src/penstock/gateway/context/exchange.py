@@ -221,14 +221,14 @@ class Held(Exchange):
         raise NotImplementedError
 
     def run_handler(self) -> None:
-        """Run the handler: all requests before this one have been sent (if `is_exclusive`)."""
+        """Run the handler: all requests before this request have been sent (if `is_exclusive`)."""
         raise NotImplementedError
 
     def decide(self, *, is_next: bool) -> bool:
         """Decide about the request for the broker, in the order of the requests (if `is_judged`).
 
         Args:
-            is_next: Whether all requests before this one have been sent to the broker.
+            is_next: Whether all requests before this request have been sent to the broker.
 
         Returns:
             Whether it is decided; if not, the method is called again later.

@@ -39,7 +39,7 @@ def losses(
     """Return a value that differs if a topic may lose other records.
 
     The arguments are those of `plans_of`. The value counts how many ids lose the same: a topic that
-    is created again may have the keys of the one before it. It is empty if no id can lose records,
+    is created again may have the keys of the old topic. It is empty if no id can lose records,
     with or without keys.
     """
     without, *found = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored))

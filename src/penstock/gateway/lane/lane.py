@@ -217,7 +217,7 @@ class Lane(KnownTopics):
         return number
 
     def make_room(self) -> None:
-        """Give back a connection, the first that is here, if a new one needs its descriptors."""
+        """Take the first connection back to Python, if a new connection needs its descriptors."""
         if self._owners and self._is_full():
             _take_back(next(iter(self._owners.values())))
 

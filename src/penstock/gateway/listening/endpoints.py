@@ -34,7 +34,7 @@ class Endpoints(NamedTuple):
         upstream_tls: The TLS context of connections to the cluster; None without TLS.
         advertised_host: The host name for clients.
         server_names: The names of brokers (`broker.addresses=sni`); None if each has a port.
-        warnings: Faults that are no errors.
+        warnings: Faults that are not errors.
     """
 
     listener_tls: ssl.SSLContext | None

@@ -53,7 +53,7 @@ async def read_client(connection: socket.socket) -> Address | None:
         The client's address; None if the peer speaks for itself, or does not name it.
 
     Raises:
-        ProxyHeaderError: There is no header, or an invalid one.
+        ProxyHeaderError: There is no header, or it is invalid.
         EndedError: There is no byte at all.
         OSError: The connection is broken.
     """
@@ -102,7 +102,7 @@ def read_address(family: int, data: bytes) -> Address | None:
 
 
 def _check_start(data: bytes) -> None:
-    """Raise an error as soon as it is certain that something is no header."""
+    """Raise an error as soon as it is certain that it is not a header."""
     if SIGNATURE.startswith(data[: len(SIGNATURE)]):
         return
     if _VERSION_1.startswith(data[: len(_VERSION_1)]):

@@ -6,7 +6,7 @@ answers the commit with 48 INVALID_TXN_STATE, which is fatal for Java's client. 
 clients add the partitions themselves, so these requests, and aborts, pass unchanged.
 
 What a coordinator of Kafka 4 answers (TransactionCoordinator.endTransaction), by its state and the
-epoch of the request: the state's own (e), or the one before it (e-1), as after a lost response or
+epoch of the request: the state's own (e), or the epoch before it (e-1), as after a lost response or
 when the coordinator, or another producer of that transactional id, has ended the transaction:
 
     state           commit, e   commit, e-1   abort, e   abort, e-1

@@ -77,7 +77,7 @@ class LetterTopics:
         All letters that wait for a topic share a look-up.
 
         Raises:
-            ClientError: They are not known; `retriable` tells whether to try again.
+            ClientError: They are not known; `retriable` is whether to try again.
         """
         looking = self._looking.get(to.name)
         if looking is None:

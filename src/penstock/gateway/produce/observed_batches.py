@@ -39,7 +39,7 @@ log = structlog.get_logger()
 BATCHES_MAX: Final = 1000
 """The most batches that wait for a verdict."""
 SHARE_OF_MEMORY: Final = 8
-"""They hold no more than this part of `queued.max.request.bytes`, beside it."""
+"""They hold no more than this part of `queued.max.request.bytes`, in addition."""
 WAIT_MS: Final = 30_000
 """As a client's request timeout: a batch waits three quarters of it for a worker."""
 _RETRY_S: Final = 30.0

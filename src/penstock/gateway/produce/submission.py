@@ -110,7 +110,7 @@ class Submission:
 
         Args:
             steps: Submits them.
-            before: Submits those of a request before this one: a partition's keep their order.
+            before: Submits those of an earlier request: a partition's keep their order.
             on_submitted: See `begin`.
         """
         try:

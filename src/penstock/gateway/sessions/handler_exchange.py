@@ -48,7 +48,7 @@ class HandlerExchange(Held):
         connection.advance()
 
     def run_handler(self) -> None:
-        """Start the handler: all requests before this one have been sent to the broker."""
+        """Start the handler: all requests before this request have been sent to the broker."""
         if self._task is None:
             self._task = self._connection.gateway.run(self._respond())
 

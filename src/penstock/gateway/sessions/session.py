@@ -1,8 +1,8 @@
 """The protocol of a client's connection to a broker, without sockets: bytes in, bytes out.
 
-Requests are split into frames. The routing table (`routes`) tells which are streamed, and which are
-held until a decision about the request for the broker. Requests that follow a held request wait in
-`_pending`, so that the broker receives requests in the client's order. Released requests are in
+Requests are split into frames. The routing table (`routes`) decides which are streamed, and which
+are held until a decision about the request for the broker. Requests that follow a held request wait
+in `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
 its next response belongs to the first exchange in `_expected`. That exchange is also the first in

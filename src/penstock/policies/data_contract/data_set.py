@@ -129,7 +129,7 @@ class DataSetRule:
 
     @property
     def is_error(self) -> bool:
-        """Whether the data falls short where the rule is broken."""
+        """Whether the audit fails if the rule is broken."""
         return self.severity not in _NOTHING_WRONG
 
     def look(self, row: Any, timestamp: int, now_ms: int) -> Given:

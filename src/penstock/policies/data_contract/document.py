@@ -61,7 +61,7 @@ def read_contract(folder: Path, name: str) -> Contract:
         name: A path below it, or an absolute path.
 
     Raises:
-        ContractError: It is missing, or is no contract.
+        ContractError: It is missing, or is not a contract.
     """
     return _contract(name, _parsed(name, _read(folder / name, name)))
 

@@ -107,7 +107,7 @@ def check_spelling(given: str, known: Collection[str], where: str) -> None:
 
 
 def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
-    """Refuse a threshold that is no number.
+    """Refuse a threshold that is not a number.
 
     Raises:
         ContractError: It is wrong.

@@ -65,7 +65,7 @@ _BITS: Final = {
 }
 _FORMATS: Final = frozenset({"email", "uri", "hostname", "ipv4", "ipv6"})
 _UUID: Final = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
-_SAYS_NOTHING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
+_WITHOUT_MEANING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
 _LEVELS_MOST: Final = 60
 _LIMITS: Final = (
     ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"),
@@ -274,7 +274,7 @@ class _ObjectSchemaReader:
             schema = {"allOf": [schema, {"minimum": least, "maximum": most}]} if schema else {
                 "minimum": least, "maximum": most,
             }  # fmt: skip
-        elif written is not None and written not in _SAYS_NOTHING:
+        elif written is not None and written not in _WITHOUT_MEANING:
             self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
         return schema
 
@@ -288,7 +288,7 @@ class _ObjectSchemaReader:
             self.found.formats = True
         elif written == "uuid":
             schema = {"allOf": [schema, self._ours(_UUID, "must be a UUID")]}
-        elif written is not None and written not in _SAYS_NOTHING:
+        elif written is not None and written not in _WITHOUT_MEANING:
             self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
         return schema
 

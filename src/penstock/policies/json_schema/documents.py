@@ -77,7 +77,7 @@ class SchemaDocuments(ABC):
             uri: Absolute; a fragment does not count.
 
         Raises:
-            SchemaError: There is none.
+            SchemaError: There is no document.
         """
         uri = urldefrag(uri).url
         if uri not in self._by_uri:

@@ -1,4 +1,4 @@
-"""Texts judged in Rust (`native/src/json`), by the bytes, with the reason beside the verdict.
+"""Texts judged in Rust (`native/src/json`), by the bytes, with the reason and the verdict.
 
 The work is bounded: each text may take steps in proportion to its bytes, and all of a column share
 a limit for all others. Each schema judges each value once, by however many ways it is reached. A

@@ -38,7 +38,7 @@ class Reader(Protocol):
 
         Args:
             data: The bytes.
-            fields: The fields that are wanted, so far as there are fields.
+            fields: The required fields, as far as the format has fields.
             headers: Of the record, where a schema's id may be in a header.
 
         Raises:

@@ -104,7 +104,7 @@ def _schema(tree: Tree, *, holds: bool) -> Schema | None:
     if isinstance(tree, Constant):
         return {} if tree.value is holds else None
     if isinstance(tree, Part):
-        if tree.is_asked:
+        if tree.is_tested:
             return _has_field(tree, holds=holds)
         return _at(tree, {"const": holds})
     if not isinstance(tree, Call):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""
 PROBLEM_SECONDS: Final = 60.0
-"""After what time something that cannot be used is tried again: what was missing may exist now."""
+"""After what time something that cannot be used is tried again: a missing part may exist now."""
 _LEAST: Final = 32 * 1024
 """What each counts as at least: there are no more than 1,024."""
 

@@ -265,7 +265,7 @@ def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
 def _end_of_indexes(data: bytes) -> int:
     """Return the end of Protobuf's message indexes at the start of bytes; -1 if there are none.
 
-    They are a count and as many numbers, in zigzag varints; a count of 0 means the one index 0.
+    They are a count and as many numbers, in zigzag varints; a count of 0 means the single index 0.
     """
     count, at = _varint(data, 0)
     if not 0 <= count <= _MOST_INDEXES:

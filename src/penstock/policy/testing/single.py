@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.policy import ClientContext, Record
 
 _WHOLE: Final = "judges_whole_batches"
-"""An attribute of a policy of KIP-940 whose verdict on a record depends on those beside it."""
+"""An attribute of a policy of KIP-940 whose verdict on a record depends on those next to it."""
 
 
 def judge_records(

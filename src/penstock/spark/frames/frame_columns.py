@@ -36,7 +36,7 @@ def check_frame(given: Any, function: str) -> DataFrame:
         function: Which was called, for the error.
 
     Raises:
-        ConfigurationError: It is no frame of Spark.
+        ConfigurationError: It is not a frame of Spark.
     """
     if not callable(getattr(given, "mapInArrow", None)) or not hasattr(given, "dtypes"):
         raise ConfigurationError(

@@ -38,7 +38,7 @@ class SourceReading:
     Attributes:
         access: The cluster.
         plan: The policies; None to judge nothing.
-        columns: The names of the columns that are wanted.
+        columns: The names of the required columns.
         fails_on_loss: Whether records that were removed before they were read are an error.
         max_decompressed_bytes: The size of the largest batch, decompressed, that is read.
     """

@@ -214,7 +214,7 @@ class Stream:
             failed = {(entry.topic, entry.partition) for entry in result.unfinished}
             kept = tuple(offset_range for offset_range in batch.kept if offset_range.of in failed)
             batch = self._offsets.first()._replace(kept=kept)
-            self._tell_failures(result)
+            self._report_failures(result)
             if kept:
                 self._wait(1.0)
 
@@ -283,9 +283,9 @@ class Stream:
         is_any = self._offsets.done(batch, result, self._clock())
         self._observer.looked(self._offsets.behind, self._unavailable)
         self._observer.done(batch, result, self._clock() - began)
-        self._tell_failures(result)
+        self._report_failures(result)
         if result.counts.removed:
-            self._tell_removed(result)
+            self._report_removed(result)
         if not is_any:
             return _Round.TROUBLE
         if self._settings.available_now:
@@ -296,14 +296,14 @@ class Stream:
     def _do(self, batch: MicroBatch) -> WritingResult:
         return self._work(batch, self._offsets.counted_as(batch), self._topics, self._seen)
 
-    def _tell_failures(self, result: WritingResult) -> None:
+    def _report_failures(self, result: WritingResult) -> None:
         failed = [entry for entry in result.unfinished if entry.reason]
         if failed:
             self._topics_at = self._clock()
             more = f" (and {len(failed) - 1:,} more partitions)" if len(failed) > 1 else ""
             self._observer.warn(f"{failed[0].reason}{more}; waiting")
 
-    def _tell_removed(self, result: WritingResult) -> None:
+    def _report_removed(self, result: WritingResult) -> None:
         shown = ", ".join(f"{count:,} of {topic}" for topic, count in result.removed.items())
         text = f"{shown}: offsets were removed before they were read (retention)"
         if self._settings.strict:

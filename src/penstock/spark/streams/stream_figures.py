@@ -28,7 +28,7 @@ class StreamOutcome(NamedTuple):
 
 @dataclass
 class StreamFigures:
-    """Figures that one thread writes and any thread may read while it holds `lock`.
+    """Figures that a single thread writes and any thread may read while it holds `lock`.
 
     Attributes:
         records: Records by topic, policy and outcome. The sum over the policies is exact; a policy

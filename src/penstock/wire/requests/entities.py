@@ -185,7 +185,7 @@ class _EntityReader:
         return position
 
     def _skip(self, field: WireField, position: int, flexible: bool) -> Slices[int]:
-        """Return the position after a field that is no structure; texts of a long array count."""
+        """Return the position after a field other than a structure; texts of a long array count."""
         if not field.array or field.kafka_type in FIXED_SIZES:
             return self._walk(field, position, flexible, Edits())
         count, position = read_long_length(self._data, position, flexible=flexible)
@@ -254,7 +254,7 @@ class _EntityWriter:
     def _plain(
         self, rest: Any, field: WireField, entries: Any, around: tuple[int, int], flexible: bool
     ) -> Slices[None]:
-        """Write entries that are no structures: those of a part of the array at a time."""
+        """Write entries that are not structures: those of a part of the array at a time."""
         for first in range(0, len(entries), SLICE_ENTRIES):
             some = entries[first : first + SLICE_ENTRIES]
             data = write_entity(replace(rest, **{field.name: some}))

@@ -693,7 +693,7 @@ class ProduceResponse:
 
 
 def names_no_leaders(frame: bytes, version: int) -> bool:
-    """Return whether a response is of the most frequent kind, which holds no broker's address.
+    """Return whether a response has the most frequent kind, which holds no broker's address.
 
     Addresses of new leaders are tagged fields (KIP-951). If there are texts or tagged fields,
     or anything unknown, the result is False: the response has to be read completely.

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _WRITE: Final = 4
 """In a set of operations (AclOperation.java)."""
-_NOT_TOLD: Final = -(2**31)
+_UNKNOWN_OPERATIONS: Final = -(2**31)
 _UUID_BYTES: Final = 16
 _VERSION: Final = 12
 _OFFLINE_FROM, _EPOCHS_FROM, _OPERATIONS_FROM, _FLEXIBLE_FROM, _IDS_FROM = 5, 7, 8, 9, 10
@@ -287,7 +287,7 @@ def write_rights_response(frame: bytes) -> dict[str, int]:
 
 
 def _may_write(operations: int) -> bool:
-    return operations != _NOT_TOLD and bool(operations & 1 << _WRITE)
+    return operations != _UNKNOWN_OPERATIONS and bool(operations & 1 << _WRITE)
 
 
 def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:

@@ -181,10 +181,10 @@ class TestTopic:
         assert not is_as_before
         assert affects("orders")
 
-    @pytest.mark.parametrize("said", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
-    def test_a_digest_of_another_form_is_none(self, topic, said):
+    @pytest.mark.parametrize("message", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
+    def test_a_digest_of_another_form_is_none(self, topic, message):
         self.running(topic, "a")
-        value = json.dumps({"version": 1, "shares": True, "interceptors": said}).encode()
+        value = json.dumps({"version": 1, "shares": True, "interceptors": message}).encode()
         topic.append(LogRecord(9, b"gateway:b", value, 0))
         assert not self.started(topic, "a")[1]
 

@@ -12,8 +12,8 @@ MINUTE_MS = 60_000
 
 
 def says(reader, name, *, shares, at_ms, ends=False):
-    said = Presence(name, shares=shares)
-    reader.read(LogRecord(1, said.key, None if ends else said.value, at_ms))
+    presence = Presence(name, shares=shares)
+    reader.read(LogRecord(1, presence.key, None if ends else presence.value, at_ms))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ class TestChanges:
         return reader
 
     @staticmethod
-    def say(reader, said, at_ms=0):
-        reader.read(LogRecord(1, said.key, said.value, at_ms))
+    def say(reader, announcement, at_ms=0):
+        reader.read(LogRecord(1, announcement.key, announcement.value, at_ms))
 
     def test_a_change_is_reported_once_though_it_is_written_every_minute(self, reader):
         other = Presence("b", shares=True)

@@ -72,7 +72,7 @@ def test_the_place_and_the_reason():
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("{", "the schema is not JSON"),
         ('"\ud800"', "the schema is not JSON"),
@@ -87,11 +87,11 @@ def test_the_place_and_the_reason():
         ({"type": "x" * 10_000}, "..."),
     ],
 )
-def test_unusable_schemas(monkeypatch, schema, said):
+def test_unusable_schemas(monkeypatch, schema, message):
     monkeypatch.setattr(urllib.request, "urlopen", None)
     with pytest.raises(InvalidSchemaError) as raised:
         compiled(schema, **{"other.json": {}})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 600
 
 

@@ -104,8 +104,8 @@ def test_an_answer_that_is_no_json_is_unreadable(data):
 
 
 def test_subjects_are_read_with_their_versions():
-    told = [{"subject": "a", "version": 1}, {"subject": ":.ctx:b", "version": 2, "more": 1}]
-    assert answers.subject_versions(body(told)) == (("a", 1), (":.ctx:b", 2))
+    listed = [{"subject": "a", "version": 1}, {"subject": ":.ctx:b", "version": 2, "more": 1}]
+    assert answers.subject_versions(body(listed)) == (("a", 1), (":.ctx:b", 2))
     assert answers.subject_versions(b"[]") == ()
     for content in ({}, ["a"], [{"subject": "a"}], [{"subject": None, "version": 1}]):
         with pytest.raises(UnreadableAnswerError):
@@ -120,10 +120,10 @@ def test_a_version_has_a_number():
 
 
 def test_a_guid_has_an_id_in_each_context():
-    told = body([{"context": ".", "id": 17}, {"context": ".other", "id": 3}])
-    assert answers.id_in_context(told, ".") == 17
-    assert answers.id_in_context(told, ".other") == 3
-    assert answers.id_in_context(told, ".third") is None
+    listed = body([{"context": ".", "id": 17}, {"context": ".other", "id": 3}])
+    assert answers.id_in_context(listed, ".") == 17
+    assert answers.id_in_context(listed, ".other") == 3
+    assert answers.id_in_context(listed, ".third") is None
     assert answers.id_in_context(body([{"id": 17}]), ".") == 17
     with pytest.raises(UnreadableAnswerError):
         answers.id_in_context(body([{"context": "."}]), ".")

@@ -145,14 +145,14 @@ def test_a_permanently_deleted_schema_is_unknown(registry, connect):
     registry.register("a", '"int"')
     registry.purge("a", 1)
     client = connect(registry)
-    for ask in (
+    for send in (
         lambda: client.schema_by_id(1),
         lambda: client.subject_versions(1),
         lambda: client.latest("a"),
         lambda: client.schema_of_version("a", 1),
     ):
         with pytest.raises(UnknownSchemaError):
-            ask()
+            send()
 
 
 def test_subjects_and_versions_are_found(registry, connect):
@@ -193,7 +193,7 @@ def test_a_softly_deleted_schema_is_found_by_id_and_as_a_reference_but_under_no_
 def test_a_missing_schema_is_unknown(registry, connect):
     client = connect(registry)
     guid = "89791762-2336-4186-9674-299b90a802e2"
-    for ask, text in (
+    for send, text in (
         (lambda: client.schema_by_id(17), "schema 17 is not in the schema registry"),
         (lambda: client.schema_by_guid(guid), f"schema {guid} is not in the schema registry"),
         (lambda: client.subject_versions(17), "schema 17 is not in"),
@@ -201,7 +201,7 @@ def test_a_missing_schema_is_unknown(registry, connect):
         (lambda: client.schema_of_version("a", 2), "version 2 of subject a is not in"),
     ):
         with pytest.raises(UnknownSchemaError, match=text):
-            ask()
+            send()
 
 
 def test_a_404_that_is_not_a_registrys_word_is_our_trouble(registry, connect):

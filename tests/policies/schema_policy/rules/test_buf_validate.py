@@ -57,7 +57,7 @@ def compiled(text, message="shop.Order", references=None, rule_set=None):
     return schema, compile_rules(registered, schema, source)
 
 
-def said(text, value, message="shop.Order", **more):
+def objection_of(text, value, message="shop.Order", **more):
     """Return the objection of a schema's rules to a value."""
     schema, rules = compiled(text, message, **more)
     made = schema.decode(b"")
@@ -99,7 +99,7 @@ def one_field(field):
 )
 def test_a_broken_rule_is_named_with_its_place(change, expected):
     value = {key: held for key, held in (GOOD | change).items() if held is not None}
-    assert expected == said(ORDER, value)
+    assert expected == objection_of(ORDER, value)
 
 
 def test_a_schema_without_them_has_no_rules():
@@ -130,7 +130,7 @@ def test_a_rule_that_cannot_be_compiled_after_a_rule_without_a_result_is_found_w
         'int32 b = 2 [(buf.validate.field).cel = {id: "y", expression: "this +"}];'
     )
     with pytest.raises(InvalidSchemaError, match=r"^its rules of buf\.validate: "):
-        said(text, {"a": 1})
+        objection_of(text, {"a": 1})
 
 
 def changed(**added):
@@ -175,7 +175,7 @@ def test_a_rule_of_a_newer_version_is_not_passed_over(where, text):
 )  # fmt: skip
 def test_a_rule_without_a_result_is_broken(rule, value, expected):
     text = one_field(f'int32 a = 1 [(buf.validate.field).cel = {{id: "x", {rule}}}];')
-    assert expected == said(text, {"a": value})
+    assert expected == objection_of(text, {"a": value})
 
 
 def test_a_loop_without_an_end_in_sight_is_ended():
@@ -183,7 +183,10 @@ def test_a_loop_without_an_end_in_sight_is_ended():
         'repeated int32 a = 1 [(buf.validate.field).cel = {id: "x",'
         ' expression: "this.all(b, this.all(c, b + c >= 0))"}];'
     )
-    assert said(text, {"a": [1] * 1000}) == 'rule "x" has no result: it takes more than 10000 steps'
+    assert (
+        objection_of(text, {"a": [1] * 1000})
+        == 'rule "x" has no result: it takes more than 10000 steps'
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,18 +201,18 @@ def test_a_text_is_shown_only_if_it_is_written_in_the_rule(expression, expected)
     text = one_field(
         f'string a = 1 [(buf.validate.field).cel = {{id: "x", expression: "{expression}"}}];'
     )
-    assert said(text, {"a": SECRET}) == f'rule "x" failed at a: {expected}'
+    assert objection_of(text, {"a": SECRET}) == f'rule "x" failed at a: {expected}'
     text = one_field(
         f'option (buf.validate.message).cel = {{id: "required", expression: "{expression}"}}; string a = 1;'.replace(
             "this", "this.a"
         )
     )
-    assert SECRET not in said(text, {"a": SECRET})
+    assert SECRET not in objection_of(text, {"a": SECRET})
 
 
 def test_an_expression_without_an_id_is_its_own_name():
     text = one_field("string a = 1 [(buf.validate.field).cel_expression = \"this == 'a'\"];")
-    assert said(text, {"a": SECRET}) == (
+    assert objection_of(text, {"a": SECRET}) == (
         "rule \"this == 'a'\" failed at a: \"this == 'a'\" returned false"
     )
 
@@ -228,9 +231,9 @@ message Order {
   optional string b = 2 [(buf.validate.field).string.(echo) = true];
 }
 """
-    assert said(text, {"a": "x"}) == 'rule "shout" failed at a: must be in capitals'
-    assert said(text, {"b": SECRET}) == "rule \"echo\" failed at b: this == 'a' ? '' : this"
-    assert said(text, {"a": "X", "b": "a"}) is None
+    assert objection_of(text, {"a": "x"}) == 'rule "shout" failed at a: must be in capitals'
+    assert objection_of(text, {"b": SECRET}) == "rule \"echo\" failed at b: this == 'a' ? '' : this"
+    assert objection_of(text, {"a": "X", "b": "a"}) is None
 
 
 def test_strings_of_proto2_that_are_no_text_are_refused():
@@ -238,7 +241,9 @@ def test_strings_of_proto2_that_are_no_text_are_refused():
         'syntax = "proto2"; package shop; import "buf/validate/validate.proto";'
         "message Order { optional string a = 1 [(buf.validate.field).string.min_len = 1]; }"
     )
-    assert said(text, b"\x0a\x02\xff\xfe") == "its rules have no result: a string is not UTF-8"
+    assert (
+        objection_of(text, b"\x0a\x02\xff\xfe") == "its rules have no result: a string is not UTF-8"
+    )
 
 
 def test_types_of_the_same_name_have_the_rules_of_their_own_schema():
@@ -275,12 +280,12 @@ def test_conditions_of_the_data_contract_come_first():
         "type": "CEL",
         "expr": "message.id != 'x'",
     }
-    assert said(ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}).startswith(
-        'rule "c" failed'
-    )
-    assert said(ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}).startswith(
-        'rule "string.min_len" failed'
-    )
+    assert objection_of(
+        ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}
+    ).startswith('rule "c" failed')
+    assert objection_of(
+        ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}
+    ).startswith('rule "string.min_len" failed')
 
 
 def test_both_evaluations_of_cel_are_in_one_process():

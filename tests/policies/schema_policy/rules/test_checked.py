@@ -38,7 +38,7 @@ def test_a_receiver_is_the_first_argument():
 
 
 def test_has_tests_for_a_part():
-    assert tree_of("has(message.a.b)") == Part(Part(Name("message"), "a"), "b", is_asked=True)
+    assert tree_of("has(message.a.b)") == Part(Part(Name("message"), "a"), "b", is_tested=True)
 
 
 def test_loops():

@@ -77,12 +77,12 @@ def test_null_stays_null():
 
 
 def test_fields_and_rules_within_the_schema():
-    asked = (
+    expected = (
         field_rule("value > timestamp(0) && message.at == value && typeName == 'LONG'", "T"),
         field_rule("decimals.gt(value, decimal(0)) && typeName == 'BYTES'", "D"),
     )
-    assert judge(rules_of(SCHEMA, *asked), VALUE) is None
-    assert judge(rules_of(SCHEMA, *asked), {**VALUE, "amount": b"\xff"}) == (
+    assert judge(rules_of(SCHEMA, *expected), VALUE) is None
+    assert judge(rules_of(SCHEMA, *expected), {**VALUE, "amount": b"\xff"}) == (
         "rule \"r\" failed at amount: decimals.gt(value, decimal(0)) && typeName == 'BYTES'"
     )
     within = {

@@ -119,8 +119,8 @@ def test_keys_of_maps_are_not_shown():
 
 
 def test_fields_of_every_primitive_type_without_tags():
-    asked = rules_of(USER, field_rule("typeName != 'STRING' || value != 'bad'"))
-    assert judge(asked, user(tags=["bad"])) is not None
+    compiled = rules_of(USER, field_rule("typeName != 'STRING' || value != 'bad'"))
+    assert judge(compiled, user(tags=["bad"])) is not None
     # An enum is no primitive type.
     assert judge(rules_of(USER, field_rule("value != 'B'")), user(kind="B")) is None
 

@@ -236,11 +236,11 @@ class Child(asyncio.Protocol):
                 if kind == messages.VERDICT:
                     verdicts.append(messages.read_verdict(body))
                     continue
-                tell = self._read(kind, body)
+                report = self._read(kind, body)
             except Exception:
                 self._garbled = True
                 break
-            tell()
+            report()
         if verdicts:
             self._events.on_verdicts(self.worker, verdicts)
         if self._garbled:
@@ -252,19 +252,19 @@ class Child(asyncio.Protocol):
         Raises:
             ValueError: It is invalid.
         """
-        tell, worker = self._events, self.worker
+        events, worker = self._events, self.worker
         if kind == messages.READY:
-            return partial(tell.on_ready, worker, messages.read_ready(body))
+            return partial(events.on_ready, worker, messages.read_ready(body))
         if kind == messages.TOPICS_LOADED:
-            return partial(tell.on_topics_loaded, worker, messages.read_topics_loaded(body))
+            return partial(events.on_topics_loaded, worker, messages.read_topics_loaded(body))
         if kind == messages.RECORDS_CLASS:
             name, takes_client = messages.read_records_class(body)
-            return partial(tell.on_records_class, name, takes_client=takes_client)
+            return partial(events.on_records_class, name, takes_client=takes_client)
         if kind == messages.SHARED:
-            return partial(tell.on_shared, worker, messages.read_shared(body))
+            return partial(events.on_shared, worker, messages.read_shared(body))
         if kind == messages.EVENTS:
-            return partial(tell.on_policy_events, messages.read_events(body))
-        return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))
+            return partial(events.on_policy_events, messages.read_events(body))
+        return partial(events.on_load_failed, worker, body.decode("utf-8", "replace"))
 
     def _join(self, data: bytes) -> bytes:
         """Return the rest of earlier data and new data; nothing while a message is incomplete."""

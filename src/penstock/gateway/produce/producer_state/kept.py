@@ -2,7 +2,7 @@
 
 A record has the position up to which its writer had read the topic. So it is known which earlier
 records of the same producer it takes into account: it replaces these. Others were written at the
-same time by another gateway, and stay beside it until the producer is used and they are merged.
+same time by another gateway, and stay next to it until the producer is used and they are merged.
 """
 
 from __future__ import annotations

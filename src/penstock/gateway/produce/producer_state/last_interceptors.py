@@ -1,6 +1,6 @@
 """Whether the interceptors of a gateway that starts are those that were used last.
 
-Each gateway keeps a digest of its interceptors beside the state of producers. Where all digests of
+Each gateway keeps a digest of its interceptors with the state of producers. Where all digests of
 the last minutes are equal, no batch was decided by other interceptors, so a start begins no doubts
 (see `doubts`). A digest that is unknown, old or different begins doubts.
 """

@@ -53,7 +53,7 @@ HELD_MAX_BYTES: Final = 256 * 2**20
 REWRITTEN_MAX: Final = 200
 """The most records that are rewritten at a time: that blocks the event loop."""
 _EVICTION_CANDIDATES: Final = 64
-"""The number of least recently used producers among which one without a record is evicted first."""
+"""How many least recently used producers are searched for one without a record to evict."""
 _EVICTED_TOPICS_MAX: Final = 10_000
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
@@ -375,8 +375,8 @@ class Producers:
             epoch: The producer epoch.
             numbers: The sequence numbers of the batch that is decided next.
             dropped: The positions of the records that interceptors dropped now.
-            connection: The number of the connection on which it will be sent. On another one the
-                producer may have been at another gateway meanwhile.
+            connection: The number of the connection on which it will be sent. On another connection
+                the producer may have been at another gateway meanwhile.
         """
         producer = self._find(key, epoch)
         if producer is None:

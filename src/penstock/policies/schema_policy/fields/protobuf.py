@@ -47,7 +47,7 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
 
     Args:
         descriptor: Of the message.
-        patterns: The tags beside the schema.
+        patterns: The tags in the metadata of the schema.
 
     Raises:
         InvalidSchemaError: The options of a field cannot be read.

@@ -126,12 +126,12 @@ def leading_to(
     wanted_field: Callable[[Field], bool],
     wanted_node: Callable[[Node], bool] = lambda _node: False,
 ) -> frozenset[int]:
-    """Return the identities of nodes below which anything wanted is; the others can be skipped.
+    """Return the identities of nodes that lead to selected parts; the others can be skipped.
 
     Args:
         nodes: All nodes of a graph.
-        wanted_field: Whether a field is wanted.
-        wanted_node: Whether a record, message or object is wanted for itself.
+        wanted_field: Whether a field is selected.
+        wanted_node: Whether a record, message or object itself is selected.
     """
     above: dict[int, list[Node]] = {}
     waiting = []

@@ -117,7 +117,7 @@ def id_in_context(body: bytes, wanted: str) -> int | None:
     """Read the id that a GUID has in a context; None where it has none there.
 
     Raises:
-        UnreadableAnswerError: It is no answer about a GUID's ids.
+        UnreadableAnswerError: It is not an answer about a GUID's ids.
     """
     for entry in _objects(body):
         if (entry.get("context") or DEFAULT_CONTEXT) == wanted:

@@ -51,7 +51,7 @@ def context_of_url(url: str) -> str:
     """Return the context that a URL is of, in a registry's spelling.
 
     Raises:
-        ValueError: It is no name of a context.
+        ValueError: It is not a name of a context.
     """
     found = _OF_URL.search(urlsplit(url).path)
     if found is None:

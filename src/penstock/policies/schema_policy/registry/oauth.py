@@ -155,7 +155,7 @@ def _lifetime(token: str, now: float) -> float:
     """Return the seconds until a JWT expires; an hour where it does not say.
 
     Raises:
-        NoAnswerError: It is no time.
+        NoAnswerError: It is not a time.
     """
     try:
         claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))

@@ -43,12 +43,12 @@ class Part(NamedTuple):
     Attributes:
         of: What it is a part of.
         name: Its name.
-        is_asked: Whether it is the argument of `has()`, not read.
+        is_tested: Whether it is the argument of `has()`, not read.
     """
 
     of: Tree
     name: str = ""
-    is_asked: bool = False
+    is_tested: bool = False
 
 
 class Call(NamedTuple):

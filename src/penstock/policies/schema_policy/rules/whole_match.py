@@ -38,7 +38,7 @@ def matches_whole(text: str, pattern: str) -> bool:
     """Return whether a pattern matches a complete text.
 
     Raises:
-        ValueError: It is no pattern, or to decide takes too long.
+        ValueError: It is not a pattern, or to decide takes too long.
     """
     try:
         validator = _validator(pattern)

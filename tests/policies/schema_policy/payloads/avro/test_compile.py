@@ -225,10 +225,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("schema", "payload", "said"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_payloads_are_refused(schema, payload, said):
+@pytest.mark.parametrize(("schema", "payload", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_payloads_are_refused(schema, payload, message):
     text = objection(schema, payload)
-    assert said in text
+    assert message in text
     assert len(text) < 400
 
 

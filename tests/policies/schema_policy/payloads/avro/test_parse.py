@@ -51,7 +51,7 @@ def test_no_default_is_refused(schema, default):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "it is not JSON: Expecting value"),
         ("record", "it is not JSON: Expecting value"),
@@ -110,10 +110,10 @@ def test_no_default_is_refused(schema, default):
         (record("R", "n" * 1000), "nnn..., which is not defined"),
     ],
 )
-def test_invalid_schemas(text, said):
+def test_invalid_schemas(text, message):
     with pytest.raises(InvalidSchemaError) as raised:
         compiled(text)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 300
 
 

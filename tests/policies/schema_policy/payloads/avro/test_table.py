@@ -74,9 +74,9 @@ def test_a_record_that_leads_back_to_itself_has_no_end():
 def test_levels_of_a_chain_count_one_by_one(levels):
     """Around it are a record and an array, and it ends with a record."""
     schema = record("Top", list={"type": "array", "items": "R0"})
-    said = objection(schema, b"\2\0\0", chain=chain(levels, "N"), list=LIST)
-    assert (said is not None) == (levels + 3 > MAX_LEVELS)
-    assert said is None or said.endswith("is inside more than 127 records, arrays and maps")
+    reason = objection(schema, b"\2\0\0", chain=chain(levels, "N"), list=LIST)
+    assert (reason is not None) == (levels + 3 > MAX_LEVELS)
+    assert reason is None or reason.endswith("is inside more than 127 records, arrays and maps")
 
 
 def test_names_are_shown_without_control_characters():
@@ -126,10 +126,10 @@ def test_a_large_payload_is_judged_and_explained_in_little_time(
     ready = compiled(schema, **references)
 
     began = time.thread_time()
-    (said,) = ready.objections([payload])
+    (reason,) = ready.objections([payload])
 
     assert time.thread_time() - began < 0.5
-    assert said[1] == "Avro: ends before the value does"
+    assert reason[1] == "Avro: ends before the value does"
 
 
 def written_count(number):

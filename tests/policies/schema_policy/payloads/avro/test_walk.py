@@ -30,7 +30,7 @@ START = b"\2a" + b"\2b\2c"
 
 
 @pytest.mark.parametrize(
-    ("schema", "payload", "said"),
+    ("schema", "payload", "message"),
     [
         (ORDER, START[:-1], "ends before the field address.zip does"),
         (ORDER, START[:-3], "ends before the field address.street does"),
@@ -86,8 +86,8 @@ START = b"\2a" + b"\2b\2c"
         ("null", b"\0", "has 1 bytes after its end"),
     ],
 )
-def test_a_payload_that_does_not_fit(schema, payload, said):
-    assert objection(schema, payload) == f"Avro: {said}"
+def test_a_payload_that_does_not_fit(schema, payload, message):
+    assert objection(schema, payload) == f"Avro: {message}"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_work_is_bounded_by_the_bytes_if_fields_have_none(monkeypatch):
     read = walk._PayloadWalk.read
     monkeypatch.setattr(walk._PayloadWalk, "read", lambda *given: reads.append(1) or read(*given))
     payload = bytes([2 * items]) + b"\0" * (items - 1) + b"\2\0"
-    said = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
-    assert objection(schema, payload) == said
-    assert walk.objection(flatten(parse(json.dumps(schema), {})), payload) == said
+    expected = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
+    assert objection(schema, payload) == expected
+    assert walk.objection(flatten(parse(json.dumps(schema), {})), payload) == expected
     assert 0 < len(reads) <= 4 * len(payload)

@@ -163,9 +163,9 @@ def test_unknown_fields_are_found_at_every_depth(number):
     for levels in range(101):
         known, unknown = nested(levels, b"\x10\x05", number), nested(levels, b"\x48\x05", number)
         assert objection(judge, known) is None, levels
-        said = objection(judge, unknown)
-        assert said is not None, levels
-        assert said.startswith("unknown field 9 in shop.Tree"), levels
+        reason = objection(judge, unknown)
+        assert reason is not None, levels
+        assert reason.startswith("unknown field 9 in shop.Tree"), levels
         assert not judge.all_fit([known, unknown]), levels
     assert objection(judge, nested(101, b"")) == "is nested deeper than 100 levels"
     assert objection(judge, nested(5000, b"")) == "is nested deeper than 100 levels"

@@ -42,10 +42,10 @@ def compiled(text):
 def refused(text, references=None):
     with pytest.raises(InvalidSchemaError) as raised:
         compile_files(SchemaSource("PROTOBUF", text, references or {}))
-    said = str(raised.value)
-    assert len(said) < 700
-    assert "penstock-proto-" not in said
-    return said
+    reason = str(raised.value)
+    assert len(reason) < 700
+    assert "penstock-proto-" not in reason
+    return reason
 
 
 def bare(file):
@@ -141,16 +141,16 @@ def test_a_mistake_is_reported_with_its_place():
     ["/etc/passwd", "../secret.proto", "a/../../secret.proto", "./secret.proto", "//etc/passwd"],
 )
 def test_imports_do_not_leave_the_folder(imported, tmp_path):
-    said = refused(PROTO3 + f'import "{imported}"; message A {{}}')
-    assert "root:" not in said
-    assert "not found" in said or "not allowed" in said
+    reason = refused(PROTO3 + f'import "{imported}"; message A {{}}')
+    assert "root:" not in reason
+    assert "not found" in reason or "not allowed" in reason
 
 
 def test_an_absolute_import_is_not_even_read(tmp_path):
     secret = tmp_path / "secret.proto"
     secret.write_text(PROTO3 + "message Secret {}")
-    said = refused(PROTO3 + f'import "{secret}"; message A {{ Secret s = 1; }}')
-    assert "File not found" in said
+    reason = refused(PROTO3 + f'import "{secret}"; message A {{ Secret s = 1; }}')
+    assert "File not found" in reason
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ MANY = "x{" * 100_000 + "}" * 100_000
     ],
 )
 def test_hostile_texts_end_no_process_but_their_own(text):
-    said = refused(text)
-    assert all(character.isprintable() for character in said)
+    reason = refused(text)
+    assert all(character.isprintable() for character in reason)
 
 
 def test_a_schema_that_is_too_large_is_not_compiled():

@@ -8,7 +8,7 @@ some libraries accept.
 The rules of names are those of `org.apache.avro.Schema.Parser` without validation of names
 (`NameValidator.NO_VALIDATION`), with which Confluent's `AvroSchema` reads registered schemas:
 any text that is not empty. Registries hold names with `$` (of Java's nested classes) and `-`. A
-name without a dot is of the namespace around it, and of none where that has no such name.
+name without a dot belongs to the namespace around it, and of none where that has no such name.
 """
 
 from __future__ import annotations

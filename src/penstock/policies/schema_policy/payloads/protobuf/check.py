@@ -2,10 +2,10 @@
 
 A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
 items of one message of a type made for this, and read with one call. All of them become one item,
-of a type that loses nothing thereby (`merging.py`). Whether upb kept a field that it does not know
-is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
-required fields, the items are read a second time, one by one.
-Only acceptance counts for the complete batch; otherwise each payload is judged separately.
+of a type that loses nothing in this way (`merging.py`). Whether upb kept a field that it does not
+know is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
+required fields, the items are read a second time, one by one. Only acceptance counts for the
+complete batch; otherwise each payload is judged separately.
 
 DiscardUnknownFields goes 64 levels deep and reports nothing about deeper levels. Messages of types
 that may be deeper are read inside of as many levels as make upb refuse what is too deep for it. A
@@ -77,7 +77,7 @@ class MessageCheck:
             descriptor: The type of the messages.
             pool: Where it is; may get one more file.
             merging_pool: The same files as `merging.py` makes them; gets one more file.
-            allow_unknown_fields: Whether unknown fields are no objection.
+            allow_unknown_fields: Whether unknown fields are allowed.
         """
         reach = reach_of(descriptor)
         self.new: Any = GetMessageClass(descriptor)

@@ -1,7 +1,7 @@
 """Message indexes: which message of a .proto file a payload holds, by Confluent's wire format.
 
 A count and as many positions, each a zigzag varint: the message in the file, the message nested in
-that one, and so on. `[0]`, the first message, is written as one byte 0.
+that message, and so on. `[0]`, the first message, is written as one byte 0.
 Source: "Wire format" in Confluent's documentation of serializers.
 """
 

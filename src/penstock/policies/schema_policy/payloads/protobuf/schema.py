@@ -62,7 +62,7 @@ class ProtobufSchema:
             merging_pool: The same files as `merging.py` makes them.
             file: The file that message indexes are about.
             message: The type of all messages, where payloads have no message indexes.
-            allow_unknown_fields: Whether unknown fields are no objection.
+            allow_unknown_fields: Whether unknown fields are allowed.
         """
         self._pool, self._merging_pool = pool, merging_pool
         self._file = file
