@@ -1,4 +1,4 @@
-"""Penstock's commands for `spark-submit`, which wants a Python file:
+"""Penstock's commands for `spark-submit`, which takes a Python file:
 
 spark-submit --master spark://host:7077 spark_submit.py split penstock.properties --topic ...
 """

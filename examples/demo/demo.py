@@ -1,9 +1,9 @@
-"""The main job, end to end: `make demo`.
+"""Penstock from end to end: `make demo`.
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
-confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. The
-same for payments in Avro: see payments.py. Then what may be done to topics, with Kafka's own
-tools: see about_topics.py. Then the second door, on Spark: see history.py.
+confluent-kafka, shows which orders were refused and why, and reads from the broker what is stored.
+payments.py does the same for payments in Avro, about_topics.py creates topics and enables policies
+with Kafka's own tools, and history.py judges stored records on Spark.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ say = Console(highlight=False, width=100).print
 def send(
     producer: Producer, orders: list[Order], *, singly: bool = False
 ) -> dict[int, list[Order]]:
-    """Send orders and wait; give them by the error code that each got, 0 for none."""
+    """Send orders and wait; return them by the error code that each got, 0 without an error."""
     results: dict[int, list[Order]] = defaultdict(list)
 
     def report(error: KafkaError | None, order: Order) -> None:
@@ -76,12 +76,12 @@ def send(
 def produce(
     bootstrap: str, orders: list[Order], reasons: Counter[tuple[str, str]]
 ) -> tuple[list[Order], list[Order]]:
-    """Produce orders as a careful producer does, and give the stored and the refused ones.
+    """Produce orders as a careful producer does; return the stored and the refused orders.
 
-    A broker refuses a batch as a whole, for one bad record in it. librdkafka tells the
-    innocent neighbours apart where several records are to blame; where only one is, all of
-    them get its error. So what was innocent is sent again, and what is under suspicion is
-    sent again singly.
+    If a record is bad, its whole batch is refused. If several records of a batch are bad,
+    librdkafka reports another error for the good records, and these are sent again. If only one
+    record is bad, all records of the batch get its error. So each of these is sent again in a
+    batch of its own.
     """
     producer = Producer(
         {
@@ -95,28 +95,29 @@ def produce(
         }
     )
     acknowledged: list[Order] = []
-    suspects: list[Order] = []
+    uncertain: list[Order] = []
     remaining = orders
     while remaining:
         results = send(producer, remaining)
-        innocent = results.pop(KafkaError._INVALID_DIFFERENT_RECORD, [])
+        good = results.pop(KafkaError._INVALID_DIFFERENT_RECORD, [])
         acknowledged += results.pop(0, [])
         invalid = results.pop(KafkaError.INVALID_RECORD, [])
-        suspects += invalid
+        uncertain += invalid
         if results:
             raise SystemExit(f"unexpected errors: {sorted(results)}")
         say(
-            f"  {len(remaining)} sent: {len(remaining) - len(innocent) - len(invalid)} stored, "
-            f"{len(invalid)} under suspicion, {len(innocent)} innocent beside bad ones"
+            f"  {len(remaining)} sent: {len(remaining) - len(good) - len(invalid)} stored, "
+            f"{len(invalid)} bad or in a batch with a bad order, {len(good)} good but in a refused "
+            "batch"
         )
-        remaining = innocent
-    reasons.clear()  # each bad order is now refused once more, alone
-    results = send(producer, suspects, singly=True)
+        remaining = good
+    reasons.clear()  # each bad order is now refused again, alone
+    results = send(producer, uncertain, singly=True)
     acknowledged += results.pop(0, [])
     refused = results.pop(KafkaError.INVALID_RECORD, [])
     if results:
         raise SystemExit(f"unexpected errors: {sorted(results)}")
-    say(f"  {len(suspects)} sent singly: {len(refused)} refused")
+    say(f"  {len(uncertain)} sent in batches of one: {len(refused)} refused")
     return acknowledged, refused
 
 
@@ -127,10 +128,10 @@ def show(
     found: list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]],
     reasons: Counter[tuple[str, str]],
 ) -> dict[str, bool]:
-    """Show what was refused; give what was proved."""
+    """Show which orders were refused; return the results of the checks."""
     show_reasons(reasons)
     made = Counter(order.bad for order in orders if order.bad)
-    say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
+    say("bad orders:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
 
     good = Counter((o.key, o.value, tuple(o.headers)) for o in orders if not o.bad)
     return {
@@ -140,19 +141,19 @@ def show(
         == good,
         "every bad order was refused": sorted(o.value for o in refused)
         == sorted(o.value for o in orders if o.bad),
-        "the broker has the good orders, byte for byte, each once, and nothing else": Counter(found)
+        "the broker has each good order once, byte for byte, and nothing else": Counter(found)
         == good,
     }
 
 
 async def run(kafka: str, folder: Path) -> bool:
-    """Run the demo in front of a Kafka; tell whether it proved what it should."""
+    """Run the demo in front of a Kafka; return whether all checks succeeded."""
     file = folder / "penstock.properties"
     port = free_ports(2)[0]
     file.write_text(CONFIGURATION.format(kafka=kafka, port=port))
     schemas = (HERE / name for name in ("order.schema.json", payments.SCHEMA_FILE))
-    for one in (*(HERE.parent / "policies").glob("*.py"), *schemas):
-        (folder / one.name).write_text(one.read_text())
+    for path in (*(HERE.parent / "policies").glob("*.py"), *schemas):
+        (folder / path.name).write_text(path.read_text())
     reasons: Counter[tuple[str, str]] = Counter()
 
     def watch(refused) -> None:
@@ -179,29 +180,29 @@ async def run(kafka: str, folder: Path) -> bool:
         checks |= await asyncio.to_thread(about_topics.run, str(address))
     finally:
         await gateway.stop()
-    for what, holds in checks.items():
-        say("[green]yes[/]" if holds else "[red]NO [/]", what)
+    for check, holds in checks.items():
+        say("[green]yes[/]" if holds else "[red]NO [/]", check)
     return all(checks.values())
 
 
 def main() -> int:
-    """Start what is needed, run, stop everything."""
+    """Start Kafka, run the demo, stop everything."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    # Ended from outside, everything that was started ends in order too.
+    # SIGTERM, too, stops everything that was started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Path(os.environ.get("PENSTOCK_CACHE", ".cache")) / "demo-report"
     say("starting Kafka ...")
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        proved = uvloop.run(run(kafka.bootstrap_servers, Path(folder)))
+        succeeded = uvloop.run(run(kafka.bootstrap_servers, Path(folder)))
         file = Path(folder) / "penstock.properties"
         checks = history.run(kafka.bootstrap_servers, file, report)
-        for what, holds in checks.items():
-            say("[green]yes[/]" if holds else "[red]NO [/]", what)
-    say(f"the audit's report stays in {report / 'report.html'}; everything is stopped.")
-    return 0 if proved and all(checks.values()) else 1
+        for check, holds in checks.items():
+            say("[green]yes[/]" if holds else "[red]NO [/]", check)
+    say(f"the report of the audit is in {report / 'report.html'}; everything is stopped.")
+    return 0 if succeeded and all(checks.values()) else 1
 
 
 if __name__ == "__main__":

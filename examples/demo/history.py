@@ -1,7 +1,7 @@
-"""The second half of the demo: what was stored before the policies were switched on.
+"""The part of the demo about stored records, on Spark.
 
-Audits a topic that was filled past the gateway, splits it, repairs and redrives the dead
-letters, and audits the result. Each step is a command, shown as one would type it.
+Audits a topic that was produced to directly, splits it, repairs and redrives the dead letters, and
+audits the result. Each step is a command, which is shown as you would type it.
 """
 
 import shlex
@@ -21,8 +21,8 @@ say = Console(highlight=False, width=100).print
 
 
 def command(*arguments: object) -> str:
-    """Run `penstock`, show what it is and what it says; give what it says."""
-    words = [str(one) for one in arguments]
+    """Run `penstock`, show the command and its output; return the output."""
+    words = [str(argument) for argument in arguments]
     say(f"\n[bold]$ penstock {shlex.join(words)}[/]")
     done = subprocess.run(
         [sys.executable, "-m", "penstock", *words, "--master", "local[2]"],
@@ -35,7 +35,7 @@ def command(*arguments: object) -> str:
 
 
 def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
-    """Tell the story; give what it proved."""
+    """Run this part of the demo; return the results of its checks."""
     admin = AdminClient({"bootstrap.servers": kafka})
     for name, done in admin.create_topics(
         [NewTopic(name, PARTITIONS) for name in (HISTORY, CLEAN, DEAD)]
@@ -49,10 +49,10 @@ def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
         producer.poll(0)
     producer.flush(60)
     bad = [order.bad for order in orders if order.bad]
-    repairable = sum(one in {"amount as text", "no key"} for one in bad)
+    repairable = sum(way in {"amount as text", "no key"} for way in bad)
     say(
-        f"\n{COUNT:,} orders were stored past the gateway, {len(bad):,} of them bad: whom would "
-        "the policies have hit?"
+        f"\n{COUNT:,} orders were stored without the gateway, {len(bad):,} of them bad: which of "
+        "them would the policies have refused?"
     )
     audited = command("audit", file, "--topic", HISTORY, "--report", report)
     split = command("split", file, "--topic", HISTORY, "--accepted", CLEAN, "--rejected", DEAD)
@@ -72,8 +72,9 @@ def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
     left = len(bad) - repairable
     return {
         "the audit found every bad order": f"{len(bad):,} refused" in audited,
-        "the split moved them aside": f"{len(bad):,} refused" in split,
-        "what could be repaired came back": f"{repairable:,} returned, {left:,} again" in redriven,
-        "nothing came back twice": f"0 returned, {left:,} again" in again,
-        "the topic is clean": f"{COUNT - left:,} accepted, 0 refused" in clean,
+        "the split wrote them to the dead letters": f"{len(bad):,} refused" in split,
+        "the orders that could be repaired returned": f"{repairable:,} returned, {left:,} again"
+        in redriven,
+        "no order returned twice": f"0 returned, {left:,} again" in again,
+        "the topic has no bad order": f"{COUNT - left:,} accepted, 0 refused" in clean,
     }

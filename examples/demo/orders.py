@@ -1,4 +1,4 @@
-"""A few thousand orders as a real shop's producers would send them, some bad in several ways."""
+"""Orders as the producers of a shop would send them, some of them bad in six ways."""
 
 import json
 import random
@@ -16,7 +16,7 @@ BAD_WAYS = (
 
 @dataclass
 class Order:
-    """A record to produce; `bad` says what is wrong with it, empty if nothing is."""
+    """A record to produce; `bad` says how it is bad, and is empty for a good record."""
 
     key: bytes | None
     value: bytes
@@ -25,7 +25,7 @@ class Order:
 
 
 def make_orders(count: int, *, bad_share: float, seed: int) -> list[Order]:
-    """Make orders, the same ones for the same seed."""
+    """Return orders, the same orders for the same seed."""
     chance = random.Random(seed)
     orders = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""The part of the demo about Avro: payments that have to fit payment.avsc, to their last byte."""
+"""The part of the demo about Avro: payments that must match payment.avsc, to their last byte."""
 
 import io
 import json
@@ -19,7 +19,7 @@ say = Console(highlight=False, width=100).print
 
 
 class Payment(NamedTuple):
-    """A record to produce; `bad` says what is wrong with it, empty if nothing is."""
+    """A record to produce; `bad` says how it is bad, and is empty for a good record."""
 
     key: bytes
     value: bytes
@@ -27,10 +27,10 @@ class Payment(NamedTuple):
 
 
 def make_payments(count: int, *, bad_share: float, seed: int) -> list[Payment]:
-    """Make payments, the same ones for the same seed."""
+    """Return payments, the same payments for the same seed."""
     chance = random.Random(seed)
     schema = fastavro.parse_schema(SCHEMA)
-    # What a producer writes that has another idea of the schema: the bytes do not say it.
+    # A producer with another version of the schema; the bytes do not name the version.
     wrong = SCHEMA | {"fields": [_as_text(field) for field in SCHEMA["fields"]]}
     wrong_schema = fastavro.parse_schema(wrong)
     payments = []
@@ -57,7 +57,7 @@ def make_payments(count: int, *, bad_share: float, seed: int) -> list[Payment]:
 
 
 def encoded(document: dict[str, Any], schema: Any) -> bytes:
-    """Write a document in Avro's binary encoding."""
+    """Return a document in Avro's binary encoding."""
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, schema, document)
     return buffer.getvalue()
@@ -68,7 +68,7 @@ def _as_text(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def produce(bootstrap: str, payments: list[Payment]) -> dict[int, list[Payment]]:
-    """Produce each payment in a batch of its own; give them by error code, 0 for none."""
+    """Produce each payment in its own batch; return them by error code, 0 without an error."""
     results: dict[int, list[Payment]] = defaultdict(list)
 
     def report(error: KafkaError | None, payment: Payment) -> None:
@@ -92,30 +92,30 @@ def produce(bootstrap: str, payments: list[Payment]) -> dict[int, list[Payment]]
 
 
 def run(gateway: str, kafka: str, reasons: Counter[tuple[str, str]]) -> dict[str, bool]:
-    """Tell the story; give what it proved.
+    """Run this part of the demo; return the results of its checks.
 
     Args:
-        gateway: Where the gateway is.
-        kafka: Where the broker is.
-        reasons: What the gateway refuses is counted there, by policy and reason.
+        gateway: The address of the gateway.
+        kafka: The address of the broker.
+        reasons: The gateway's refusals, counted by policy and reason.
     """
     payments = make_payments(COUNT, bad_share=BAD_SHARE, seed=5)
-    say(f"\n[bold]Avro[/]: {COUNT} payments, some of them not what {SCHEMA_FILE} says:")
+    say(f"\n[bold]Avro[/]: {COUNT} payments, some of which do not match {SCHEMA_FILE}:")
     results = produce(gateway, payments)
     acknowledged, refused = results.pop(0, []), results.pop(KafkaError.INVALID_RECORD, [])
     if results:
         raise SystemExit(f"unexpected errors: {sorted(results)}")
     show_reasons(reasons)
-    made = Counter(one.bad for one in payments if one.bad)
-    say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())))
+    made = Counter(payment.bad for payment in payments if payment.bad)
+    say("bad payments:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())))
     found = Counter((key, value) for key, value, _ in stored(kafka, TOPIC))
     say(f"\n{found.total()} payments stored, {len(refused)} refused.")
-    good = [one for one in payments if not one.bad]
+    good = [payment for payment in payments if not payment.bad]
     return {
-        "every good payment was acknowledged, every bad one refused": sorted(acknowledged)
+        "every good payment was acknowledged, and every bad payment refused": sorted(acknowledged)
         == sorted(good)
         and len(refused) == made.total() > 0
-        and all(one.bad for one in refused),
-        "the broker has the good payments, byte for byte, each once": found
-        == Counter((one.key, one.value) for one in good),
+        and all(payment.bad for payment in refused),
+        "the broker has each good payment once, byte for byte": found
+        == Counter((payment.key, payment.value) for payment in good),
     }

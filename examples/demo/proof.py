@@ -1,4 +1,4 @@
-"""What the broker itself has, and what was refused."""
+"""Reads the stored records from the broker, and shows the reasons of refusals."""
 
 from collections import Counter
 
@@ -12,12 +12,12 @@ say = Console(highlight=False, width=100).print
 def stored(
     bootstrap: str, topic: str
 ) -> list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]]:
-    """Read everything that the broker has in a topic, from the broker itself."""
+    """Read all records of a topic, directly from the broker."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "proof", "enable.partition.eof": True}
+        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.partition.eof": True}
     )
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
     found, ended = [], set()
     while len(ended) < len(partitions):
         message = consumer.poll(30)
@@ -34,8 +34,8 @@ def stored(
 
 
 def show_reasons(reasons: Counter[tuple[str, str]]) -> None:
-    """Show how often which policy refused a record, and why."""
-    table = Table("refused", "policy", "reason", title="\nWhat was refused, and why")
+    """Show how many records each policy refused, and why."""
+    table = Table("refused", "policy", "reason", title="\nRefused records, and why")
     for (policy, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
         table.add_row(str(count), policy, reason)
     say(table)

@@ -1,4 +1,4 @@
-"""Policies that are configured under names, and declare their keys."""
+"""Named policies that declare their keys."""
 
 import json
 
@@ -12,11 +12,11 @@ from penstock.policy import (
 
 
 class Limit(RecordValidationPolicy):
-    """Refuses records of which a number is too large."""
+    """Refuses records in which a number is too large."""
 
     config_keys = (
-        ConfigKey("field", documentation="The field of the number.", required=True),
-        ConfigKey("max", "DOUBLE", documentation="The largest that passes.", required=True),
+        ConfigKey("field", documentation="The field with the number.", required=True),
+        ConfigKey("max", "DOUBLE", documentation="The largest accepted number.", required=True),
     )
 
     def configure(self, configs):
@@ -33,15 +33,15 @@ class Limit(RecordValidationPolicy):
 
 
 class Mask(ProduceRequestInterceptor):
-    """Replaces a field by asterisks."""
+    """Replaces a field with asterisks."""
 
     config_keys = (ConfigKey("field", documentation="The field.", required=True),)
 
-    def configure(self, configs):  # that of KIP-905 takes nothing; under a name it may
+    def configure(self, configs):  # KIP-905 passes no argument, but a named policy gets its keys
         self._field = configs["field"]
 
     def interceptor_topic_pattern(self):
-        return ""  # every topic that names it
+        return ""  # each topic whose penstock.policies lists it
 
     def process_record(self, key, value, topic, partition, headers):
         document = json.loads(value or b"null")

@@ -1,10 +1,9 @@
-"""KIP-729, a batch at a time with one search: nobody sends the numbers of payment cards.
+"""KIP-729, a batch at a time: refuse values that contain the number of a payment card.
 
     record.validator.classes=card_numbers.NoCardNumbers
 
-The values of a batch are searched as one text, which is one call of the regular expression engine.
-Only where that finds something does it matter which record it is in, and whether the digits
-add up as those of a card do.
+All values of a batch are searched with one call of the regular expression engine. Only if it finds
+digits are the records searched one by one, and the digits checked.
 """
 
 import re
@@ -12,12 +11,12 @@ import re
 from penstock.policy import BrokerRecordValidator, InvalidRecordException
 
 _DIGITS = re.compile(rb"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
-# What stands between two values is neither a digit nor anything that may stand between digits.
+# Neither a digit nor a separator of digits, so no match spans two values.
 _BETWEEN = b"\n"
 
 
 class NoCardNumbers(BrokerRecordValidator):
-    """Refuses values that hold 13 to 19 digits, spaced or not, which are the number of a card."""
+    """Refuses values with the number of a card: 13 to 19 digits, with or without separators."""
 
     def validate_record(self, topic_partition, key, value, headers):
         if _holds_card(value or b""):
@@ -37,7 +36,7 @@ def _holds_card(value):
 
 
 def _adds_up(digits):
-    """Check the last digit as ISO/IEC 7812 has it: Luhn's algorithm."""
+    """Check the last digit (ISO/IEC 7812, Luhn's algorithm)."""
     numbers = [byte - 48 for byte in reversed(digits) if 48 <= byte < 58]
     doubled = (sum(divmod(2 * number, 10)) for number in numbers[1::2])
     return (sum(numbers[::2]) + sum(doubled)) % 10 == 0

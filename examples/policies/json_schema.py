@@ -1,13 +1,13 @@
-"""KIP-940: values are judged by the JSON Schema that the topic names.
+"""KIP-940: validate values against the JSON Schema that the topic names.
 
     record.validation.policy.class.name=json_schema.JsonSchema
     topics.orders.record.validation.policy=order.schema.json
     json.schema.folder=/etc/penstock/schemas
 
-The topic's `record.validation.policy` is a file in `json.schema.folder` (the working folder
-unless set). Tombstones pass. Needs orjson and jsonschema-rs.
+The topic's `record.validation.policy` is a file in `json.schema.folder` (by default the working
+folder). Tombstones are accepted. Requires orjson and jsonschema-rs.
 
-An example of a class of one's own: `penstock.policies.JsonSchema` does more, and is faster.
+This is an example of your own class: `penstock.policies.JsonSchema` does more, and is faster.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from penstock.policy import InvalidRecordException, RecordIntrospectionHints, Re
 
 
 class JsonSchema(RecordValidationPolicy):
-    """Refuses values that are not JSON or do not fit the topic's schema."""
+    """Refuses values that are not JSON, or do not match the topic's schema."""
 
     def configure(self, configs):
         self._validators = _Validators(Path(configs.get("json.schema.folder", ".")))
@@ -38,14 +38,14 @@ class JsonSchema(RecordValidationPolicy):
         fits, validator = self._validators[topic.validation_policy]
         if not fits(document):
             error = next(validator.iter_errors(document))
-            # Which rule, and where; not error.message, which quotes the value.
+            # The position and the rule, but not error.message, which quotes the value.
             place = "".join(f"/{step}" for step in error.instance_path) or "the value"
             rule = "/".join(map(str, error.schema_path))
             raise InvalidRecordException(f"{place} breaks {topic.validation_policy} at /{rule}")
 
 
 class _Validators(dict):
-    """For each schema file its `is_valid` and its validator, loaded when first asked for."""
+    """The `is_valid` function and the validator of each schema file, loaded at first use."""
 
     def __init__(self, folder):
         super().__init__()

@@ -1,10 +1,10 @@
-"""KIP-729: every record needs a key."""
+"""KIP-729: require a key."""
 
 from penstock.policy import BrokerRecordValidator, InvalidRecordException
 
 
 class KeyRequired(BrokerRecordValidator):
-    """Refuses records without a key, or with an empty one."""
+    """Refuses records without a key, or with an empty key."""
 
     def validate_record(self, topic_partition, key, value, headers):
         if not key:

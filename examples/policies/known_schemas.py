@@ -1,11 +1,11 @@
-"""KIP-940, a batch at a time with Arrow: values begin with the id of a schema that is known.
+"""KIP-940, a batch at a time with Arrow: require that values begin with the id of a known schema.
 
     record.validation.policy.class.name=known_schemas.KnownSchemas
     topics.orders.record.validation.policy=7,8,12
 
-The value of the topic's key lists the ids. A value begins with a zero byte and the id in four
-bytes, as serializers write it that work with a schema registry. Tombstones pass. One call looks at
-the whole batch, and on Spark nothing is copied out of its columns.
+The topic's key lists the ids. A value begins with a zero byte and the id in four bytes, as
+serializers with a schema registry write it. Tombstones are accepted. One call judges the whole
+batch. On Spark, the columns are not copied.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ _MESSAGE = "the value does not begin with the id of a known schema"
 
 
 class KnownSchemas(RecordValidationPolicy):
-    """Refuses values that were written with another schema, or with none."""
+    """Refuses values that were written with another schema, or without a schema."""
 
     def get_hints(self):
         return RecordIntrospectionHints(
@@ -34,12 +34,14 @@ class KnownSchemas(RecordValidationPolicy):
     def validate_batch(self, topic, batch):
         known = pc.is_in(batch.values_arrow, _known(topic.validation_policy))
         if known.false_count:
-            yield from ((n, _MESSAGE) for n, one in enumerate(known.to_pylist()) if not one)
+            for position, is_known in enumerate(known.to_pylist()):
+                if not is_known:
+                    yield position, _MESSAGE
 
 
 @lru_cache
 def _prefixes(ids):
-    return [bytes([0]) + int(one).to_bytes(4, "big") for one in ids.split(",")]
+    return [bytes([0]) + int(number).to_bytes(4, "big") for number in ids.split(",")]
 
 
 @lru_cache

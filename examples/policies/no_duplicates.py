@@ -1,4 +1,4 @@
-"""KIP-686: a key may stand once in a batch."""
+"""KIP-686: allow each key only once in a batch."""
 
 from penstock.policy import PolicyViolationException, RecordsPolicy
 

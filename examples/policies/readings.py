@@ -1,10 +1,10 @@
-"""KIP-940, a batch at a time with NumPy: sensor readings stay within the bounds of their topic.
+"""KIP-940, a batch at a time with NumPy: limit sensor readings to the bounds of their topic.
 
     record.validation.policy.class.name=readings.Readings
     topics.temperatures.record.validation.policy=-40..85
 
-A reading is 16 bytes, big-endian: the sensor's number (int64) and what it measured (double).
-A batch is one array, whatever it holds; NaN is outside of any bounds.
+A reading has 16 bytes, big-endian: the sensor's number (int64) and the measured value (double).
+A batch becomes one array. NaN is outside any bounds.
 """
 
 import struct
@@ -18,7 +18,7 @@ _READINGS = np.dtype([("sensor", ">i8"), ("measured", ">f8")])
 
 
 class Readings(RecordValidationPolicy):
-    """Refuses values that are no reading, or one that is out of bounds."""
+    """Refuses values that are not a reading, or are out of bounds."""
 
     def get_hints(self):
         return RecordIntrospectionHints(access_headers=False, access_key_bytes=0)

@@ -1,7 +1,7 @@
-"""KIP-905: orders repaired on their way back: `penstock redrive --with repair_orders.RepairOrders`.
+"""KIP-905: repair orders, with `penstock redrive --with repair_orders.RepairOrders`.
 
 An amount that was sent as text becomes a number, and a record without a key gets its customer
-as key. What cannot be repaired without guessing is left as it is.
+as the key. All other records are unchanged.
 """
 
 import orjson
@@ -10,7 +10,7 @@ from penstock.policy import ProduceRequestInterceptor, ProduceRequestInterceptor
 
 
 class RepairOrders(ProduceRequestInterceptor):
-    """Repairs what can be repaired without guessing."""
+    """Repairs amounts and keys."""
 
     def interceptor_topic_pattern(self):
         return "^orders"

@@ -1,9 +1,9 @@
-"""Tenants that share a topic: each writes only its own records (KIP-940, with the client).
+"""KIP-940 with the client: tenants share a topic, and each writes only its own records.
 
     record.validation.policy.class.name=tenants.OwnTenant
     topics.shared-*.record.validation.policy=tenant
 
-The value of `record.validation.policy` is the header that names the tenant.
+`record.validation.policy` is the name of the header with the tenant.
 """
 
 from penstock.policy import (
@@ -17,18 +17,16 @@ from penstock.policy import (
 
 
 class OwnTenant(RecordValidationPolicyWithContext):
-    """`User:shop-7` writes records whose header says `shop-7`; who is not known writes none."""
+    """`User:shop-7` writes only records whose header is `shop-7`; unknown clients write none."""
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Ask for headers only."""
+        """Get only the headers."""
         return RecordIntrospectionHints(True, 0, 0)
 
     def validate(self, topic: TopicMetadata, record: RecordProxy, context: ClientContext) -> None:
         if context.principal is None:
             raise InvalidRecordException(f"{topic.topic_id_partition.topic} needs a login")
         tenant = context.principal.removeprefix("User:").encode()
-        named = [one.value for one in record.headers if one.key == topic.validation_policy]
-        if named != [tenant]:
-            raise InvalidRecordException(
-                f"the header {topic.validation_policy} has to be the tenant that is logged in"
-            )
+        name = topic.validation_policy
+        if [header.value for header in record.headers if header.key == name] != [tenant]:
+            raise InvalidRecordException(f"the header {name} must name the producer's login")

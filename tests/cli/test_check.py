@@ -114,3 +114,29 @@ def test_an_observed_topic_with_a_policy_that_refuses_is_not_said_to_refuse_noth
     lines = describe(load_configuration(file), [])
     assert "topics one, observed: nothing is refused" in lines
     assert "topics two, observed, but for policies with a mode of their own" in lines
+
+
+def test_only_policies_that_clients_wait_for_are_said_to_judge_inline(tmp_path):
+    lines = described(
+        tmp_path,
+        **{
+            "policies": "key,size,header",
+            "policies.key.type": "KeyRequired",
+            "policies.size.type": "MaxBytes",
+            "policies.size.value.max.bytes": "9",
+            "policies.header.type": "HeaderRequired",
+            "policies.header.headers": "id",
+            "policies.header.mode": "observe",
+            "topics.one.penstock.policies": "key,size,header",
+            "topics.two.penstock.policies": "key",
+            "topics.two.penstock.mode": "observe",
+        },
+    )
+    name = "penstock.policies"
+    inline = "; small batches inline"
+    assert lines[lines.index("topics one") + 1 :][:3] == [
+        f"  1. record  key ({name}.KeyRequired){inline}",
+        f"  2. record  size ({name}.MaxBytes){inline}",
+        f"  3. record  header ({name}.HeaderRequired)  mode=observe",
+    ]
+    assert f"  1. record  key ({name}.KeyRequired)" in lines

@@ -46,37 +46,36 @@ def test_invalid_values_are_refused(tmp_path):
 def test_the_default_installation(tmp_path):
     objects = rendered(tmp_path, {})
     assert sorted(document["kind"] for document in objects) == [
-        "ConfigMap", "Deployment", "PodDisruptionBudget", "Secret", "Service", "Service",
+        "ConfigMap", "PodDisruptionBudget", "Secret", "Service", "Service", "StatefulSet",
     ]  # fmt: skip
 
 
-def test_replicas_that_share_their_state_are_a_deployment(tmp_path):
-    deployment = only(rendered(tmp_path, {}), "Deployment")
-    assert deployment["spec"]["replicas"] == 2
-    container = pod(deployment)["containers"][0]
+def test_replicas_that_share_their_state_have_stable_names_and_no_volumes(tmp_path):
+    workload = only(rendered(tmp_path, {}), "StatefulSet")
+    assert workload["spec"]["replicas"] == 2
+    assert workload["spec"]["serviceName"] == "trial-penstock-metrics"
+    assert "volumeClaimTemplates" not in workload["spec"]
+    container = pod(workload)["containers"][0]
     assert container["args"] == ["gateway", "/etc/penstock/penstock.properties"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert pod(deployment)["securityContext"]["runAsNonRoot"] is True
-    assert pod(deployment)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert pod(deployment)["automountServiceAccountToken"] is False
+    assert pod(workload)["securityContext"]["runAsNonRoot"] is True
+    assert pod(workload)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod(workload)["automountServiceAccountToken"] is False
     assert container["resources"]["limits"]["memory"]
 
 
-@pytest.mark.parametrize(
-    ("kept_in", "workload"), [("local", "statefulset"), ("cluster", "deployment")]
-)
-def test_the_notes_explain_how_to_open_the_console(kept_in, workload):
+def test_the_notes_explain_how_to_open_the_console():
     done = helm(
         "install", "trial", str(CHART), "--namespace", "kafka", "--dry-run=client",
-        "--set", f"producerState.keptIn={kept_in},metrics.port=9400,metrics.token.key=a.b",
+        "--set", "metrics.port=9400,metrics.token.key=a.b",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     _, _, notes = done.stdout.partition("NOTES:")
-    assert f"kubectl --namespace kafka port-forward {workload}/trial-penstock 9400" in notes
+    assert "kubectl --namespace kafka port-forward statefulset/trial-penstock 9400" in notes
     assert "http://127.0.0.1:9400/" in notes
     assert (
         "get secret trial-penstock-metrics --output go-template="
@@ -85,7 +84,7 @@ def test_the_notes_explain_how_to_open_the_console(kept_in, workload):
 
 
 def test_probes_use_the_metrics_listener(tmp_path):
-    container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))[
+    container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "StatefulSet"))[
         "containers"
     ][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -234,7 +233,7 @@ def test_every_value_has_its_place(tmp_path):
 
 def test_another_configuration_is_rolled_out(tmp_path):
     sums = {
-        only(rendered(tmp_path, values), "Deployment")["spec"]["template"]["metadata"][
+        only(rendered(tmp_path, values), "StatefulSet")["spec"]["template"]["metadata"][
             "annotations"
         ]["checksum/config"]
         for values in ({}, {"config": CONFIG}, {"files": {"a.py": ""}})

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def blocks(configured, topic, produce, spark, tmp_path):
+def blocks(configured, topic, produce, spark, kafka, tmp_path):
     """The blocks, with existing topics and a file; and the names that they use."""
     file = configured(PROPERTIES, POLICIES + UNCHANGED)
     [module] = file.parent.glob("policies_*.py")
@@ -30,6 +30,7 @@ def blocks(configured, topic, produce, spark, tmp_path):
     produce(names["orders"], RECORDS)
     text = GUIDE.read_text().replace("/etc/penstock/penstock.properties", str(file))
     text = text.replace("/checkpoints", str(tmp_path))
+    text = text.replace("kafka-1:9092", kafka.bootstrap_servers)
     text = text.replace('Path("report")', f'Path("{tmp_path / "report"}")')
     text = text.replace("repair_orders.RepairOrders", f"{module.stem}.RepairAll")
     for name, real in names.items():

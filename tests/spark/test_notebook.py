@@ -29,7 +29,7 @@ def test_its_cells_work_as_described(kafka, admin, produce, topic, tmp_path):
     from orders import make_orders
 
     orders = topic("orders", 3)
-    for name in ("clean", "dead", "live"):
+    for name in ("clean", "dead", "live", "live-dead"):
         create_topic(admin, f"{orders}-{name}", 3)
     given = make_orders(2000, bad_share=0.1, seed=3)
     produce(orders, [{"key": o.key, "value": o.value, "headers": o.headers} for o in given])

@@ -27,7 +27,7 @@ ROWS = {
 @pytest.mark.unit
 def test_each_row_has_a_test():
     text = (TESTS.parent / "docs" / "pipeline.md").read_text()
-    table = text.partition("## Second runs")[2].partition("\n\n| writing jobs")[0]
+    table = text.partition("## Second runs")[2].partition("\n### ")[0]
     rows = [
         line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line[:3] == "| `"
     ]

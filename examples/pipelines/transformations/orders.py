@@ -1,7 +1,7 @@
-"""Orders as tables: judged once, then accepted ones, refused ones, and how many for what reason.
+"""Orders as tables: `judged`, `accepted`, `rejected`, and the counts of `reasons`.
 
-`judged` keeps the verdict on each record, so the tables after it cannot disagree, and nothing is
-judged again when they are updated.
+`judged` stores the verdict on each record. The other tables read it, so they agree, and an update
+of them judges no record again.
 """
 
 from pyspark import pipelines as dp
@@ -15,7 +15,7 @@ plan = spark.conf.get("spark.penstock.plan")
 topic = spark.conf.get("spark.penstock.topic")
 
 
-@dp.table(comment="Each record of the topic, as it is stored, with the verdict on it")
+@dp.table(comment="Each stored record of the topic, with its verdict")
 def judged() -> DataFrame:
     return (
         spark.readStream.format("penstock")
@@ -26,14 +26,14 @@ def judged() -> DataFrame:
     )
 
 
-@dp.table(comment="What every policy accepts")
+@dp.table(comment="Records that all policies accept")
 def accepted() -> DataFrame:
-    # Named columns: drop() would look at the table, which is not there before the first run.
+    # Names columns, because drop() needs the table, which does not exist before the first run.
     judged = spark.readStream.table("judged").where("verdict.outcome = 'accepted'")
     return judged.select("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 
 
-@dp.table(comment="What is refused, or could not be judged")
+@dp.table(comment="Records that are refused, or on which a policy failed")
 def rejected() -> DataFrame:
     return spark.readStream.table("judged").where("verdict.outcome IN ('refused', 'failed')")
 

@@ -133,7 +133,7 @@ complete -c penstock -n '_shtab_penstock_using audit' -l history -xka "(__fish_c
 complete -c penstock -n '_shtab_penstock_using audit' -l compare -xka "(__fish_complete_path (commandline -ct))" -d 'also judge with this configuration file, and report the differences'
 complete -c penstock -n '_shtab_penstock_using audit' -l show-payloads -d 'show keys and values of samples'
 complete -c penstock -n '_shtab_penstock_using audit; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a split -d 'Move records that the policies refuse aside, as dead letters.'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a split -d 'Write accepted records to one target, and refused records (dead letters) to another.'
 complete -c penstock -n '_shtab_penstock_using split' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using split' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using split' -l master -x -d 'Spark'"'"'s master (default local[*]; with spark-submit, its master)'

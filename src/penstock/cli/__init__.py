@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "explain": "Judge single records, and show what each policy received and decided.",
     "suggest": "Suggest a JSON Schema and rules from a sample of stored records.",
     "audit": "Judge stored records, and report which of them the policies would refuse.",
-    "split": "Move records that the policies refuse aside, as dead letters.",
+    "split": "Write accepted records to one target, and refused records (dead letters) to another.",
     "redact": "Rewrite stored records with the file's interceptors (KIP-905).",
     "redrive": "Judge dead letters again, and write the accepted records.",
 }

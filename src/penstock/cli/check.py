@@ -202,7 +202,9 @@ def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:
 
 def _steps(plan: Plan, judged: TopicPlan, inline_judge: InlineJudge) -> list[str]:
     """Return the policies of a topic, but for its interceptors; also named policies among these."""
-    inline = "; small batches inline" if inline_judge.judges(judged) else ""
+    waited_for = judged.waited_for
+    names = waited_for.policies if waited_for and inline_judge.judges(waited_for) else ()
+    inline = dict.fromkeys(names, "; small batches inline")
     steps = [f"interceptor {plan.label(name)}" for name in judged.named_interceptors]
     steps += [f"batch   {judged.records_policy}"] if judged.records_policy else []
     steps += [f"record  {name}" for name in judged.validators]
@@ -213,9 +215,11 @@ def _steps(plan: Plan, judged: TopicPlan, inline_judge: InlineJudge) -> list[str
             key: judged.settings[key] for key in judged.validation_configs if key in judged.settings
         }
         setting = "".join(f"  {key}={value}" for key, value in shown.items())
-        steps.append(f"record  {judged.validation_policy}{setting}{inline}")
+        steps.append(
+            f"record  {judged.validation_policy}{setting}{inline.get(judged.validation_policy, '')}"
+        )
     for name in judged.named:
         mode = plan.named_policies[name].mode
         shown_mode = f"  mode={mode}" if mode else ""
-        steps.append(f"{plan.judges(name):<7} {plan.label(name)}{shown_mode}{inline}")
+        steps.append(f"{plan.judges(name):<7} {plan.label(name)}{shown_mode}{inline.get(name, '')}")
     return steps

@@ -1,4 +1,4 @@
-"""Move records that the policies refuse aside, as dead letters.
+"""Write accepted records to one target, and refused records (dead letters) to another.
 
 The headers of a dead letter have the reason. From topics to topics, each record is written once: if
 you run the same command again, it continues where it ended or was interrupted. --streaming does the

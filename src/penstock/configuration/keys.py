@@ -281,7 +281,7 @@ class Keys(BaseModel):
         shown_default="-1: a quarter of the memory of the machine or the container, 1 GiB at most",
         meaning=(
             "Memory for all clients together: requests, and responses that clients do not read. "
-            "At the limit, the gateway stops reading from clients that hold much."
+            "At the limit, clients that hold more than 64 KiB wait."
         ),
     )
     sasl_server_max_receive_size: PositiveInt32 = key(
@@ -416,8 +416,9 @@ class Keys(BaseModel):
         meaning=(
             "Where the state of producers whose records were dropped is stored. `cluster`: in a "
             "topic, for any number of gateways. `local`: in a folder, for a single gateway. "
-            "Empty: `local` if `produce.request.interceptors.state.dir` is set or no "
-            "interceptor may drop records (`drops_records`), otherwise `cluster`."
+            "Empty: `cluster` if records may be dropped (`drops_records`) or quarantined, or if "
+            "the topic exists, unless `produce.request.interceptors.state.dir` is set; otherwise "
+            "`local`."
         ),
     )
     produce_request_interceptors_state_dir: OptionalText = key(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _HEAD: Final = """\
 # Configuration reference
 
-This page lists every key of the gateway's file, a Kafka-style `.properties` file in UTF-8.
-`make docs` generates it from the code. Keys that Kafka has, too, have Kafka's meaning.
+This page lists the keys of the gateway's file, a Kafka-style `.properties` file in UTF-8. Keys that
+Kafka also has have Kafka's meaning.
 
 - A value can have `${env:NAME}`, `${file:PATH}` (the file's text) or `${file:PATH:KEY}` (a property
   in it). A missing variable or file is an error, not an empty value.
@@ -29,8 +29,7 @@ This page lists every key of the gateway's file, a Kafka-style `.properties` fil
 - A class is `package.module.Class` or `package.module:Class`.
 - An unknown key that is close to a known key is an error with a suggestion. Any other unknown key
   causes a warning, and policies receive it.
-- An error names the file and the key, and ends the program with exit code 2 before it serves a
-  client.
+- An error names the file and the key, and ends the program with exit code 2.
 - The principal of `upstream.*` creates the topics that Penstock writes to, and needs
   [ACLs](security.md#logins-and-acls) for them.
 """

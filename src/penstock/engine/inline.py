@@ -134,7 +134,8 @@ class InlineJudge:
         plan = Plan(configuration)
         for glob in plan.globs:
             judged = plan.for_topic(glob)
-            for name, text in self._policies_of(judged) if judged is not None else ():
+            waited_for = judged.waited_for if judged is not None else None
+            for name, text in self._policies_of(waited_for) if waited_for is not None else ():
                 self._find_out(name, text)
 
     @property

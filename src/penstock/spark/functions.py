@@ -126,7 +126,7 @@ def split(
         source: A frame with Kafka's columns; or the topics to read: names and globs.
         plan: From `load_plan`.
         topic: With a frame: the topic of all records, if it is known.
-        observation: With a frame: counts the records.
+        observation: With a frame: counts the records. It needs PySpark 4.1 or newer.
         accepted: With topics: the topic for accepted records.
         rejected: With topics: the topic for dead letters.
         start: With topics: the start, as for `audit`.

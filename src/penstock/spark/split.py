@@ -63,8 +63,9 @@ def split(
         observation: Counts them, if it is given: its `get` has the numbers of `accepted`,
             `refused`, `dropped` and `failed` records, and `reasons`: the most frequent 1,000 at
             most, as rows of `topic`, `outcome`, `policy`, `code`, `message` (500 characters) and
-            `count`. Counts of reasons are exact up to some 3,000 different reasons, and estimates
-            beyond. Counting reads the kept result once; it does not judge.
+            `count`. Counts of reasons are exact up to 3,000 different reasons, and estimates
+            beyond. Counting reads the kept result once; it does not judge. Needs PySpark 4.1 or
+            newer, which has `approx_top_k`.
 
     Returns:
         Two frames with Kafka's eight columns. Accepted records have keys and values as the

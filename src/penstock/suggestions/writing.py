@@ -51,7 +51,7 @@ def properties(found: Proposals) -> Iterator[str]:
     yield from lines
     topic = _escaped(found.topic, key=True)
     yield f"topics.{topic}.penstock.policies={','.join(names.values())}"
-    yield "# Counted, and stored as before: take this line away to refuse records."
+    yield "# Counted, and stored as before: remove this line to refuse records."
     yield f"topics.{topic}.penstock.mode=observe"
 
 

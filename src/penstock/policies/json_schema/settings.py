@@ -41,7 +41,7 @@ CONFIG_KEYS: Final = (
     *(
         ConfigKey(
             name.removeprefix(PREFIX),
-            documentation=f"In place of `{name}`.",
+            documentation=f"Overrides `{name}`.",
             valid_values=("accept", "refuse"),
         )
         for name in (NULL_VALUES, NULL_KEYS)
