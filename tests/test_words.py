@@ -250,7 +250,7 @@ def test_code_is_not_prose():
     assert found("`what is told`, and ```\nwhat is told\n```") == []
 
 
-NAMED: Final = ("src", "benchmarks", "tests", "deploy")
+NAMED: Final = ("src", "benchmarks", "tests", "examples", "deploy")
 """Folders in which no variable is named `one`."""
 
 
